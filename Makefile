@@ -1,9 +1,11 @@
 # sparklake. On a fresh machine run `make quickstart` or `make test`. Both set up what they need.
 #
 #   make quickstart [DIR=folder]   run a guided demo, on your files or on pyspark's own
-#   make test [ARGS="-k merge"]    run every test, with a fixed sample of the random cases;
+#   make test [ARGS="-k merge"]    run the tests that prove each behaviour once, in minutes;
 #                                  JOBS=2 sets the number of processes
-#   make test-fast                 run the tests that start no JVM and are not slow
+#   make test-system [ARGS=]       run the rest: clusters, spark-submit, all of Spark Connect,
+#                                  crashes, races of processes, notebooks, more random cases
+#   make test-fast                 run the tests of `make test` that start no JVM
 #   make test-slow                 run very many random cases, including a million merges;
 #                                  SPARKLAKE_TRIPLES and SPARKLAKE_SEED set how many, and which
 #   make test-spark3 [ARGS=]       run the tests that start a JVM, on Spark 3.5, in .venv-spark3
@@ -15,7 +17,7 @@
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-fast test-slow test-spark3 bench scale lint format constraints clean distclean
+.PHONY: help setup quickstart test test-system test-fast test-slow test-spark3 bench scale lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -42,17 +44,24 @@ quickstart: setup
 	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
 
 test: $(VENV)/.installed-jars
-	@$(BIN)/python -m pytest $(together) -m "not exhaustive" $(ARGS)
+	@$(BIN)/python -m pytest $(together) $(report) -m "not system and not exhaustive" $(ARGS)
+
+test-system: $(VENV)/.installed-jars
+	@$(BIN)/python -m pytest $(together) $(report) -m "system and not exhaustive" $(ARGS)
 
 test-fast: $(VENV)/.installed-jars
-	@$(BIN)/python -m pytest $(together) -m "not spark and not slow and not exhaustive" $(ARGS)
+	@$(BIN)/python -m pytest $(together) -m "not spark and not system and not exhaustive" $(ARGS)
 
 test-slow: $(VENV)/.installed-jars
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "exhaustive" $(ARGS)
 
 # The tests of one file run in one process, because they share servers. Files run in the order of
-# collection, the longest first.
+# collection: tests/conftest.py puts the longest first.
 together = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+report = --durations=25
+
+# Tests start hundreds of Python processes. Without cached bytecode, each of them takes twice as long.
+unexport PYTHONDONTWRITEBYTECODE
 
 bench: setup
 	@$(BIN)/python -m benchmarks.compare $(bench_options) $(if $(PEER),--peer "$(PEER)") \

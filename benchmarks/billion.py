@@ -24,19 +24,19 @@ import numpy.typing as npt
 from benchmarks import report
 from benchmarks.measuring import Meter, in_own_process, open_meter
 from sparklake.engine.execution import finish, run_plan
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.plan import Side, plan_diff, plan_merge
+from sparklake.graveler.planning.plan import SideStream, plan_diff, plan_merge
 from sparklake.graveler.planning.split import CAP_FACTOR
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.sstable.store import read_meta_range, table_key, write_meta_range
+from sparklake.graveler.sstable.range_files import read_meta_range, table_key, write_meta_range
 from sparklake.stores.objects import open_store
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write import merge_body
+from sparklake.udfs.write_ranges import merge_body
 
 OBJECTS = (10_000_000, 100_000_000, 1_000_000_000)
 RANGE_RECORDS = (1024, 8192, 65536)
@@ -99,7 +99,7 @@ class _Steps:
         yield row
         base, source, dest = (each.ranges for each in trees)
         yield self._step("plan a diff", lambda: plan_diff(base, source))[1]
-        yield self._step("plan a commit", lambda: plan_apply(base, [Side()], touched))[1]
+        yield self._step("plan a commit", lambda: plan_apply(base, [SideStream()], touched))[1]
         plan, row = self._step("merge: plan", lambda: plan_merge(base, source, dest))
         yield row
         workspace = Workspace(self.store.uri, self.range_records)

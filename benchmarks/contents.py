@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks import data
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.layers import plan_listing
-from sparklake.graveler.planning.packing import pack
+from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
-from sparklake.graveler.sstable.store import read_meta_range
+from sparklake.graveler.sstable.range_files import read_meta_range
 from sparklake.stores.objects import open_store
 from sparklake.udfs.read import list_body
 from sparklake.udfs.workspace import Workspace, encode_tasks
@@ -32,7 +32,7 @@ def digest_of_tree(namespace: str, tree: MetaRangeId) -> str:
     """Return the digest of a tree in a storage namespace, sparklake's or the peer's."""
     ranges = read_meta_range(open_store(namespace), tree).ranges
     body = partial(list_body, Workspace(namespace, DEFAULT_RANGE_RECORDS))
-    work = encode_tasks(pack(plan_listing(ranges, ()), _TASK_RECORDS))
+    work = encode_tasks(pack_tasks(plan_listing(ranges, ()), _TASK_RECORDS))
     return _digest(LocalRunner().stream(body, work))
 
 

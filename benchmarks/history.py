@@ -24,14 +24,14 @@ from sparklake.graveler.keys import EVERYTHING
 from sparklake.graveler.planning.change_summary import (
     MOST_KEYS,
     KnownKeys,
-    encode_touched,
-    touched_between,
+    encode_summary,
+    summary_between,
 )
 from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.store import make_range, table_key, write_meta_range
-from tests.support.reads import recorded_reads
+from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
+from tests.support.recorded_reads import recorded_reads
 from tests.support.round_trips import counted_round_trips
 
 REPOSITORY = "history"
@@ -101,7 +101,7 @@ class _Grower:
         self.store, self.head = repo._context.store, repo.resolve("main")
         self.paths = sorted(map(_path, range(objects)))
         self.commits: list[Commit] = []
-        self.touched: dict[CommitId, bytes] = {}
+        self.change_summaries: dict[CommitId, bytes] = {}
         empty = _Tree([()] * -(-objects // RANGE_RECORDS), [], self.head)
         self.main = self.commit(empty, "base", dict.fromkeys(range(objects), 0))
 
@@ -151,7 +151,7 @@ class _Grower:
         is_known = len(keys) <= MOST_KEYS and other is None
         known = KnownKeys(keys, [EVERYTHING]) if is_known else None
         before = range_list(tuple(base.ranges))
-        self.touched[made.id] = encode_touched(touched_between(before, tree.ranges, known))
+        self.change_summaries[made.id] = encode_summary(summary_between(before, tree.ranges, known))
         self.commits.append(made)
         return _Tree(parts, ranges, made)
 
@@ -162,7 +162,7 @@ def _grow(repo: sparklake.Repository, commits: int, objects: int) -> int:
     move = BranchMove(
         *("main", grower.head.id, grower.main.commit.id, "commit", "bench"),
         commits=tuple(grower.commits),
-        touched=grower.touched,
+        change_summaries=grower.change_summaries,
         fence=0,
     )
     repo._context.refs.branches.move(move)

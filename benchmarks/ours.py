@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import sparklake
 from benchmarks import data
 from benchmarks.measuring import Meter, Usage
-from sparklake.engine.rows import Rows
+from sparklake.engine.lazy_rows import Rows
 from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from benchmarks import data, ours, report
 from benchmarks.counting import counted_calls
 from benchmarks.measuring import in_own_process, open_lake
 from sparklake.config import Engine
-from sparklake.graveler.sstable.store import table_key
+from sparklake.graveler.sstable.range_files import table_key
 
 RANGE_RECORDS = tuple(1024 << power for power in range(7))
 SIZES = ("100", "1%")

@@ -24,7 +24,7 @@ from benchmarks import data
 from sparklake import Lake, Repository
 from sparklake.engine.base import Runner
 from sparklake.engine.choice import Runners
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.pool import PoolRunner
 from sparklake.stores.memory import MemoryRefStore
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from sparklake.branch import Branch
     from sparklake.config import Engine
     from sparklake.errors import ImportErrorsError, MergeConflictError, SparklakeError
-    from sparklake.frames.tables.sources import missing_files
+    from sparklake.frames.tables.spark_sources import missing_files
     from sparklake.graveler.algebra.classify import Strategy
     from sparklake.graveler.commits import Commit
     from sparklake.lake import Lake, connect
     from sparklake.repository import Repository
     from sparklake.udfs.imports.inventory import S3Inventory
-    from sparklake.udfs.objects.rows import ObjectInfo
+    from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
     from sparklake.verbs.history.log import CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport
@@ -60,14 +60,14 @@ _MODULES = {
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
     "MergePreview": "sparklake.verbs.merges.preview",
-    "ObjectInfo": "sparklake.udfs.objects.rows",
+    "ObjectInfo": "sparklake.udfs.objects.object_rows",
     "Repository": "sparklake.repository",
     "Restored": "sparklake.verbs.objects.restore",
     "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",
     "connect": "sparklake.lake",
-    "missing_files": "sparklake.frames.tables.sources",
+    "missing_files": "sparklake.frames.tables.spark_sources",
 }
 
 

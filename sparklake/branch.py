@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from sparklake.argument_types import checks_arguments
+from sparklake.branch_objects import BranchObjects
 from sparklake.engine.explanation import Explanation
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
-from sparklake.graveler.keys import listed
-from sparklake.graveler.planning.path_filter import chosen_keys
+from sparklake.graveler.planning.path_filter import filter_for
 from sparklake.graveler.ports import BranchState
-from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commits
 from sparklake.verbs import commits as resets
@@ -24,20 +21,16 @@ from sparklake.verbs.base import read
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.differences import Differences
 from sparklake.verbs.base.resolve import get_branch
-from sparklake.verbs.base.signing import sign
+from sparklake.verbs.commits import CommitOptions
 from sparklake.verbs.delta import write as delta_writes
 from sparklake.verbs.imports import import_objects as imports
 from sparklake.verbs.imports.import_objects import ImportReport
-from sparklake.verbs.imports.sources import source_name
 from sparklake.verbs.merges import rebase as rebases
 from sparklake.verbs.merges import replay
-from sparklake.verbs.merges.replay import Terms
+from sparklake.verbs.merges.merge import MergeOptions
+from sparklake.verbs.merges.replay import ReplayOptions
 from sparklake.verbs.merges.transaction import KEPT_FOR, transaction
-from sparklake.verbs.objects import copy as transfer
-from sparklake.verbs.objects import files, stage
-from sparklake.verbs.objects import remove as removal
 from sparklake.verbs.objects import restore as restoring
-from sparklake.verbs.objects import upload as uploads
 from sparklake.verbs.objects.restore import Restored
 from sparklake.verbs.refs import moves
 from sparklake.verbs.refs.branches import set_expiry
@@ -45,7 +38,6 @@ from sparklake.verbs.tables import write as writes
 from sparklake.verbs.tables.write_request import write_request
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from sparklake.verbs.imports.sources import ImportSource
@@ -53,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-class Branch:
+class Branch(BranchObjects):
     """A branch of a repository. Changes are staged until they are committed."""
 
     def __init__(self, context: Context, name: str) -> None:
@@ -77,152 +69,6 @@ class Branch:
     def is_dirty(self) -> bool:
         """Whether there are staged changes."""
         return bool(self.state.layers)
-
-    def put(
-        self,
-        path: str,
-        body: bytes,
-        metadata: Mapping[str, str] | None = None,
-        content_type: str = DEFAULT_CONTENT_TYPE,
-    ) -> ObjectInfo:
-        """Write an object into the storage namespace and stage it."""
-        return stage.put_bytes(self._context, self.name, path, body, metadata or {}, content_type)
-
-    def put_file(
-        self,
-        path: str,
-        file: str | Path,
-        metadata: Mapping[str, str] | None = None,
-        content_type: str = DEFAULT_CONTENT_TYPE,
-    ) -> ObjectInfo:
-        """Copy a local file of any size into the storage namespace and stage it."""
-        return stage.put_file(
-            self._context, self.name, path, Path(file), metadata or {}, content_type
-        )
-
-    def put_many(
-        self,
-        objects: uploads.Objects,
-        metadata: Mapping[str, str] | None = None,
-        content_type: str = DEFAULT_CONTENT_TYPE,
-        follow_links: bool = False,
-    ) -> int:
-        """Write many objects and stage all of them at once, or none; return their number.
-
-        `objects` are bytes, or Paths of local files, by path: a mapping, or pairs, which are
-        streamed, so there may be any number. Raises InvalidRecordError for a repeated path, and
-        InvalidInputError for a Path that is a symbolic link, unless links are followed.
-        """
-        labels = uploads.Labels(metadata or {}, content_type)
-        return uploads.put_many(
-            self._context, self.name, objects, labels, follow_links=follow_links
-        )
-
-    def put_folder(
-        self,
-        prefix: str,
-        folder: str | Path,
-        metadata: Mapping[str, str] | None = None,
-        content_type: str = DEFAULT_CONTENT_TYPE,
-        follow_links: bool = False,
-    ) -> uploads.FolderUpload:
-        """Copy all files below a local folder, under a prefix, and stage them at once.
-
-        Symbolic links below it are skipped, or followed on request. What was skipped is in the
-        result: links, FIFOs, sockets and devices.
-        """
-        labels = uploads.Labels(metadata or {}, content_type)
-        return uploads.put_folder(
-            self._context, self.name, prefix, Path(folder), labels, follow_links=follow_links
-        )
-
-    def open(
-        self,
-        path: str,
-        mode: str = "rb",
-        encoding: str = "utf-8",
-        errors: str | None = None,
-        newline: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        content_type: str = DEFAULT_CONTENT_TYPE,
-    ) -> IO[Any]:
-        """Open one object for reading, or a new one, which is staged on close.
-
-        Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError for an
-        existing object. Written data stays on local disk until then. If the body of the `with`
-        raises, or the file is never closed, nothing is staged.
-        """
-        how, text = files.Mode.of(mode), files.TextOptions(encoding, errors, newline)
-        if how.kind == "r":
-            return files.open_to_read(self._context, self.name, path, how, text)
-        return files.open_to_write(
-            self._context, self.name, path, how, text, metadata or {}, content_type
-        )
-
-    def delete(self, path: str) -> None:
-        """Stage the removal of an object; a missing object is not an error."""
-        stage.delete_object(self._context, self.name, path)
-
-    def delete_prefix(self, prefix: str) -> int:
-        """Stage the removal of every object under a prefix; return their number."""
-        return stage.delete_prefix(self._context, self.name, prefix)
-
-    def remove(self, path: str, recursive: bool = False) -> int:
-        """Stage the removal of an object, or recursively of it and everything below it.
-
-        Returns their number; raises ObjectNotFoundError if there are none.
-        """
-        take = removal.remove_folder if recursive else removal.remove_object
-        return take(self._context, self.name, path)
-
-    def remove_many(self, paths: Sequence[str]) -> int:
-        """Stage the removal of existing objects at once; return their number."""
-        return removal.remove_objects(self._context, self.name, listed(paths))
-
-    def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
-        """Stage copies, given as pairs of source and dest, at once; return their number.
-
-        They come from another ref if one is given. Existing objects are overwritten. Raises
-        ObjectNotFoundError, and InvalidRecordError for a repeated dest; then none is staged.
-        """
-        return uploads.copy_many(self._context, self.name, ref or self.name, paths)
-
-    def move(self, source: str, dest: str, recursive: bool = False, force: bool = False) -> int:
-        """Move objects to other paths (staged); return their number.
-
-        Paths and errors are those of `copy`; InvalidInputError if one contains the other.
-        """
-        terms = transfer.Terms(source, dest, recursive=recursive, force=force)
-        return transfer.move(self._context, self.name, terms)
-
-    def copy(
-        self,
-        source: str,
-        dest: str,
-        ref: str | None = None,
-        recursive: bool = False,
-        force: bool = False,
-    ) -> int:
-        """Copy objects to other paths (staged); return their number.
-
-        They come from another ref if one is given.
-        No bytes are copied. `a/` means everything below it, `a` means an object, and recursively
-        also everything below `a/`. Below a `dest` that ends with a slash, `a` keeps its last name.
-        An existing path raises AlreadyExistsError, or is overwritten with `force`. Raises
-        ObjectNotFoundError for a missing source, and InvalidKeyError for a path that would be too
-        long.
-        """
-        terms = transfer.Terms(source, dest, ref, recursive, force)
-        return transfer.copy(self._context, self.name, terms)
-
-    def stage(self, objects: pa.Table | DataFrame) -> None:
-        """Stage many objects at once; all of them, or none if a row is invalid.
-
-        Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
-        optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. A
-        missing checksum is computed from the object. Raises InvalidRecordError.
-        """
-        stage.stage_rows(self._context, self.name, objects)
 
     def write(
         self,
@@ -259,7 +105,7 @@ class Branch:
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
         """Return what a commit would read and copy, and where; nothing changes."""
-        return commits.explain_commit(self._context, self.name, chosen_keys(paths))
+        return commits.explain_commit(self._context, self.name, filter_for(paths))
 
     def commit(
         self,
@@ -274,10 +120,14 @@ class Branch:
         With `paths` (objects, or prefixes that end with '/'), only their changes; the rest stays
         staged. Raises NoChangesError, ChangesTakenError, RaceLostError.
         """
-        signature, choice = sign(self._context, message, committer, metadata), chosen_keys(paths)
-        return commits.commit(
-            self._context, self.name, signature, allow_empty=allow_empty, choice=choice
+        options = CommitOptions(
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            allow_empty=allow_empty,
+            path_filter=filter_for(paths),
         )
+        return commits.commit(self._context, self.name, options)
 
     def import_objects(
         self,
@@ -299,10 +149,16 @@ class Branch:
         `on_error="skip"`; `errors_to` is an empty place for a table of them. Raises
         DirtyBranchError, NoChangesError, InvalidInputError, StoreUnreachableError.
         """
-        text = message or f"Import {source_name(source)}"
-        wish = imports.Wish(prefix, mode, on_error, errors_to)
-        signature = sign(self._context, text, committer, metadata)
-        return imports.import_objects(self._context, self.name, source, wish, signature)
+        options = imports.ImportOptions(
+            prefix=prefix,
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            mode=mode,
+            on_error=on_error,
+            errors_to=errors_to,
+        )
+        return imports.import_objects(self._context, self.name, source, options)
 
     def revert(
         self,
@@ -322,9 +178,15 @@ class Branch:
         MergeConflictError if their changes were changed again, and the errors of a merge; conflicts
         are also decided as in a merge.
         """
-        resolution = parse_resolution(strategy, rules, delta)
-        terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
-        return replay.revert(self._context, self.name, refs, terms)
+        options = ReplayOptions(
+            parent_number=parent_number,
+            resolution=parse_resolution(strategy, rules, delta),
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            allow_empty=allow_empty,
+        )
+        return replay.revert(self._context, self.name, refs, options)
 
     def cherry_pick(
         self,
@@ -343,9 +205,15 @@ class Branch:
         Messages and metadata are kept unless new ones are given, and the metadata names the
         original commit and its committer. Takes the arguments and raises the errors of `revert`.
         """
-        resolution = parse_resolution(strategy, rules, delta)
-        terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
-        return replay.cherry_pick(self._context, self.name, refs, terms)
+        options = ReplayOptions(
+            parent_number=parent_number,
+            resolution=parse_resolution(strategy, rules, delta),
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            allow_empty=allow_empty,
+        )
+        return replay.cherry_pick(self._context, self.name, refs, options)
 
     def rebase(
         self,
@@ -423,7 +291,11 @@ class Branch:
         a note that names the branch with the work. Raises TransactionError if the work cannot be
         merged, and DirtyBranchError for staged changes on this branch.
         """
-        signature = sign(self._context, message, committer, metadata)
-        chosen = parse_resolution(strategy, rules)
-        with transaction(self._context, self.name, signature, chosen, expires) as name:
+        options = MergeOptions(
+            resolution=parse_resolution(strategy, rules),
+            message=message,
+            committer=committer,
+            metadata=metadata,
+        )
+        with transaction(self._context, self.name, options, expires) as name:
             yield Branch(self._context, name)

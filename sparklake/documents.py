@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
     from sparklake.graveler.ports.registers import HookRun, Purge
     from sparklake.graveler.retention import Retention
-    from sparklake.hooks.declarations import Action
+    from sparklake.hooks.declarations import HookFile
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.differences import FolderDiff
-    from sparklake.udfs.objects.rows import ObjectInfo
+    from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
     from sparklake.verbs.base.differences import DiffTree
-    from sparklake.verbs.exports.work import Exported
+    from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
     from sparklake.verbs.history.log import CommitSummary
@@ -238,7 +238,7 @@ def restored_document(made: Restored) -> Document:
     return {"commit_id": made.commit.id, "staged": changes}
 
 
-def export_document(made: Exported) -> Document:
+def export_document(made: ExportResult) -> Document:
     """Return the document of an export."""
     return asdict(made)
 
@@ -282,7 +282,7 @@ def write_document(write: Write) -> Document:
     return {**asdict(write), "state": write.state.value}
 
 
-def action_document(action: Action) -> Document:
+def action_document(action: HookFile) -> Document:
     """Return the document of a hook file. An empty list of refs means all."""
     return {
         "file": action.path,

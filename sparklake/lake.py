@@ -38,7 +38,7 @@ from sparklake.verbs.base.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.base.lookup import OpenRanges
 from sparklake.verbs.base.namespace import leave_namespace, take_namespace
 from sparklake.verbs.hooks.guard import HookGuard
-from sparklake.verbs.refs.restore import Wish, restore_refs
+from sparklake.verbs.refs.restore_dump import RestoreOptions, restore_refs
 from sparklake.verbs.refs.settings import checked_metadata
 from sparklake.verbs.tables.datasources import register_formats
 
@@ -198,8 +198,8 @@ class Lake:
         if default_branch is not None:
             validate_branch_name(default_branch)
         store = self._place(name, storage_namespace, range_records)
-        wish = Wish(name, default_branch, range_records)
-        return self._open(restore_refs(store, self._ref_store, wish, self._committer))
+        options = RestoreOptions(name, default_branch, range_records)
+        return self._open(restore_refs(store, self._ref_store, options, self._committer))
 
     def _place(self, name: str, storage_namespace: str, range_records: int | None) -> ObjectStore:
         """Return the store of a new repository; raise for an unsuitable namespace."""

@@ -101,7 +101,7 @@ def is_connect_3() -> bool:
 
 
 @contextmanager
-def described(spark: SparkSession, text: str) -> Iterator[None]:
+def job_description(spark: SparkSession, text: str) -> Iterator[None]:
     """Show a text as the description of the session's jobs in the Spark UI.
 
     Spark passes session settings to its jobs as properties. This one belongs to the session,

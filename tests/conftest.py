@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from sparklake.stores.cache.counts import TALLY
+from tests.support.memory_folders import memory_root
 
 # Of this machine's cache no test may take from, or leave in it, anything.
 os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")
 
-pytest_plugins = ["tests.support.spark", "tests.support.cluster", "tests.support.buckets"]
+pytest_plugins = [
+    "tests.support.spark",
+    "tests.support.cluster",
+    "tests.support.s3_fixtures",
+    "tests.support.postgres",
+]
 
 # Who starts the tests in the background may have them ignore interrupts, which some of them send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,16 +41,41 @@ settings.register_profile(
 )
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-# Each takes minutes: where tests run in several processes, the others are done meanwhile.
-LONGEST = (
-    "tests/spark/test_connect.py",
-    "tests/spark/test_cluster.py",
-    "tests/jobs/test_submit.py",
-)
+
+def _use_memory_for_temporary_files() -> Path | None:
+    """Create the folder of a whole run, for pytest too: nothing waits for a disk.
+
+    Its name is short, because sockets need short paths.
+    """
+    root = memory_root()
+    if root is None or "PYTEST_XDIST_WORKER" in os.environ:  # Workers inherit the folder.
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="sl-", dir=root))
+    folder.chmod(0o1777)  # As the system's own: a Postgres of root runs as another account.
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None
+    return folder
+
+
+_FOLDER = _use_memory_for_temporary_files()
+
+
+def pytest_unconfigure() -> None:
+    if _FOLDER is not None:
+        shutil.rmtree(_FOLDER, ignore_errors=True)
+
+
+# The parts of a run that start a JVM, or take long, come first: processes that are done with them
+# share the small rest.
+FIRST = ("tests/spark/test_connect.py", "tests/system/", "tests/spark/", "tests/jobs/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda each: not each.nodeid.startswith(LONGEST))
+    def place(item: pytest.Item) -> int:
+        found = (at for at, each in enumerate(FIRST) if item.nodeid.startswith(each))
+        return next(found, len(FIRST))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from importlib import metadata
+from itertools import product
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 
@@ -33,6 +34,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:root|work|home|farm)/")
 REGISTRY = re.compile(r"://[^\s\"']*(?:pypi|maven|crates|npm|goproxy)", re.IGNORECASE)
 UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|XX[X]\b(?=:))")
 ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
+LONGEST_MODULE = 400
 MARKDOWN_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -210,8 +212,29 @@ def test_no_file_is_unfinished() -> None:
     assert lines_with(UNFINISHED) == []
 
 
+def test_no_module_is_long() -> None:
+    lengths = {
+        path: len(path.read_text().splitlines()) for path in (ROOT / "sparklake").rglob("*.py")
+    }
+    assert {str(path) for path, lines in lengths.items() if lines > LONGEST_MODULE} == set()
+
+
 def test_no_lock_file_is_kept() -> None:
     assert [path for path in project_files() if path.name == "uv.lock"] == []
+
+
+def test_every_test_is_run_by_one_command() -> None:
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    chosen = dict(re.findall(r'^(test[a-z-]*):.*\n\t.*-m "(.*?)"', rules, re.MULTILINE))
+    commands = ("test", "test-system", "test-slow")
+    for system, exhaustive in product((False, True), repeat=2):
+        markers = {"system": system, "exhaustive": exhaustive}
+        assert sum(eval(chosen[each], {}, markers) for each in commands) == 1, markers
+
+
+def test_ci_runs_all_but_the_exhaustive_tests() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.findall(r"^make (\S+)", script, re.MULTILINE) == ["lint", "test", "test-system"]
 
 
 def test_the_names_of_tests_are_the_same_in_every_process(request: pytest.FixtureRequest) -> None:

@@ -86,7 +86,7 @@ def java_home(home: Path, version: int) -> Path:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.system
 def test_spark_runs_on_the_java_of_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     if IS_3 and wheel_version() >= 21:
         # As pip may bring it beside Spark 3.5, which does not run on it.

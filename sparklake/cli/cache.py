@@ -8,7 +8,7 @@ import typer
 
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import shown, size
+from sparklake.cli.text import one_line, size
 from sparklake.documents import cache_document
 from sparklake.errors import NothingToDoError
 
@@ -31,7 +31,7 @@ def show(session: Session) -> None:
     usage = cache.usage()
     session.out.one(
         cache_document(cache, usage),
-        f"{shown(str(cache.folder))} holds {usage.tables} tables, {size(usage.size)} of "
+        f"{one_line(str(cache.folder))} holds {usage.tables} tables, {size(usage.size)} of "
         f"{size(cache.max_bytes)}",
     )
 
@@ -44,7 +44,7 @@ def clear(session: Session) -> None:
     removed = cache.clear()
     session.out.one(
         cache_document(cache, removed),
-        f"{removed.tables} tables removed from {shown(str(cache.folder))}, {size(removed.size)}",
+        f"{removed.tables} tables removed from {one_line(str(cache.folder))}, {size(removed.size)}",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparklake.cli.output import Output
-from sparklake.cli.text import date, short, shown
+from sparklake.cli.text import date, one_line, short
 from sparklake.documents import commit_document
 from sparklake.graveler.commits import TAKEN_METADATA_KEY
 
@@ -31,19 +31,19 @@ def commit_line(out: Output, branch: str, made: Commit) -> str:
     line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
     # Commits of the other side were dropped: always report that.
     taken = made.metadata.get(TAKEN_METADATA_KEY)
-    return line if taken is None else f"{line}\n    taken as a whole: {shown(taken)}"
+    return line if taken is None else f"{line}\n    taken as a whole: {one_line(taken)}"
 
 
 def subject(commit: Commit) -> str:
     """Return the first line of a commit's message."""
-    return shown(next(iter(commit.message.strip().splitlines()), ""))
+    return one_line(next(iter(commit.message.strip().splitlines()), ""))
 
 
-def described(commit: Commit) -> list[str]:
+def commit_lines(commit: Commit) -> list[str]:
     """Return the lines below a commit's subject: committer, date, metadata, body."""
-    who = f"{shown(commit.committer)}, " if commit.committer else ""
+    who = f"{one_line(commit.committer)}, " if commit.committer else ""
     lines = [f"{who}{date(commit.creation_date)}"]
     if commit.metadata:
-        pairs = (f"{shown(name)}={shown(value)}" for name, value in commit.metadata.items())
+        pairs = (f"{one_line(name)}={one_line(value)}" for name, value in commit.metadata.items())
         lines.append(", ".join(pairs))
-    return [*lines, *map(shown, commit.message.strip().splitlines()[1:])]
+    return [*lines, *map(one_line, commit.message.strip().splitlines()[1:])]

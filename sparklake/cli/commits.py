@@ -21,7 +21,7 @@ from sparklake.cli.parsing import TREE_DEPTH, DiffShape, check_two_refs, diff_sh
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import ToOption, save_differences
-from sparklake.cli.text import shown, size
+from sparklake.cli.text import one_line, size
 from sparklake.documents import Document, diff_document, diff_tree_document, folder_diff_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import ref_uri, same_repository
@@ -36,14 +36,14 @@ _COUNT_SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
 def print_summary(out: Output, found: Differences) -> None:
     """Print the total number of objects and bytes that differ."""
     document = folder_diff_document(found.summary())
-    out.one(document, counted(document))
+    out.one(document, counts_line(document))
 
 
 def print_folders(out: Output, found: Differences, depth: int) -> None:
     """Print the differences of each folder, as a stream."""
 
     def line(each: Document) -> str:
-        return f"{shown(each['path'])}  {counted(each)}"
+        return f"{one_line(each['path'])}  {counts_line(each)}"
 
     out.many(map(folder_diff_document, found.by_folder(depth)), line)
 
@@ -52,13 +52,13 @@ def print_tree(out: Output, found: Differences, depth: int) -> None:
     """Print the folders that differ as a tree."""
     tree = found.tree(depth, MOST_LINES)
     lines = [
-        f"{shown(tree.total.path) or '.'}  {counted(folder_diff_document(tree.total))}",
-        *drawn(tree),
+        f"{one_line(tree.total.path) or '.'}  {counts_line(folder_diff_document(tree.total))}",
+        *tree_lines(tree),
     ]
     out.one(diff_tree_document(tree), "\n".join(lines))
 
 
-def counted(each: Document) -> str:
+def counts_line(each: Document) -> str:
     """Return how many objects and bytes differ, on one line."""
     counts = [f"{sign}{each[kind]:,}" for kind, sign in _COUNT_SIGNS.items() if each[kind]]
     bytes_moved = [
@@ -69,16 +69,16 @@ def counted(each: Document) -> str:
     return "  ".join(filter(None, [" ".join(counts), " ".join(bytes_moved)])) or "no difference"
 
 
-def drawn(tree: DiffTree, before: str = "") -> Iterator[str]:
+def tree_lines(tree: DiffTree, before: str = "") -> Iterator[str]:
     """Yield the lines below a folder, at most `MOST_LINES` for each level."""
     children: Sequence[DiffTree] = list(tree.children.values())
     more = len(children) - MOST_LINES
     for number, child in enumerate(children[:MOST_LINES], start=1):
         is_last = number == len(children)
         name = child.total.path[len(tree.total.path) :]
-        numbers = counted(folder_diff_document(child.total))
-        yield f"{before}{'`-- ' if is_last else '|-- '}{shown(name)}  {numbers}"
-        yield from drawn(child, f"{before}{'    ' if is_last else '|   '}")
+        numbers = counts_line(folder_diff_document(child.total))
+        yield f"{before}{'`-- ' if is_last else '|-- '}{one_line(name)}  {numbers}"
+        yield from tree_lines(child, f"{before}{'    ' if is_last else '|   '}")
     if more > 0:
         yield f"{before}`-- ... and {more:,} more"
 
@@ -141,7 +141,7 @@ def reset(
     branch.reset(prefix, path)
     document = {"name": target.ref, "dirty": branch.is_dirty}
     place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
-    session.out.one(document, f"{shown(place)} has no staged changes")
+    session.out.one(document, f"{one_line(place)} has no staged changes")
 
 
 @command
@@ -202,7 +202,7 @@ def _save(out: Output, found: Differences, to: str) -> None:
     """Write the rows with Spark; print the count of each type."""
     with out.working("comparing"):
         counts = save_differences(found, to)
-    out.one(counts, f"{_total(counts)}; the rows are in {shown(to)}")
+    out.one(counts, f"{_total(counts)}; the rows are in {one_line(to)}")
 
 
 def _print_rows(out: Output, found: Differences) -> None:
@@ -211,7 +211,7 @@ def _print_rows(out: Output, found: Differences) -> None:
     def line(each: Document) -> str:
         counts[each["type"]] += 1
         sign, colour = _SIGNS[each["type"]]
-        text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {shown(each['path'])}"
+        text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {one_line(each['path'])}"
         return out.coloured(text, colour)
 
     with out.working("comparing"):

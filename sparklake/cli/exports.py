@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import shown
+from sparklake.cli.text import one_line
 from sparklake.documents import export_document
 from sparklake.uri import prefix_uri
 
@@ -55,18 +55,26 @@ def export(
     """
     source = prefix_uri(uri)
     repository = session.repository(source.repository)
-    with session.out.working(f"exporting to {shown(to)}"):
+    with session.out.working(f"exporting to {one_line(to)}"):
         made = repository.export(
-            *(source.ref, to, source.key, since, incremental, keep_removed, overwrite),
-            *(manifest_only, dry_run, manifest_format),
+            source.ref,
+            to,
+            prefix=source.key,
+            since=since,
+            incremental=incremental,
+            keep_removed=keep_removed,
+            overwrite=overwrite,
+            manifest_only=manifest_only,
+            dry_run=dry_run,
+            manifest_format=manifest_format,
         )
     if made.left_out:
         session.out.note(
-            f"staged changes of {shown(source.ref)} are not exported: commit them first"
+            f"staged changes of {one_line(source.ref)} are not exported: commit them first"
         )
     verb = "would export" if dry_run else "listed" if manifest_only else "exported"
     text = (
-        f"{verb} {made.commit[:12]} to {shown(made.to)}: {made.added:,} added, "
+        f"{verb} {made.commit[:12]} to {one_line(made.to)}: {made.added:,} added, "
         f"{made.changed:,} changed, {made.removed:,} removed, {made.size:,} bytes"
     )
     session.out.one(export_document(made), text)

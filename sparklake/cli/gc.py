@@ -9,7 +9,7 @@ import typer
 from sparklake.cli.options import global_options
 from sparklake.cli.parsing import branch_days, duration
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import date, number, shown, size
+from sparklake.cli.text import date, number, one_line, size
 from sparklake.documents import Document, collection_document, object_document, retention_document
 from sparklake.uri import SCHEME, repository_uri
 
@@ -107,8 +107,8 @@ def run(
     if not (dry_run or yes):
         session.out.confirm(
             "This permanently deletes all objects below data/ in "
-            f"{shown(repository.info.storage_namespace)} that no kept commit and no staged change "
-            "names. --dry-run lists them. Delete them?"
+            f"{one_line(repository.info.storage_namespace)} that no kept commit and no staged "
+            "change names. --dry-run lists them. Delete them?"
         )
     made = repository.collect_garbage(dry_run, sweep, spared)
     session.out.one(collection_document(made), _told(made, repository.name))
@@ -125,7 +125,7 @@ def list_garbage(
     rows = session.repository(repository_uri(uri)).garbage(run_id)
 
     def line(each: Document) -> str:
-        return f"{size(each['size']):>9}  {date(each['mtime'])}  {shown(each['address'])}"
+        return f"{size(each['size']):>9}  {date(each['mtime'])}  {one_line(each['address'])}"
 
     session.out.many(map(object_document, rows), line)
 
@@ -137,6 +137,6 @@ def _told(made: Collection, name: str) -> str:
     if made.run.commits_expired:
         have = "expired" if made.run.state == "swept" else "would expire"
         lines.append(f"{number(made.run.commits_expired, 'commit')} {have}")
-    lines += [f"    {shown(each.path)}  {size(each.size)}" for each in made.sample]
+    lines += [f"    {one_line(each.path)}  {size(each.size)}" for each in made.sample]
     lines.append(f"list all of them: sparklake gc list {SCHEME}{name} {made.run.id}")
     return "\n".join(lines)

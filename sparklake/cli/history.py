@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.cli.commit_text import described, subject
+from sparklake.cli.commit_text import commit_lines, subject
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import moment
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import date, number, short, shown
+from sparklake.cli.text import date, number, one_line, short
 from sparklake.documents import Document, blame_document, log_document, summary_document
 from sparklake.uri import prefix_uri, ref_uri
 from sparklake.verbs.history.graph import history_graph
@@ -87,8 +87,16 @@ def log(
     earliest, latest = moment(since), moment(until)
     repository = session.repository(target.repository)
     commits = repository.log(
-        *(target.ref, amount, after, earliest, latest, stop_at, first_parent, no_merges),
-        *(path, prefix),
+        target.ref,
+        amount,
+        after=after,
+        since=earliest,
+        until=latest,
+        stop_at=stop_at,
+        first_parent=first_parent,
+        no_merges=no_merges,
+        path=path,
+        prefix=prefix,
     )
     # If commits are left out, no lines connect the others.
     is_part = no_merges or path is not None or prefix is not None
@@ -97,12 +105,14 @@ def log(
         drawing = history_graph(commits, ref_names(repository), sides)
         drawing.save(picture)
         said = {"picture": picture, "commits": len(drawing.nodes)}
-        session.out.one(said, f"{number(len(drawing.nodes), 'commit')} drawn in {shown(picture)}")
+        session.out.one(
+            said, f"{number(len(drawing.nodes), 'commit')} drawn in {one_line(picture)}"
+        )
         return
     if session.out.is_json:
         session.out.many(map(log_document, commits.marked()), str)
         return
-    for line in drawn(session.out, commits.marked(), ref_names(repository), sides):
+    for line in graph_lines(session.out, commits.marked(), ref_names(repository), sides):
         session.out.write(f"{line}\n")
 
 
@@ -116,16 +126,18 @@ def show(session: Session, uri: RefArgument) -> None:
     lines = {
         "commit": session.out.coloured(commit.id, "yellow"),
         "parents": ", ".join(map(short, commit.parents)) or "none",
-        "committer": shown(commit.committer),
+        "committer": one_line(commit.committer),
         "date": date(commit.creation_date),
         "tree": commit.meta_range_id or "empty",
         **({"expired": "its objects may be gone"} if found.has_expired else {}),
-        **{f"meta {shown(name)}": shown(value) for name, value in commit.metadata.items()},
+        **{f"meta {one_line(name)}": one_line(value) for name, value in commit.metadata.items()},
         "changes": f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed",
         "message": subject(commit),
     }
     text = [f"{name:<14}{value}".rstrip() for name, value in lines.items()]
-    text += [f"{'':14}{shown(line)}".rstrip() for line in commit.message.strip().splitlines()[1:]]
+    text += [
+        f"{'':14}{one_line(line)}".rstrip() for line in commit.message.strip().splitlines()[1:]
+    ]
     session.out.one(summary_document(found), "\n".join(text))
 
 
@@ -140,7 +152,7 @@ def blame(
 
     def line(each: Document) -> str:
         commit_id = session.out.coloured(short(each["commit_id"]), "yellow")
-        return f"{commit_id}  {date(each['creation_date'])}  {shown(each['path'])}"
+        return f"{commit_id}  {date(each['creation_date'])}  {one_line(each['path'])}"
 
     with session.out.working("reading the history"):
         session.out.many(map(blame_document, rows), line)
@@ -151,7 +163,7 @@ def ref_names(repository: Repository) -> dict[str, list[str]]:
     return names_of(repository.branch_states(), repository.tags())
 
 
-def drawn(
+def graph_lines(
     out: Output,
     commits: Iterable[tuple[Commit, bool]],
     names: dict[str, list[str]],
@@ -169,6 +181,6 @@ def drawn(
             subject(each),
         )
         yield f"{drawing.node}  {' '.join(filter(None, words))}"
-        for line in described(each):
+        for line in commit_lines(each):
             yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
         yield from (link.rstrip() for link in drawing.links)

@@ -9,7 +9,7 @@ import typer
 
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import date, shown
+from sparklake.cli.text import date, one_line
 from sparklake.documents import Document, action_document, hook_run_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import refs_uri, repository_uri
@@ -34,7 +34,7 @@ def runs(
             "date": lambda each: date(each["date"]),
             "event": lambda each: each["event"],
             "ref": lambda each: each["ref"],
-            "who": lambda each: shown(each["who"]),
+            "who": lambda each: one_line(each["who"]),
             "status": lambda each: each["status"],
             "hooks": lambda each: str(len(each["hooks"])),
             "run": lambda each: each["id"],
@@ -76,20 +76,19 @@ def validate(
 def _text(run: Document) -> str:
     lines = [
         f"{run['event']} of {run['ref']}: {run['status']}",
-        f"run {run['id']}, {date(run['date'])}, by {shown(run['who'])}",
+        f"run {run['id']}, {date(run['date'])}, by {one_line(run['who'])}",
         *([f"commit {run['commit_id']}"] if run["commit_id"] else []),
     ]
     for each in run["hooks"]:
         lines += [
             "",
-            f"{each['status']} {shown(each['hook'])} ({each['type']}) of {shown(each['file'])}, "
-            f"{each['milliseconds']} ms",
-            *(f"    {shown(line)}" for line in each["output"].splitlines()),
+            f"{each['status']} {one_line(each['hook'])} ({each['type']}) of "
+            f"{one_line(each['file'])}, {each['milliseconds']} ms",
+            *(f"    {one_line(line)}" for line in each["output"].splitlines()),
         ]
     return "\n".join(lines)
 
 
 def _line(action: Document) -> str:
-    return (
-        f"{shown(action['file'])}: {', '.join(action['on'])}: {shown(', '.join(action['hooks']))}"
-    )
+    hooks = one_line(", ".join(action["hooks"]))
+    return f"{one_line(action['file'])}: {', '.join(action['on'])}: {hooks}"

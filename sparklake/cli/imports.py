@@ -12,7 +12,7 @@ from sparklake.cli.options import CommitterOption, MessageOption, MetaOption
 from sparklake.cli.parsing import labels
 from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
-from sparklake.cli.text import shown
+from sparklake.cli.text import one_line
 from sparklake.documents import import_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import prefix_uri
@@ -83,16 +83,16 @@ def import_objects(
         raise InvalidInputError("choose one source: --from, --inventory or --rows")
     session.uses_spark = rows is not None
     branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"importing {shown(rows or str(named))}"):
+    with session.out.working(f"importing {one_line(rows or str(named))}"):
         report = branch.import_objects(
             named if rows is None else source_rows(rows, rows_format),
-            target.key,
-            message,
-            committer,
-            metadata,
-            mode.value,
-            "skip" if skip_errors else "abort",
-            errors_to,
+            prefix=target.key,
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            mode=mode.value,
+            on_error="skip" if skip_errors else "abort",
+            errors_to=errors_to,
         )
     out = session.out
     out.one(import_document(report), commit_line(out, target.ref, report.commit))

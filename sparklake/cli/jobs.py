@@ -10,7 +10,7 @@ import typer
 import sparklake
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import shown
+from sparklake.cli.text import one_line
 from sparklake.errors import InvalidInputError
 
 FOLDER = Path(sparklake.__file__).with_name("jobs")
@@ -33,7 +33,7 @@ def path(
 ) -> None:
     """Print the path of a job, or of the folder of all jobs."""
     found = FOLDER if name is None else _job(name.removesuffix(".py"))
-    session.out.one({"path": str(found)}, shown(str(found)))
+    session.out.one({"path": str(found)}, one_line(str(found)))
 
 
 def _job(name: str) -> Path:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparklake.cli.commit_text import described, print_commit, print_commits, subject
+from sparklake.cli.commit_text import commit_lines, print_commit, print_commits, subject
 from sparklake.cli.options import (
     BranchArgument,
     CommitterOption,
@@ -23,13 +24,12 @@ from sparklake.cli.output import Output
 from sparklake.cli.parsing import labels, rule_pairs
 from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import number, short, shown, size
+from sparklake.cli.text import number, one_line, short, size
 from sparklake.documents import branch_document, commit_document, preview_document
 from sparklake.errors import MergeConflictError
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
-    from sparklake.branch import Branch
     from sparklake.graveler.commits import Commit
     from sparklake.udfs.read import DiffRow
     from sparklake.verbs.merges.preview import MergePreview
@@ -95,37 +95,44 @@ def merge(
     A merge of chosen paths (--path) makes a commit with DEST as its only parent, as --squash does.
     Later merges use the same base.
     """
-    theirs, ours, metadata = ref_uri(source), ref_uri(dest), labels(meta)
-    repository = session.lake.repository(same_repository(theirs, ours), force)
+    source_uri, dest_uri, metadata = ref_uri(source), ref_uri(dest), labels(meta)
+    repository = session.lake.repository(same_repository(source_uri, dest_uri), force)
     if explain:
-        plan = repository.plan_merge(theirs.ref, ours.ref, allow_empty, path or None)
+        plan = repository.plan_merge(source_uri.ref, dest_uri.ref, allow_empty, path or None)
         print_explanation(session.out, plan)
         return
     rest = "`sparklake diff --three-way` lists all of them"
     if dry_run:
         with session.out.working("comparing"):
             preview = repository.preview_merge(
-                theirs.ref,
-                ours.ref,
-                strategy,
-                allow_empty,
-                path or None,
-                rule_pairs(rule),
-                not no_delta,
-                squash,
+                source_uri.ref,
+                dest_uri.ref,
+                strategy=strategy,
+                allow_empty=allow_empty,
+                paths=path or None,
+                rules=rule_pairs(rule),
+                delta=not no_delta,
+                squash=squash,
             )
-        print_preview(session.out, ours.ref, preview)
+        print_preview(session.out, dest_uri.ref, preview)
         if preview.conflict_count and not session.out.is_json:
             _print_conflicts(session.out, preview.conflicts, preview.conflict_count, rest)
         return
     with shown_conflicts(session.out, rest), session.out.working("merging"):
         made = repository.merge(
-            *(theirs.ref, ours.ref, strategy, message, committer, metadata),
-            *(squash, allow_empty, path or None),
+            source_uri.ref,
+            dest_uri.ref,
+            strategy=strategy,
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            squash=squash,
+            allow_empty=allow_empty,
+            paths=path or None,
             rules=rule_pairs(rule),
             delta=not no_delta,
         )
-    print_commit(session.out, ours.ref, made)
+    print_commit(session.out, dest_uri.ref, made)
 
 
 @command
@@ -141,7 +148,7 @@ def merge_base(
 
     def text(found: Commit) -> str:
         first = f"{session.out.coloured(short(found.id), 'yellow')} {subject(found)}"
-        return "\n    ".join([first, *described(found)])
+        return "\n    ".join([first, *commit_lines(found)])
 
     if every:
         commits = repository.merge_bases(one.ref, other.ref)
@@ -176,14 +183,14 @@ def _print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: st
             for row in rows
         ],
         {
-            "conflict": lambda each: shown(each["path"]),
+            "conflict": lambda each: one_line(each["path"]),
             "base": lambda each: each["base"] or "-",
             "source": lambda each: each["source"] or "removed",
             "dest": lambda each: each["dest"] or "removed",
         },
     )
     for reason in dict.fromkeys(row.reason for row in rows if row.reason is not None):
-        out.note(shown(reason))
+        out.note(one_line(reason))
     if count > len(rows):
         out.note(f"... and {count - len(rows):,} more; {rest}")
 
@@ -203,76 +210,38 @@ ParentOption = Annotated[
 EmptyOption = Annotated[bool, typer.Option("--allow-empty", help="Allow empty commits.")]
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayArguments:
+    """The options of revert and of cherry-pick."""
+
+    parent_number: ParentOption = None
+    strategy: StrategyOption = None
+    rule: RuleOption = None
+    no_delta: NoDeltaOption = False
+    message: MessageOption = None
+    committer: CommitterOption = None
+    meta: MetaOption = None
+    allow_empty: EmptyOption = False
+
+
 @command
 def revert(
-    session: Session,
-    uri: BranchArgument,
-    refs: RefsArgument,
-    parent_number: ParentOption = None,
-    strategy: StrategyOption = None,
-    rule: RuleOption = None,
-    no_delta: NoDeltaOption = False,
-    message: MessageOption = None,
-    committer: CommitterOption = None,
-    meta: MetaOption = None,
-    allow_empty: EmptyOption = False,
+    session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
 ) -> None:
     """Undo commits, with one new commit for each (all or none)."""
-
-    def undo(branch: Branch, names: Sequence[str]) -> list[Commit]:
-        return branch.revert(
-            *names,
-            parent_number=parent_number,
-            strategy=strategy,
-            rules=rule_pairs(rule),
-            delta=not no_delta,
-            message=message,
-            committer=committer,
-            metadata=labels(meta),
-            allow_empty=allow_empty,
-        )
-
-    _replay(session, uri, refs, undo, "reverting")
+    _replay(session, uri, refs, options, "reverting")
 
 
 @command
 def cherry_pick(
-    session: Session,
-    uri: BranchArgument,
-    refs: RefsArgument,
-    parent_number: ParentOption = None,
-    strategy: StrategyOption = None,
-    rule: RuleOption = None,
-    no_delta: NoDeltaOption = False,
-    message: MessageOption = None,
-    committer: CommitterOption = None,
-    meta: MetaOption = None,
-    allow_empty: EmptyOption = False,
+    session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
 ) -> None:
     """Apply commits to a branch, with one new commit for each (all or none)."""
-
-    def pick(branch: Branch, names: Sequence[str]) -> list[Commit]:
-        return branch.cherry_pick(
-            *names,
-            parent_number=parent_number,
-            strategy=strategy,
-            rules=rule_pairs(rule),
-            delta=not no_delta,
-            message=message,
-            committer=committer,
-            metadata=labels(meta),
-            allow_empty=allow_empty,
-        )
-
-    _replay(session, uri, refs, pick, "cherry-picking")
+    _replay(session, uri, refs, options, "cherry-picking")
 
 
 def _replay(
-    session: Session,
-    uri: str,
-    refs: Sequence[str],
-    verb: Callable[[Branch, Sequence[str]], list[Commit]],
-    doing: str,
+    session: Session, uri: str, refs: Sequence[str], options: ReplayArguments, doing: str
 ) -> None:
     target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
     for each in sources:
@@ -280,7 +249,18 @@ def _replay(
     branch = session.repository(target.repository).branch(target.ref)
     rest = "`--output json` lists the first 10,000"
     with shown_conflicts(session.out, rest), session.out.working(doing):
-        made = verb(branch, [each.ref for each in sources])
+        verb = branch.revert if doing == "reverting" else branch.cherry_pick
+        made = verb(
+            *(each.ref for each in sources),
+            parent_number=options.parent_number,
+            strategy=options.strategy,
+            rules=rule_pairs(options.rule),
+            delta=not options.no_delta,
+            message=options.message,
+            committer=options.committer,
+            metadata=labels(options.meta),
+            allow_empty=options.allow_empty,
+        )
     print_commits(session.out, target.ref, made)
 
 

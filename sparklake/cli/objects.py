@@ -12,7 +12,7 @@ from sparklake.cli.parsing import file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
-from sparklake.cli.text import date, number, shown, size
+from sparklake.cli.text import date, number, one_line, size
 from sparklake.config import disk_root
 from sparklake.documents import (
     Document,
@@ -22,7 +22,7 @@ from sparklake.documents import (
     restored_document,
     upload_document,
 )
-from sparklake.graveler.planning.path_filter import named
+from sparklake.graveler.planning.path_filter import first_paths
 from sparklake.uri import (
     folder_uri,
     object_uri,
@@ -67,14 +67,14 @@ def put(
     target, metadata = (folder_uri if recursive else object_uri)(uri), labels(meta)
     branch = session.repository(target.repository).branch(target.ref)
     if recursive:
-        with session.out.working(f"copying {shown(file)}"):
+        with session.out.working(f"copying {one_line(file)}"):
             made = branch.put_folder(target.key, file, metadata, content_type or "", follow_links)
-        text = f"staged {number(made.count, 'object')} below {shown(str(target))}"
+        text = f"staged {number(made.count, 'object')} below {one_line(str(target))}"
         session.out.one(upload_document(target.key, made), "\n".join([text, *_skipped(made)]))
         return
-    with file_at(file, disk_root()) as path, session.out.working(f"copying {shown(file)}"):
+    with file_at(file, disk_root()) as path, session.out.working(f"copying {one_line(file)}"):
         staged = branch.put_file(target.key, path, metadata, content_type or "")
-    text = f"staged {shown(str(target))} ({size(staged.size)})"
+    text = f"staged {one_line(str(target))} ({size(staged.size)})"
     session.out.one(object_document(staged), text)
 
 
@@ -84,7 +84,7 @@ def _skipped(made: FolderUpload) -> Iterator[str]:
         count = f"{len(made.skipped):,}"
         yield f"skipped {count} that are not regular files (--follow-links follows links):"
     for each in made.skipped[:_SHOWN]:
-        yield f"  {each.reason.value.replace('_', ' '):<13}  {shown(each.path)}"
+        yield f"  {each.reason.value.replace('_', ' '):<13}  {one_line(each.path)}"
     if len(made.skipped) > _SHOWN:
         yield f"  ... and {len(made.skipped) - _SHOWN:,} more; --output json lists all of them"
 
@@ -102,9 +102,9 @@ def stage(
     target = ref_uri(uri)
     session.uses_spark = True
     branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"staging {shown(rows)}"):
+    with session.out.working(f"staging {one_line(rows)}"):
         branch.stage(source_rows(rows, rows_format))
-    text = f"staged the rows of {shown(rows)} on {shown(str(target))}"
+    text = f"staged the rows of {one_line(rows)} on {one_line(str(target))}"
     session.out.one(branch_document(branch.state), text)
 
 
@@ -119,11 +119,11 @@ def rm(
     """Remove an object or a folder (staged, not committed)."""
     target = (folder_uri if recursive else object_uri)(uri)
     branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"removing {shown(str(target))}"):
+    with session.out.working(f"removing {one_line(str(target))}"):
         removed = branch.remove(target.key, recursive)
     session.out.one(
         {"path": target.key, "removed": removed},
-        f"staged the removal of {number(removed, 'object')} at {shown(str(target))}",
+        f"staged the removal of {number(removed, 'object')} at {one_line(str(target))}",
     )
 
 
@@ -150,7 +150,7 @@ def ls(
         documents = map(folder_document, repository.folder(place.ref, place.key))
 
     def line(each: Document) -> str:
-        path = shown(each["path"])
+        path = one_line(each["path"])
         if each["type"] == "prefix":
             return f"{'':31}  {session.out.coloured(path, 'blue')}"
         return f"{size(each['size']):>9}  {date(each['mtime'])}  {path}"
@@ -164,13 +164,13 @@ def stat(session: Session, uri: ObjectArgument) -> None:
     target = object_uri(uri)
     found = session.repository(target.repository).stat(target.ref, target.key)
     lines = {
-        "path": shown(found.path),
+        "path": one_line(found.path),
         "size": f"{found.size:,} bytes",
         "checksum": found.checksum,
         "modified": date(object_document(found)["mtime"]),
-        "address": shown(found.address),
-        "content type": shown(found.content_type),
-        **{f"meta {shown(name)}": shown(value) for name, value in found.metadata.items()},
+        "address": one_line(found.address),
+        "content type": one_line(found.content_type),
+        **{f"meta {one_line(name)}": one_line(value) for name, value in found.metadata.items()},
     }
     text = "\n".join(f"{name:<14}{value}" for name, value in lines.items())
     session.out.one(object_document(found), text)
@@ -204,9 +204,9 @@ def mv(
     """Move an object or a folder KEY/ (staged, copies no bytes)."""
     old, new = transfer_uris(source, dest)
     branch = session.repository(old.repository).branch(same_branch(old, new))
-    with session.out.working(f"moving {shown(str(old))}"):
+    with session.out.working(f"moving {one_line(str(old))}"):
         moved = branch.move(old.key, new.key, recursive, force)
-    text = f"staged the move of {number(moved, 'object')} to {shown(str(new))}"
+    text = f"staged the move of {number(moved, 'object')} to {one_line(str(new))}"
     session.out.one({"source": old.key, "path": new.key, "moved": moved}, text)
 
 
@@ -221,9 +221,9 @@ def cp(
     """Copy an object or a folder KEY/ of any ref (staged, copies no bytes)."""
     old, new = transfer_uris(source, dest)
     branch = session.repository(same_repository(old, new)).branch(new.ref)
-    with session.out.working(f"copying {shown(str(old))}"):
+    with session.out.working(f"copying {one_line(str(old))}"):
         copied = branch.copy(old.key, new.key, old.ref, recursive, force)
-    text = f"staged {number(copied, 'object')} at {shown(str(new))}"
+    text = f"staged {number(copied, 'object')} at {one_line(str(new))}"
     session.out.one({"source": old.key, "path": new.key, "copied": copied}, text)
 
 
@@ -251,7 +251,7 @@ def restore(
     with session.out.working("restoring"):
         made = branch.restore(wanted.ref, path)
     text = (
-        f"staged {shown(named(path))} from {shown(wanted.ref)}: "
+        f"staged {one_line(first_paths(path))} from {one_line(wanted.ref)}: "
         f"{made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
     )
     session.out.one(restored_document(made), text)

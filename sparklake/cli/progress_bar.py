@@ -7,7 +7,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 
-class _Ranges(ProgressColumn):
+class _RangeColumn(ProgressColumn):
     """A column with the number of ranges, and their total if it is known."""
 
     def render(self, task: Task) -> Text:
@@ -21,7 +21,7 @@ def range_bar() -> Progress:
     """Return a bar on stderr that disappears at its end."""
     # Markup is off: a name may contain brackets.
     text = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), text, BarColumn(bar_width=30), _Ranges())
+    columns = (SpinnerColumn(), text, BarColumn(bar_width=30), _RangeColumn())
     # Output to stdout is not redirected.
     return Progress(
         *columns,

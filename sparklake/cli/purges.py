@@ -8,7 +8,7 @@ import typer
 
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import date, shown
+from sparklake.cli.text import date, one_line
 from sparklake.documents import Document, purge_document
 from sparklake.uri import repository_uri
 
@@ -53,7 +53,7 @@ def run(
     """
     repository = session.repository(repository_uri(uri))
     if not (dry_run or yes):
-        named = ", ".join(map(shown, patterns))
+        named = ", ".join(map(one_line, patterns))
         session.out.confirm(f"Permanently delete {named} from all of {repository.name}'s history?")
     with session.out.working("purging"):
         made = repository.purge(patterns, message, commit, even_shared, also_external, dry_run)
@@ -107,5 +107,5 @@ def _print(session: Session, made: Purge, receipt: str, verb: str) -> None:
         f"{counts.external:,} outside the namespace, {counts.shared:,} shared with other paths"
     )
     if receipt:
-        text += f"\npurge {made.id}, receipt in {shown(receipt)}"
+        text += f"\npurge {made.id}, receipt in {one_line(receipt)}"
     session.out.one(document, text)

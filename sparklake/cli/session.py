@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -80,23 +81,29 @@ class Session:
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Turn a function with a session as its first argument into a command.
 
-    The command also accepts the global options. Errors become exit codes.
+    The command also accepts the global options. Errors become exit codes. A
+    parameter that is a dataclass stands for its fields: commands share options by such a class.
     """
-    hints = get_type_hints(function, include_extras=True)
+    declared = _parameters(function)[1:]
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in declared if is_dataclass(each.annotation)
+    }
     own = [
-        each.replace(annotation=hints[each.name])
-        for each in list(inspect.signature(function).parameters.values())[1:]
+        part
+        for each in declared
+        for part in (_parameters(each.annotation) if each.name in groups else [each])
     ]
-    shared_hints = get_type_hints(global_options, include_extras=True)
     context, *shared = (
-        each.replace(annotation=shared_hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for each in inspect.signature(global_options).parameters.values()
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in _parameters(global_options)
     )
 
     @wraps(function)
     def run(**arguments: Any) -> None:
         given = {each.name: arguments.pop(each.name) for each in shared}
         options = absorbed(arguments.pop(context.name), given)
+        for name, group in groups.items():
+            values = {each.name: arguments.pop(each.name) for each in fields(group)}
+            arguments[name] = group(**values)
         out = Output(options.output, is_attended=options.job is None)
         with _exit_codes(out), _ending(options, out), ExitStack() as closing:
             function(Session(options, out, closing), **arguments)
@@ -107,6 +114,13 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     described.__signature__ = inspect.Signature(parameters)
     described.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function or a dataclass, with evaluated annotations."""
+    hints = get_type_hints(function, include_extras=True)
+    found = inspect.signature(function).parameters.values()
+    return [each.replace(annotation=hints[each.name]) for each in found]
 
 
 def _ending(options: Options, out: Output) -> AbstractContextManager[None]:

@@ -50,11 +50,11 @@ def source_rows(
 
 def save_differences(found: Differences, uri: str) -> Document:
     """Write differences as Parquet with Spark; return their counts by type."""
-    from sparklake.session import described
+    from sparklake.session import job_description
 
     changes = found.to_df()
     spark = changes.sparkSession
-    with described(spark, found.title), refused_by_spark(f"Spark cannot write to {uri}"):
+    with job_description(spark, found.title), refused_by_spark(f"Spark cannot write to {uri}"):
         changes.write.parquet(uri)
         counted = spark.read.parquet(uri).groupBy("type").count().collect()
     counts = {row["type"]: row["count"] for row in counted}
@@ -69,7 +69,7 @@ def refused_by_spark(failure: str) -> Iterator[None]:
     """
     from pyspark.errors import AnalysisException
 
-    from sparklake.frames.tables.sources import lacks_source
+    from sparklake.frames.tables.spark_sources import lacks_source
 
     try:
         yield

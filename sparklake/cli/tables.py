@@ -13,7 +13,7 @@ import typer
 from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import ToOption, refused_by_spark, source_rows
-from sparklake.cli.text import date, number, shown, size
+from sparklake.cli.text import date, number, one_line, size
 from sparklake.documents import Document, table_diff_document, write_document
 from sparklake.uri import object_uri, ref_uri, repository_uri, same_repository
 
@@ -59,7 +59,7 @@ def diff_table(
         if to is not None:
             with refused_by_spark(f"Spark cannot write to {to}"):
                 said = table_diff_document(found.saved(to))
-            session.out.one(said, f"{_summary_text(said)}\nthe rows are in {shown(to)}")
+            session.out.one(said, f"{_summary_text(said)}\nthe rows are in {one_line(to)}")
             return
         if summary:
             said = table_diff_document(found)
@@ -84,7 +84,7 @@ def diff_table(
 def _summary_text(said: Document) -> str:
     counts = ", ".join(f"{said[kind]:,} {kind}" for kind in _SIGNS)
     columns = [
-        shown(f"column {each['column']} {each['change']}: {each['left']} -> {each['right']}")
+        one_line(f"column {each['column']} {each['change']}: {each['left']} -> {each['right']}")
         for each in said["schema_changes"]
     ]
     return "\n".join([counts, *columns])
@@ -92,14 +92,14 @@ def _summary_text(said: Document) -> str:
 
 def _row_text(row: Document, key: list[str]) -> str:
     """Return a row on one line: its key, and its old and new values."""
-    named = " ".join(f"{shown(name)}={_value(row[name])}" for name in key)
+    named = " ".join(f"{one_line(name)}={_value(row[name])}" for name in key)
     if row["change"] != "changed":
         side = row["right"] or row["left"]
-        rest = (f"{shown(name)}={_value(side[name])}" for name in side if name not in key)
+        rest = (f"{one_line(name)}={_value(side[name])}" for name in side if name not in key)
         return " ".join([named, *rest])
     old, new = row["left"], row["right"]
     changes = (
-        f"{shown(name)}={_value(old.get(name))} -> {_value(new.get(name))}"
+        f"{one_line(name)}={_value(old.get(name))} -> {_value(new.get(name))}"
         for name in row["changed_columns"]
     )
     return " ".join([named, *changes])
@@ -165,11 +165,11 @@ def write(
     target, options, reading = object_uri(uri), labels(option), labels(source_option)
     session.uses_spark = True
     branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"writing {shown(str(target))}"):
+    with session.out.working(f"writing {one_line(str(target))}"):
         rows = source_rows(source, source_format, reading)
         with refused_by_spark(f"Spark cannot write {target}"):
             done = branch.write(rows, target.key, table_format, mode, partition_by or (), **options)
-    text = f"staged {number(done.files, 'file')} of {size(done.size)} at {shown(str(target))}"
+    text = f"staged {number(done.files, 'file')} of {size(done.size)} at {one_line(str(target))}"
     session.out.one(asdict(done), text)
 
 
@@ -187,7 +187,7 @@ def writes(session: Session, uri: RepositoryArgument) -> None:
             "age": _age,
             "state": lambda each: each["state"],
             "branch": lambda each: each["branch"],
-            "who": lambda each: shown(each["who"]),
+            "who": lambda each: one_line(each["who"]),
             "write": lambda each: each["id"],
         },
     )

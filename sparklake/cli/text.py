@@ -21,7 +21,7 @@ def short(commit_id: str) -> str:
     return commit_id[:SHORT_ID]
 
 
-def shown(name: str) -> str:
+def one_line(name: str) -> str:
     """Return a name on one line, with control characters as escapes."""
     return visible_line(name)
 

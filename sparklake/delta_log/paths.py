@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 from uuid import UUID
 
-from sparklake.delta_log.names import table_folder
+from sparklake.delta_log.file_names import folder_of_log
 from sparklake.errors import CorruptFileError
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -18,7 +18,7 @@ _BASE_85 = {digit: value for value, digit in enumerate(f"{_DIGITS}.-:+=^!/*?&<>(
 _UUID_DIGITS = 20
 
 
-def is_relative(path: str) -> bool:
+def is_relative_path(path: str) -> bool:
     """Return whether a path in a log is relative to the table."""
     return _ABSOLUTE.match(path) is None
 
@@ -28,12 +28,12 @@ def name_of(path: str) -> str:
     return unquote(path)
 
 
-def encoded(uri: str) -> str:
+def encoded_path(uri: str) -> str:
     """Return a verbatim URI as a path in a log."""
     return quote(uri, safe="/:")
 
 
-def one_spelling(path: str) -> str:
+def canonical_path(path: str) -> str:
     """Return the canonical form of an absolute path in a log. Hadoop writes several."""
     return _LOCAL.sub("file:///", unquote(path))
 
@@ -59,8 +59,8 @@ def _four_bytes(digits: str) -> bytes:
 
 def file_keys(folder: bytes, said: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the keys of an `add`'s files below the table. Other places have no key."""
-    root = table_folder(folder)
-    if is_relative(said["path"]):
+    root = folder_of_log(folder)
+    if is_relative_path(said["path"]):
         yield root + name_of(said["path"]).encode()
     vector = said.get("deletionVector") or {}
     if vector.get("storageType") == "u":

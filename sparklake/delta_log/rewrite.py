@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparklake.delta_log.actions import OF_FILES, decode_actions, encode_actions, said_of
-from sparklake.delta_log.paths import is_relative, name_of, vector_path
+from sparklake.delta_log.paths import is_relative_path, name_of, vector_path
 
 Rewrite = Callable[[Sequence[dict[str, Any]]], None]
 """A function that edits the file fields of actions: paths and deletion vectors."""
@@ -78,7 +78,7 @@ def to_addresses(resolve: Resolve) -> Rewrite:
 def _slots(said: dict[str, Any]) -> Iterator[_Slot]:
     """Yield the places of an action's relative paths. Deletion vectors become absolute."""
     path, vector = said.get("path"), said.get(_VECTOR)
-    if path is not None and is_relative(path):
+    if path is not None and is_relative_path(path):
         yield said, "path", name_of(path)
     if vector and vector["storageType"] == "u":
         vector["storageType"] = "p"

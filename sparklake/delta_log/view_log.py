@@ -119,7 +119,7 @@ def last_checkpoint(version: int, size: int) -> bytes:
     return json.dumps({"version": version, "size": size}).encode()
 
 
-def commit_info() -> bytes:
+def checkpointed_commit() -> bytes:
     """Return the commit file of a version that is completely in its checkpoint."""
     info = {"timestamp": 0, "operation": "VIEW", "operationParameters": {}}
     return json.dumps({"commitInfo": info}).encode() + b"\n"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparklake.graveler.planning.plan import Opened, Plan
+from sparklake.graveler.planning.plan import OpenPiece, Plan
 
 Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A generator from batches to batches. It may run twice, and is shipped to executors."""
@@ -76,7 +76,7 @@ class Progress(Protocol):
         """Report the number of ranges read since the last report."""
 
 
-class Unwatched:
+class NoProgress:
     """A progress observer that ignores all reports."""
 
     def begin(self, ranges: int) -> None:
@@ -86,7 +86,7 @@ class Unwatched:
         """Do nothing."""
 
 
-UNWATCHED: Progress = Unwatched()
+UNWATCHED: Progress = NoProgress()
 
 
 def begin(progress: Progress, plan: Plan) -> None:
@@ -97,12 +97,12 @@ def begin(progress: Progress, plan: Plan) -> None:
     progress.begin(sum(map(range_count, plan.stretches)))
 
 
-def range_count(piece: Opened) -> int:
+def range_count(piece: OpenPiece) -> int:
     """Return the number of ranges that a piece reads."""
     return sum(len(side.ranges) for side in piece.sides)
 
 
-def counted(
+def rows_with_progress(
     batches: Iterable[pa.RecordBatch], plan: Plan, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
     """Yield a plan's rows, in the order of paths, and report its progress.

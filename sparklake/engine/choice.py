@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.config import Engine, S3Writes
 from sparklake.engine.base import MAX_TASK_RECORDS, UNWATCHED, Progress, Runner, shared_task_records
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.session import active_session, spark_session
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ TITLE = "sparklake"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EngineChoice:
     """The engine of a plan and the reason for it. "local" is in process, "pool" on all cores.
 
     `task_records` is the number of records per task.
@@ -71,24 +71,24 @@ class Runners:
             return self.on_spark(title)
         return self.on_pool() if chosen == "pool" else self._local
 
-    def choice(self, records: int) -> Choice:
+    def choice(self, records: int) -> EngineChoice:
         """Return the engine for a plan that reads some number of records; start nothing."""
         if self.engine is Engine.SPARK:
-            return Choice("spark", "the engine is set by the user", MAX_TASK_RECORDS)
+            return EngineChoice("spark", "the engine is set by the user", MAX_TASK_RECORDS)
         said = f"{records:,} records to read"
         if self.engine is Engine.AUTO and records >= SPARK_RECORDS:
             if (self.spark or active_session()) is not None:
-                return Choice("spark", f"{said}, {SPARK_RECORDS:,} or more", MAX_TASK_RECORDS)
+                return EngineChoice("spark", f"{said}, {SPARK_RECORDS:,} or more", MAX_TASK_RECORDS)
             said += ", but there is no Spark session"
         workers = self.workers or _default_workers()
         is_warm = self._pool is not None and self._pool.is_warm
         enough = POOL_RECORDS if is_warm else COLD_POOL_RECORDS
         if workers == 1:
-            return Choice("local", f"{said}, on one core", MAX_TASK_RECORDS)
+            return EngineChoice("local", f"{said}, on one core", MAX_TASK_RECORDS)
         if records < enough:
-            return Choice("local", f"{said}, below {enough:,}", MAX_TASK_RECORDS)
+            return EngineChoice("local", f"{said}, below {enough:,}", MAX_TASK_RECORDS)
         reason = f"{said}, {enough:,} or more, with {workers} worker processes"
-        return Choice("pool", reason, shared_task_records(records, workers))
+        return EngineChoice("pool", reason, shared_task_records(records, workers))
 
     def on_pool(self) -> PoolRunner:
         """Return the runner on this machine's cores."""

@@ -15,19 +15,19 @@ from sparklake.errors import LostResultError
 from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.blocks.block import Blocks
 from sparklake.graveler.planning.change_summary import ChangedKeys
-from sparklake.graveler.planning.packing import coalesced, divided, pack
-from sparklake.graveler.planning.plan import Copied, Opened, Plan
-from sparklake.graveler.planning.split import Row, stitch
+from sparklake.graveler.planning.packing import coalesced, divided, pack_tasks
+from sparklake.graveler.planning.plan import CopiedPiece, OpenPiece, Plan
+from sparklake.graveler.planning.split import RangeRow, stitch
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo, RangeList, record_count
-from sparklake.graveler.sstable.store import WrittenRange, read_ranges, write_meta_range
+from sparklake.graveler.sstable.range_files import WrittenRange, read_ranges, write_meta_range
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.results import (
     CacheResult,
     ChangesResult,
     ConflictCountResult,
     ConflictResult,
-    Kept,
+    KeptObject,
     KeptResult,
     KeysResult,
     PieceResult,
@@ -36,26 +36,26 @@ from sparklake.udfs.results import (
 )
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
 from sparklake.udfs.workspace import Workspace, encode_tasks, sink_into
-from sparklake.udfs.write import run_body
+from sparklake.udfs.write_ranges import run_body
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(slots=True)
-class Outcome:
+class PlanResult:
     """The combined results of a plan's tasks.
 
     `conflict_count` counts all conflicts, `left_count` the undecided ones. `conflicts` has the
     first undecided ones. `logs` are the folders of Delta logs that may differ from dest's.
     """
 
-    pieces: list[Row] = field(default_factory=list)
+    pieces: list[RangeRow] = field(default_factory=list)
     counts: ChangeCounts = field(default_factory=ChangeCounts)
     conflicts: list[Conflict] = field(default_factory=list)
     conflict_count: int = 0
     left_count: int = 0
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[KeptObject] = field(default_factory=list)
     logs: set[bytes] = field(default_factory=set)
     changed: ChangedKeys = field(default_factory=ChangedKeys)
 
@@ -66,12 +66,12 @@ def run_plan(
     plan: Plan,
     task_records: int | None = None,
     progress: Progress = UNWATCHED,
-) -> Outcome:
+) -> PlanResult:
     """Run the opened pieces of a plan, and put their ranges between the copied ones."""
     task_records = task_records or runner.task_records(plan.records)
     plan = cut_for_tasks(plan, task_records)
-    tasks = encode_tasks(pack(plan, task_records))
-    outcome = Outcome(counts=ChangeCounts(added=record_count(plan.adopted)))
+    tasks = encode_tasks(pack_tasks(plan, task_records))
+    outcome = PlanResult(counts=ChangeCounts(added=record_count(plan.adopted)))
     answers: dict[int, PieceResult] = {}
     begin(progress, plan)
     for result in decode_results(runner.collect(body, tasks)):
@@ -79,9 +79,9 @@ def run_plan(
         if isinstance(result, PieceResult):
             progress.advance(_read_for(plan, result.position))
     for position, piece in enumerate(plan.pieces):
-        if isinstance(piece, Copied):
+        if isinstance(piece, CopiedPiece):
             tail = piece.ranges[-1].id if piece.ranges else None
-            outcome.pieces.append(Row(piece.ranges, tail not in plan.tails))
+            outcome.pieces.append(RangeRow(piece.ranges, tail not in plan.tails))
         else:
             outcome.pieces.append(row_of(_answer(answers, position).written))
     outcome.conflicts.sort(key=lambda conflict: conflict.key)
@@ -100,20 +100,20 @@ def write_run(
     encode: Body,
     source: Source,
     body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = run_body,
-) -> list[Row]:
+) -> list[RangeRow]:
     """Write rows as the ranges of a run, in key order, without stitching."""
     batches = runner.sort_and_collect(encode, partial(body, workspace), source)
     results = decode_results(batches)
     return rows_in_order(each for each in results if isinstance(each, PieceResult))
 
 
-def rows_in_order(pieces: Iterable[PieceResult]) -> list[Row]:
+def rows_in_order(pieces: Iterable[PieceResult]) -> list[RangeRow]:
     """Return the tasks' ranges in key order. The tasks had disjoint intervals of keys."""
     rows = filter(_is_filled, (row_of(each.written) for each in pieces))
     return sorted(rows, key=lambda row: row.ranges[0].min_key)
 
 
-def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> RangeList:
+def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow]) -> RangeList:
     """Return the ranges of one tree from pieces in key order, durable in the store."""
     sink = sink_into(store, workspace)
 
@@ -125,12 +125,12 @@ def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) ->
     return ranges
 
 
-def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> MetaRange:
+def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow]) -> MetaRange:
     """Stitch pieces in key order into one tree; write its metarange durably."""
     return write_meta_range(store, stitched(store, workspace, pieces))
 
 
-def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> None:
+def _take(result: Result, outcome: PlanResult, answers: dict[int, PieceResult]) -> None:
     if isinstance(result, PieceResult):
         answers[result.position] = result
     elif isinstance(result, ChangesResult):
@@ -156,7 +156,7 @@ def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> 
 
 def _read_for(plan: Plan, position: int) -> int:
     piece = plan.pieces[position]
-    return range_count(piece) if isinstance(piece, Opened) else 0
+    return range_count(piece) if isinstance(piece, OpenPiece) else 0
 
 
 def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
@@ -172,10 +172,10 @@ def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
     return answers[position]
 
 
-def row_of(written: Sequence[WrittenRange]) -> Row:
+def row_of(written: Sequence[WrittenRange]) -> RangeRow:
     """Return the ranges of one task as a row. Only the last one may be open."""
-    return Row(tuple(each.info for each in written), not written or written[-1].closed)
+    return RangeRow(tuple(each.info for each in written), not written or written[-1].closed)
 
 
-def _is_filled(row: Row) -> bool:
+def _is_filled(row: RangeRow) -> bool:
     return bool(row.ranges)

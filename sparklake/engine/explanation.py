@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparklake.engine.choice import Runners
-from sparklake.graveler.planning.packing import pack
+from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.plan import Plan
 
 TWO_WAY = ("left", "right")
@@ -62,7 +62,7 @@ def explained(
         opened=len(plan.opened),
         records=plan.records,
         bytes=plan.bytes,
-        tasks=len(pack(plan, choice.task_records)),
+        tasks=len(pack_tasks(plan, choice.task_records)),
         sides=tuple(loads),
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 
-def pack(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> bytes:
+def pack_batches(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> bytes:
     """Return batches of one schema as bytes."""
     if not batches:
         return b""

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.base import TASKS_A_WORKER, Body, Source, Work, shared_task_records
-from sparklake.engine.ipc import from_file, pack, to_file, unpack
+from sparklake.engine.ipc import from_file, pack_batches, to_file, unpack
 from sparklake.engine.sort import (
     SORT_BYTES,
     Share,
     SortedFile,
+    key_shares,
     records_in_order,
-    shares,
     sliced,
     sort_to_files,
     source_batches,
@@ -49,7 +49,7 @@ class PoolRunner:
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self._crew: _Crew | None = None
+        self._crew: _WorkerSet | None = None
         self._lock = Lock()
 
     @property
@@ -101,12 +101,12 @@ class PoolRunner:
         with scratch_folder(disk_root()) as scratch:
             size = 0 if isinstance(source, Work) else _SLICE_BYTES
             slices = sliced(source_batches(source), size)
-            sorting = ((encode, scratch, pack(each)) for each in slices)
+            sorting = ((encode, scratch, pack_batches(each)) for each in slices)
             with self._map(_sort, sorting) as results:
                 files = list(chain.from_iterable(results))
             size = sum(each.size for each in files) // (TASKS_A_WORKER * self.workers)
             size = min(max(size, _MIN_SHARE_BYTES), SORT_BYTES)
-            writing = [(body, share) for share in shares(files, size)]
+            writing = [(body, share) for share in key_shares(files, size)]
             with self._map(_run_share, writing, ahead=len(writing)) as results:
                 return [batch for packed in results for batch in unpack(packed)]
 
@@ -119,11 +119,11 @@ class PoolRunner:
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         with self._lock:
             if self._crew is None:
-                self._crew = _Crew(self.workers)
+                self._crew = _WorkerSet(self.workers)
             return self._crew.submit(function, *arguments)
 
 
-class _Crew:
+class _WorkerSet:
     """The workers. A thread drives each busy worker."""
 
     def __init__(self, count: int) -> None:
@@ -225,11 +225,11 @@ class _Results:
 
 def _calls(body: Body, work: pa.Table) -> Iterator[tuple[Body, bytes]]:
     for at in range(work.num_rows):
-        yield body, pack(work.slice(at, 1).to_batches())
+        yield body, pack_batches(work.slice(at, 1).to_batches())
 
 
 def _run(body: Body, packed: bytes) -> bytes:
-    return pack(list(body(unpack(packed))))
+    return pack_batches(list(body(unpack(packed))))
 
 
 def _run_to_file(scratch: Path, body: Body, packed: bytes) -> Path | None:
@@ -242,4 +242,4 @@ def _sort(encode: Body, scratch: Path, packed: bytes) -> list[SortedFile]:
 
 
 def _run_share(body: Body, share: Share) -> bytes:
-    return pack(list(body(records_in_order(share))))
+    return pack_batches(list(body(records_in_order(share))))

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from sparklake.engine.base import Work
 from sparklake.graveler.keys import Interval, successor
-from sparklake.udfs.write import RECORD_SCHEMA
+from sparklake.udfs.write_ranges import RECORD_SCHEMA
 
 if TYPE_CHECKING:
     from sparklake.engine.base import Body, Source
@@ -49,7 +49,7 @@ class SortedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class FileSlice:
     """The rows of a file from `start` to before `stop`."""
 
     path: Path
@@ -62,7 +62,7 @@ class Share:
     """An interval of keys and the places of all its records."""
 
     interval: Interval
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[FileSlice, ...]
 
 
 def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
@@ -103,7 +103,7 @@ def sort_to_files(
     return [_write(_sorted(table), scratch) for table in tables if table.num_rows]
 
 
-def shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
+def key_shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
     """Return the records of files as shares of about `share_bytes`, in key order.
 
     Records of one key are in one share. A key with several samples has its own share.
@@ -167,7 +167,7 @@ def _splitters(files: Sequence[SortedFile], share_bytes: int) -> Iterator[bytes]
             held += sizes[0]
 
 
-def _stretches(files: Sequence[SortedFile], interval: Interval) -> tuple[Stretch, ...]:
+def _stretches(files: Sequence[SortedFile], interval: Interval) -> tuple[FileSlice, ...]:
     found = []
     for each in files:
         # Rows after the previous sample may be in the interval.
@@ -176,7 +176,7 @@ def _stretches(files: Sequence[SortedFile], interval: Interval) -> tuple[Stretch
         if interval.stop is not None:
             stop = bisect_left(each.samples, interval.stop)
         if start < stop and each.last >= interval.start:
-            found.append(Stretch(each.path, start * each.step, stop * each.step))
+            found.append(FileSlice(each.path, start * each.step, stop * each.step))
     return tuple(found)
 
 

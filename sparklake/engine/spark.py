@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from sparklake import errors
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source, Work
-from sparklake.engine.ipc import pack, unpack
+from sparklake.engine.ipc import pack_batches, unpack
 from sparklake.interrupts import Threads
-from sparklake.session import described, is_spark_3
+from sparklake.session import is_spark_3, job_description
 from sparklake.udfs.workspace import TASK_SCHEMA
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _tagged(spark: SparkSession, job: Callable[[], T], tag: str) -> T:
 
 def packed_tasks(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """Return batches as a table of TASK_SCHEMA, compressed, one per row."""
-    packed = pa.array([pack([each], compression="zstd") for each in batches], pa.binary())
+    packed = pa.array([pack_batches([each], compression="zstd") for each in batches], pa.binary())
     return pa.table([pa.array(range(len(packed)), pa.int64()), packed], schema=TASK_SCHEMA)
 
 
@@ -121,7 +121,7 @@ class SparkRunner:
         if not work.num_rows:
             return
         batches = self.tasks(work).mapInArrow(partial(_pack, body), _PACKED)
-        with described(self._spark, self._title), _errors_of_tasks():
+        with job_description(self._spark, self._title), _errors_of_tasks():
             for row in batches.toLocalIterator(prefetchPartitions=True):
                 yield from unpack(bytes(row.batch))
 
@@ -170,7 +170,7 @@ class SparkRunner:
     def _packed(self, inputs: Iterable[DataFrame], body: Body) -> Iterator[pa.RecordBatch]:
         """Run one job per input, all at once; yield the results of each finished job."""
         jobs = [rows.mapInArrow(partial(_pack, body), _PACKED).collect for rows in inputs]
-        with described(self._spark, self._title), _errors_of_tasks():
+        with job_description(self._spark, self._title), _errors_of_tasks():
             for rows in self._finished(jobs):
                 yield from (batch for row in rows for batch in unpack(bytes(row.batch)))
 
@@ -244,7 +244,7 @@ def _unpacked(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in _reported(body, batches):
-        yield pa.record_batch([pa.array([pack([batch])])], names=["batch"])
+        yield pa.record_batch([pa.array([pack_batches([batch])])], names=["batch"])
 
 
 def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -22,14 +22,14 @@ from sparklake.fs.lakes import LakeOptions
 from sparklake.graveler.times import datetime_of_nanoseconds
 from sparklake.lake import Lake
 from sparklake.repository import Repository
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.uri import SCHEME, LakeUri, parse_uri
 from sparklake.verbs.objects.list import Folder
 
 Info = dict[str, Any]
 
 
-def place_of(path: str) -> LakeUri | None:
+def parsed_path(path: str) -> LakeUri | None:
     """Return a parsed path without protocol, None for the root; raise InvalidUriError."""
     return parse_uri(SCHEME + path) if path else None
 
@@ -122,7 +122,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         """Return the info of a file or a directory; raise FileNotFoundError."""
         path = self._strip_protocol(path)
         with nothing_there(path):
-            place = place_of(path)
+            place = parsed_path(path)
             if place is None:
                 return directory("")
             repository = self.repository(place.repository)
@@ -145,7 +145,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         """
         path = self._strip_protocol(path)
         with nothing_there(path):
-            found = list(self._level(path, place_of(path)))
+            found = list(self._level(path, parsed_path(path)))
         return found if detail else [each["name"] for each in found]
 
     def _level(self, path: str, place: LakeUri | None) -> Iterator[Info]:
@@ -177,7 +177,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         path = self._strip_protocol(path)
         try:
             with nothing_there(path):
-                place = place_of(path)
+                place = parsed_path(path)
                 if maxdepth is None and place is not None and place.ref is not None:
                     found = self._below(path, place, withdirs=withdirs)
                 else:

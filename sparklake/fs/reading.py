@@ -11,7 +11,7 @@ from fsspec.spec import AbstractBufferedFile
 from fsspec.utils import isfilelike
 
 from sparklake.errors import CorruptFileError, ObjectNotFoundError
-from sparklake.fs.listing import ListingFileSystem, file_info, nothing_there, place_of
+from sparklake.fs.listing import ListingFileSystem, file_info, nothing_there, parsed_path
 from sparklake.interrupts import Threads
 from sparklake.verbs.base.content import AHEAD_BYTES, CheckedContent, ObjectContent, ReadAhead
 
@@ -31,7 +31,7 @@ class ReadingFileSystem(ListingFileSystem):
         """Return the current content of a file; raise FileNotFoundError."""
         path = self._strip_protocol(path)
         with nothing_there(path):
-            place = place_of(path)
+            place = parsed_path(path)
             if place is None or place.ref is None or not place.key:
                 raise ObjectNotFoundError(f"{path!r} is a directory, not an object")
             found = self.repository(place.repository).stat(place.ref, place.key, to_read=True)
@@ -106,7 +106,10 @@ class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
         self._content = content
         self._details = file_info(path, content.found)
         super().__init__(
-            *(fs, path, "rb", block_size),
+            fs,
+            path,
+            "rb",
+            block_size,
             cache_type=cache_type,
             cache_options=cache_options,
             size=len(content),

@@ -22,7 +22,7 @@ from sparklake.errors import (
 )
 from sparklake.fs.reading import ReadingFileSystem
 from sparklake.uri import SCHEME, KeyUri, LakeUri, object_uri, prefix_uri, same_repository
-from sparklake.verbs.objects.files import ObjectTextWriter, ObjectWriter
+from sparklake.verbs.objects.open_files import ObjectTextWriter, ObjectWriter
 
 
 class StagedTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types

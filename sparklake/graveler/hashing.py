@@ -17,7 +17,7 @@ _MANY = 1024
 """The least number of items for which a DataFusion query pays."""
 
 
-def hashed(items: pa.BinaryArray) -> pa.BinaryArray:
+def sha256_each(items: pa.BinaryArray) -> pa.BinaryArray:
     """Return the SHA-256 of each item, 32 bytes."""
     context = _context() if len(items) >= _MANY else None
     if context is None:

@@ -29,7 +29,7 @@ def object_key(path: str) -> bytes:
     return key
 
 
-def listed(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
+def path_tuple(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
     """Return a list of paths as a tuple; raise InvalidInputError for a string.
 
     A string would be read as a list of its letters, and a `*` among them would mean everything.

@@ -55,7 +55,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FirstParentLine:
     """The first parents from a commit on, kept back to `since` (unix seconds).
 
     Also kept is the first commit that is not younger than `since`.
@@ -70,18 +70,18 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
     if retention is None:
         return set()
 
-    def line(head: CommitId, days: int) -> Line:
-        return Line(head, now - days * _DAY)
+    def line(head: CommitId, days: int) -> FirstParentLine:
+        return FirstParentLine(head, now - days * _DAY)
 
     default = retention.default_days
     lines = [line(each.commit_id, retention.days(each.name)) for each in refs.branches]
     lines += [line(each.commit_id, default) for each in refs.tags]
     first = {each.id: each.parents[0] for each in refs.commits if each.parents}
-    kept = kept_commits(lines, now - default * _DAY, dates(refs.commits), first.get)
+    kept = kept_commits(lines, now - default * _DAY, commit_dates(refs.commits), first.get)
     return {each.id for each in refs.commits} - kept
 
 
-def dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
+def commit_dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
     """Return the date of each commit, at least the date of its latest ancestor.
 
     `commits` has parents first. Without this correction, one commit with a slow clock would
@@ -95,9 +95,9 @@ def dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
 
 
 def kept_commits(
-    lines: Sequence[Line],
+    lines: Sequence[FirstParentLine],
     since: int,
-    dates: Mapping[CommitId, int],
+    commit_dates: Mapping[CommitId, int],
     first_parent: Callable[[CommitId], CommitId | None],
 ) -> set[CommitId]:
     """Return the commits kept by lines, and the commits after `since` on no line.
@@ -110,12 +110,12 @@ def kept_commits(
     for line in sorted(lines, key=lambda each: each.since):
         for each in _behind(line.head, kept, first_parent):
             kept.add(each)
-            if dates[each] <= line.since:
+            if commit_dates[each] <= line.since:
                 break
     led: set[CommitId] = set()
     for line in lines:
         led.update(_behind(line.head, led, first_parent))
-    return kept | {each for each, date in dates.items() if date > since and each not in led}
+    return kept | {each for each, date in commit_dates.items() if date > since and each not in led}
 
 
 def _behind(

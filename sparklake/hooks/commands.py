@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from sparklake.hooks.events import Outcome, failed, passed
-from sparklake.hooks.properties import Shell, seconds
+from sparklake.hooks.events import HookOutcome, failed, passed
+from sparklake.hooks.properties import ShellHook, seconds
 from sparklake.hooks.secrets import RAW_BYTES, Secrets
 
 _PLAIN = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -21,7 +21,7 @@ _READ_BYTES = 16 * 1024
 _LOOK_SECONDS = 0.1
 
 
-def run_command(shell: Shell, document: Mapping[str, Any], secrets: Secrets) -> Outcome:
+def run_command(shell: ShellHook, document: Mapping[str, Any], secrets: Secrets) -> HookOutcome:
     """Run a command in an empty folder, with the event as JSON on stdin.
 
     Its environment has the event's strings as SPARKLAKE_HOOK_..., a few standard variables, and

@@ -59,7 +59,7 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class HookFile:
     """A hook file: its events and refs, and its hooks in order."""
 
     path: str
@@ -73,7 +73,7 @@ class Action:
         return globs is not None and (not globs or any(is_word(each, ref) for each in globs))
 
 
-def parse_action(path: str, body: bytes) -> Action:
+def parse_action(path: str, body: bytes) -> HookFile:
     """Return the declarations of a file.
 
     Raises InvalidHooksError with the file's path, the line and the reason.
@@ -91,13 +91,13 @@ def parse_action(path: str, body: bytes) -> Action:
         raise InvalidHooksError(f"{path}: {error}") from None
 
 
-def _action(path: str, file: _File, node: yaml.Node) -> Action:
+def _action(path: str, file: _File, node: yaml.Node) -> HookFile:
     if not file.on or not file.hooks:
         raise InvalidHooksError("line 1: it declares no event or no hook")
     _check_kept(file.name, "$.name", node)
     hooks = tuple(_hooks(file, node))
     on = {event: _globs(event, trigger, node) for event, trigger in file.on.items()}
-    return Action(path, file.name or PurePosixPath(path).stem, on, hooks)
+    return HookFile(path, file.name or PurePosixPath(path).stem, on, hooks)
 
 
 def _hooks(file: _File, node: yaml.Node) -> Iterator[Hook]:

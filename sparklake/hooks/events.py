@@ -15,8 +15,8 @@ from sparklake.graveler.times import text_of_second
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sparklake.engine.rows import Rows
-    from sparklake.udfs.objects.rows import ObjectInfo
+    from sparklake.engine.lazy_rows import Rows
+    from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
 
 
@@ -164,7 +164,7 @@ def event_document(event: Event, action: str, hook: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HookOutcome:
     """The outcome of a hook. A hook that is not allowed fails without running."""
 
     status: HookStatus
@@ -172,11 +172,11 @@ class Outcome:
     is_allowed: bool = True
 
 
-def passed(output: str = "") -> Outcome:
+def passed(output: str = "") -> HookOutcome:
     """Return the outcome of a hook that accepts."""
-    return Outcome(HookStatus.PASSED, output)
+    return HookOutcome(HookStatus.PASSED, output)
 
 
-def failed(output: str) -> Outcome:
+def failed(output: str) -> HookOutcome:
     """Return the outcome of a hook that refuses or could not run."""
-    return Outcome(HookStatus.FAILED, output)
+    return HookOutcome(HookStatus.FAILED, output)

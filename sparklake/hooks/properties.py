@@ -32,7 +32,7 @@ def seconds(text: str | float) -> float:
     return float(text)
 
 
-class Python(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PythonHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A function of an installed module. `args` are passed to it unchanged."""
 
     function: str
@@ -48,7 +48,7 @@ class Python(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.function
 
 
-class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ShellHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command: its words, or with `shell` one string for /bin/sh."""
 
     command: list[str] | str
@@ -97,7 +97,7 @@ class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.url
 
 
-class Foreign(msgspec.Struct, frozen=True):
+class ForeignHook(msgspec.Struct, frozen=True):
     """A hook that only lakeFS runs, with any properties."""
 
     @property
@@ -106,14 +106,14 @@ class Foreign(msgspec.Struct, frozen=True):
         return ""
 
 
-Properties = Python | Shell | Webhook | Foreign
+Properties = PythonHook | ShellHook | Webhook | ForeignHook
 
-SHAPES: dict[HookType, type[Python] | type[Shell] | type[Webhook] | type[Foreign]] = {
-    HookType.PYTHON: Python,
-    HookType.SHELL: Shell,
+SHAPES: dict[HookType, type[PythonHook] | type[ShellHook] | type[Webhook] | type[ForeignHook]] = {
+    HookType.PYTHON: PythonHook,
+    HookType.SHELL: ShellHook,
     HookType.WEBHOOK: Webhook,
-    HookType.LUA: Foreign,
-    HookType.AIRFLOW: Foreign,
+    HookType.LUA: ForeignHook,
+    HookType.AIRFLOW: ForeignHook,
 }
 
 

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from sparklake.config import HookSettings, HookType
 from sparklake.graveler.globs import is_word
-from sparklake.hooks.events import Outcome, failed, passed
+from sparklake.hooks.events import HookOutcome, failed, passed
 from sparklake.hooks.properties import Webhook, check_url, is_allowed, seconds
 from sparklake.hooks.secrets import RAW_BYTES, Secrets
 
@@ -121,7 +121,7 @@ _PORTS = {"http": 80, "https": 443}
 
 def post_event(
     webhook: Webhook, document: Mapping[str, Any], settings: HookSettings, secrets: Secrets
-) -> Outcome:
+) -> HookOutcome:
     """Post an event as JSON. Any answer but 2xx, or a timeout, is a failure.
 
     Connecting is tried twice. An event that may have been sent is never sent again.
@@ -164,10 +164,10 @@ class _Call:
     secrets: Secrets
     deadline: float
     _socket: socket.socket | None = None
-    _outcome: Outcome | None = None
+    _outcome: HookOutcome | None = None
     _failures: list[BaseException] = field(default_factory=list)
 
-    def within_limit(self, url: str, headers: Mapping[str, str]) -> Outcome | None:
+    def within_limit(self, url: str, headers: Mapping[str, str]) -> HookOutcome | None:
         """Return the outcome; None on timeout.
 
         Name look-ups and reads of headers have no timeout, so they run in a thread.
@@ -200,7 +200,7 @@ class _Call:
         finally:
             self._cut()
 
-    def _posted(self, url: str, headers: Mapping[str, str]) -> Outcome:
+    def _posted(self, url: str, headers: Mapping[str, str]) -> HookOutcome:
         for _ in range(_MAX_REDIRECTS + 1):
             response = self._answer(url, headers)
             if response.status not in _REDIRECTS:
@@ -255,7 +255,7 @@ class _Call:
                     problem = error
         raise problem or OSError(f"{host} has no address")
 
-    def _said(self, response: HTTPResponse) -> Outcome:
+    def _said(self, response: HTTPResponse) -> HookOutcome:
         raw = response.read(RAW_BYTES)
         body = self.secrets.kept(raw.decode(errors="replace"), is_cut=len(raw) == RAW_BYTES)
         said = f"{body}\nstatus {response.status}".lstrip()

@@ -36,10 +36,10 @@ from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.store import read_meta_range, read_range_file, read_ranges
+from sparklake.graveler.sstable.range_files import read_meta_range, read_range_file, read_ranges
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 COLLECTIONS_FOLDER = "_sparklake/gc"
 MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"
@@ -49,7 +49,7 @@ OBJECT_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Other:
+class _AddressConflict:
     """An object that an existing range names in place of ours. Both addresses are full URIs."""
 
     key: bytes
@@ -99,7 +99,7 @@ def _spelled(address: str) -> str:
 
 
 def _check_objects(
-    store: ObjectStore, others: Sequence[_Other], versions: Sequence[MetaRangeId]
+    store: ObjectStore, others: Sequence[_AddressConflict], versions: Sequence[MetaRangeId]
 ) -> None:
     inside = f"{store.uri}/{DATA_FOLDER}/"
     own = [each for each in others if each.theirs.startswith(inside)]
@@ -117,7 +117,7 @@ def _check_objects(
             pass
 
 
-def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_Other]:
+def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConflict]:
     """Return the objects whose addresses differ between two ranges of equal records."""
     differing = pc.not_equal(ours.stored_array(), theirs.stored_array())
     rows = np.flatnonzero(differing.to_numpy(zero_copy_only=False))
@@ -140,14 +140,14 @@ def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_Other]:
         full_addresses(store.uri, found),
         strict=True,
     )
-    return [each for each in (_Other(*row) for row in named) if each.ours != each.theirs]
+    return [each for each in (_AddressConflict(*row) for row in named) if each.ours != each.theirs]
 
 
 # --- objects that others may delete ---------------------------------------------------------------
 
 
 def _check_foreign(
-    store: ObjectStore, others: Sequence[_Other], versions: Sequence[MetaRangeId]
+    store: ObjectStore, others: Sequence[_AddressConflict], versions: Sequence[MetaRangeId]
 ) -> None:
     if not others:
         return
@@ -190,7 +190,7 @@ def _is_there(address: str) -> bool:
     return False
 
 
-def _taken(other: _Other) -> AddressTakenError:
+def _taken(other: _AddressConflict) -> AddressTakenError:
     path = other.key.decode(errors="replace")
     also = f", or use the address {other.theirs}" if _is_there(other.theirs) else ""
     return AddressTakenError(
@@ -206,7 +206,7 @@ def _taken(other: _Other) -> AddressTakenError:
 # --- objects of the lake's own --------------------------------------------------------------------
 
 
-def _put_back(store: ObjectStore, other: _Other) -> None:
+def _put_back(store: ObjectStore, other: _AddressConflict) -> None:
     key = other.theirs.removeprefix(f"{store.uri}/")
     if store.find(key) is not None:
         return

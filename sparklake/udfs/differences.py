@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler.algebra import Changes, Rows
+from sparklake.graveler.algebra import BlockChanges, SideRows
 from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.sums import bounded, run_sums
-from sparklake.udfs.objects.rows import text_of
+from sparklake.udfs.objects.object_rows import text_of
 
 COUNTS = ("added", "removed", "changed", "conflict", "bytes_added", "bytes_removed")
 FOLDER_SCHEMA = pa.schema(
@@ -61,7 +61,7 @@ class FolderBatch:
     prefix: str
     depth: int
 
-    def __call__(self, changes: Changes) -> pa.RecordBatch:
+    def __call__(self, changes: BlockChanges) -> pa.RecordBatch:
         """Return a batch of FOLDER_SCHEMA, one row per run of paths in a folder."""
         folders = self._folders(text_of(changes.keys()))
         starts = _run_starts(folders)
@@ -95,7 +95,7 @@ def folder_rows(batch: pa.RecordBatch) -> Iterator[FolderDiff]:
         yield FolderDiff(**row)
 
 
-def _sizes(rows: Rows) -> Positions:
+def _sizes(rows: SideRows) -> Positions:
     """Return the size of each row's object, 0 where there is no object."""
     sizes = np.zeros(len(rows.at), np.int64)
     sizes[rows.present] = decode_entries(rows.records()).size

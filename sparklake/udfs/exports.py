@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from sparklake.errors import InvalidKeyError
-from sparklake.graveler.algebra import Changes, ChangeType, diff
+from sparklake.graveler.algebra import BlockChanges, ChangeType, diff
 from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
-from sparklake.stores.exports import Wanted, open_destination
+from sparklake.stores.exports import ExpectedObject, open_destination
 from sparklake.stores.exports.checking import Destination
-from sparklake.udfs.objects.rows import object_batch
+from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
 
@@ -72,7 +72,7 @@ MOST_UNFIT = 100
 REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 
 
-class Step(str, Enum):
+class ExportPass(str, Enum):
     """A pass over the changes of an export."""
 
     SURVEY = "survey"
@@ -82,7 +82,7 @@ class Step(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class UnfitObject:
     """An object that the destination cannot hold."""
 
     path: str
@@ -102,13 +102,13 @@ class ExportReport:
     removed: int = 0
     copied_bytes: int = 0
     unfit_count: int = 0
-    unfit: list[Unfit] = field(default_factory=list)
+    unfit: list[UnfitObject] = field(default_factory=list)
 
     def note_unfit(self, path: str, reason: str) -> None:
         """Record an object that the destination cannot hold."""
         self.unfit_count += 1
         if len(self.unfit) < MOST_UNFIT:
-            self.unfit.append(Unfit(path, reason))
+            self.unfit.append(UnfitObject(path, reason))
 
     def plus(self, other: ExportReport) -> None:
         """Add the counts of another task."""
@@ -118,7 +118,7 @@ class ExportReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
+class ExportTaskSettings:
     """The settings that all tasks of an export share.
 
     The names of manifest files begin with `manifest`. With `reserves`, objects may not use the
@@ -128,7 +128,7 @@ class Export:
 
     workspace: Workspace
     to: str
-    step: Step
+    step: ExportPass
     commit: str
     manifest: str
     form: ManifestFormat
@@ -148,7 +148,9 @@ def decode_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[ExportReport]:
             yield _decode(encoded.as_py())
 
 
-def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def export_body(
+    export: ExportTaskSettings, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Yield one report per task, as REPORT_SCHEMA.
 
     The left side is the state of the destination, the right side the wanted state.
@@ -171,12 +173,12 @@ def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 class _Share:
     """One task in progress."""
 
-    export: Export
+    export: ExportTaskSettings
     destination: Destination
     pool: Executor
     report: ExportReport
 
-    def rows(self, changes: Changes) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    def rows(self, changes: BlockChanges) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Return the objects to write and the objects to remove, as MANIFEST_SCHEMA."""
         namespace = self.export.workspace.storage_namespace
         if not self.export.writes:
@@ -217,7 +219,7 @@ class _Share:
         self.report.copied_bytes = bounded(self.report.copied_bytes + copied)
 
 
-def _survey(share: _Share, parts: Iterable[Changes]) -> None:
+def _survey(share: _Share, parts: Iterable[BlockChanges]) -> None:
     names = _Names(share)
     for changes in parts:
         written, gone = share.rows(changes)
@@ -226,7 +228,7 @@ def _survey(share: _Share, parts: Iterable[Changes]) -> None:
             names.check(path)
 
 
-def _remove(share: _Share, parts: Iterable[Changes]) -> None:
+def _remove(share: _Share, parts: Iterable[BlockChanges]) -> None:
     for changes in parts:
         _, gone = share.rows(changes)
         # The destination never held an unfit path, and its name could mean another object there.
@@ -235,7 +237,7 @@ def _remove(share: _Share, parts: Iterable[Changes]) -> None:
             share.report.removed += 1
 
 
-def _copy(share: _Share, parts: Iterable[Changes]) -> None:
+def _copy(share: _Share, parts: Iterable[BlockChanges]) -> None:
     listed, copied = [], partial(_copied, share.destination)
     for changes in parts:
         written, gone = share.rows(changes)
@@ -247,17 +249,17 @@ def _copy(share: _Share, parts: Iterable[Changes]) -> None:
     _write_manifest(share, listed)
 
 
-def _copied(destination: Destination, row: Mapping[str, Any]) -> Unfit | None:
+def _copied(destination: Destination, row: Mapping[str, Any]) -> UnfitObject | None:
     """Copy the object of a row. Return it as unfit if the destination cannot hold it."""
-    wanted = Wanted(**{each.name: row[each.name] for each in fields(Wanted)})
+    wanted = ExpectedObject(**{each.name: row[each.name] for each in fields(ExpectedObject)})
     try:
         destination.copy(wanted.path, wanted)
     except InvalidKeyError as error:
-        return Unfit(wanted.path, str(error))
+        return UnfitObject(wanted.path, str(error))
     return None
 
 
-def _list(share: _Share, parts: Iterable[Changes]) -> None:
+def _list(share: _Share, parts: Iterable[BlockChanges]) -> None:
     listed = []
     for changes in parts:
         written, gone = share.rows(changes)
@@ -266,7 +268,12 @@ def _list(share: _Share, parts: Iterable[Changes]) -> None:
     _write_manifest(share, listed)
 
 
-_STEPS = {Step.SURVEY: _survey, Step.REMOVE: _remove, Step.COPY: _copy, Step.LIST: _list}
+_STEPS = {
+    ExportPass.SURVEY: _survey,
+    ExportPass.REMOVE: _remove,
+    ExportPass.COPY: _copy,
+    ExportPass.LIST: _list,
+}
 
 
 def _write_manifest(share: _Share, rows: Sequence[pa.RecordBatch]) -> None:

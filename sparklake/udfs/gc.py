@@ -23,20 +23,20 @@ from sparklake.graveler.entries import record_entry
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, encode_record
-from sparklake.graveler.sstable.store import read_each, read_together
+from sparklake.graveler.sstable.range_files import read_each, read_together
 from sparklake.graveler.sums import column_sum
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY, NamespaceMarks, nested_error
 from sparklake.udfs.adopted_ranges import OBJECT_THREADS
-from sparklake.udfs.objects.rows import ObjectInfo, object_record, record_batch
+from sparklake.udfs.objects.object_rows import ObjectInfo, object_record, record_batch
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.results import PieceResult, encode_results
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
-from sparklake.udfs.write import record_block
+from sparklake.udfs.write_ranges import record_block
 
 WEIGHT_SCHEMA = pa.schema(
     [

@@ -11,12 +11,12 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from sparklake.delta_log.names import TouchedLogs
-from sparklake.graveler.algebra import Changes, Conflict, Rows, three_way_diff
-from sparklake.graveler.algebra.changes import overlook
+from sparklake.delta_log.file_names import ChangedLogs
+from sparklake.graveler.algebra import BlockChanges, Conflict, SideRows, three_way_diff
+from sparklake.graveler.algebra.changes import ignore_changes
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import record_entry
-from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sums import bounded, column_sum
 from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
@@ -34,7 +34,7 @@ Sizes: TypeAlias = NDArray[np.int64]
 def preview_body(
     workspace: Workspace,
     resolution: Resolution,
-    choice: Choice,
+    path_filter: PathFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Count the changes that a merge of the chosen keys would make in dest.
@@ -46,13 +46,15 @@ def preview_body(
     store = workspace.open_store()
     for task in decode_tasks(batches):
         tally = _Tally(Judge(resolution, workspace.storage_namespace, only_previews=True))
-        base, source, dest = (records_of(each, choice) for each in open_sides(store, task.pieces))
-        touched = TouchedLogs()
-        see = touched.see if resolution.delta else overlook
-        for changes in three_way_diff(base, source, dest, see):
+        base, source, dest = (
+            records_of(each, path_filter) for each in open_sides(store, task.pieces)
+        )
+        logs = ChangedLogs()
+        observe = logs.observe if resolution.delta else ignore_changes
+        for changes in three_way_diff(base, source, dest, observe):
             tally.add(changes)
         conflicts, kept = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
-        yield encode_results([tally.result(touched.in_order()), *conflicts, *kept])
+        yield encode_results([tally.result(logs.in_order()), *conflicts, *kept])
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class _Tally:
     counts: Counter[str] = field(default_factory=Counter)
     reported: list[Conflict] = field(default_factory=list)
 
-    def add(self, changes: Changes) -> None:
+    def add(self, changes: BlockChanges) -> None:
         clear = changes.where(~changes.conflicts)
         was, comes = clear.left.present, clear.right.present
         old, new = _sizes(clear.left), _sizes(clear.right)
@@ -98,7 +100,7 @@ def _size(key: bytes, stored: bytes) -> Sizes:
     return np.array([record_entry((key, stored)).size])
 
 
-def _sizes(rows: Rows) -> Sizes:
+def _sizes(rows: SideRows) -> Sizes:
     """Return the size of each row's object, 0 where there is no object."""
     sizes = np.zeros(len(rows.at), np.int64)
     sizes[rows.present] = decode_entries(rows.records()).size

@@ -26,18 +26,18 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import PurgeCounts
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.graveler.sums import bounded
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.namespaces import NamespaceMarks, nested_error
-from sparklake.udfs.objects.rows import object_batch
+from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.own_namespace import OwnNamespace
-from sparklake.udfs.strategies.globs import glob_pattern
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
-from sparklake.udfs.write import RECORD_SCHEMA
+from sparklake.udfs.write_ranges import RECORD_SCHEMA
 
 PART_ROWS = 20_000
 """The approximate number of rows in a part of a receipt. One task deletes one part."""
@@ -84,7 +84,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
+class AddressUse:
     """A use of an address by a path that is to be purged."""
 
     path: str
@@ -128,7 +128,7 @@ def purge_folder(purge_id: str) -> str:
 
 
 _scan = msgspec.msgpack.Decoder(Scan).decode
-_naming = msgspec.msgpack.Decoder(Naming).decode
+_naming = msgspec.msgpack.Decoder(AddressUse).decode
 _encode = msgspec.msgpack.Encoder().encode
 decode_found = msgspec.msgpack.Decoder(FoundReport).decode
 
@@ -142,7 +142,7 @@ def encode_work(work: Iterable[object]) -> pa.Table:
 def scan_body(
     workspace: Workspace, patterns: Patterns, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA: named addresses, with a Naming if the path is to be purged."""
+    """Yield RECORD_SCHEMA: named addresses, with an AddressUse if the path is to be purged."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         for encoded in batch.column("task"):
@@ -165,14 +165,14 @@ def _named(
     rows = zip(*(objects.column(name).to_pylist() for name in names), strict=True)
     origin = (scan.order, scan.commit, scan.branch)
     stored = [
-        _encode(Naming(path, *origin, checksum, size)) if path in patterns else b""
+        _encode(AddressUse(path, *origin, checksum, size)) if path in patterns else b""
         for path, checksum, size in rows
     ]
-    keys = one_spelling(objects.column("address"), own).cast(pa.binary())
+    keys = canonical_addresses(objects.column("address"), own).cast(pa.binary())
     return pa.record_batch([keys, pa.array(stored, pa.binary())], schema=RECORD_SCHEMA)
 
 
-def one_spelling(addresses: pa.Array, own: OwnNamespace) -> pa.Array:
+def canonical_addresses(addresses: pa.Array, own: OwnNamespace) -> pa.Array:
     """Return addresses in one spelling per object, because any spelling may be staged.
 
     An address that reaches the namespace by symbolic links becomes the address of the object there.
@@ -200,7 +200,7 @@ def found_body(
     Yields a FoundReport as REPORT_SCHEMA.
     """
     places = _Places(workspace, workspace.open_store(), also_external)
-    listing = _Listing(places, folder)
+    listing = _PurgeList(places, folder)
     for address, namings in groupby(_pairs(batches), itemgetter(0)):
         listing.take(address.decode(), (stored for _, stored in namings))
     listing.write()
@@ -214,7 +214,7 @@ def _pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[bytes, bytes]]:
 
 
 @dataclass(slots=True)
-class _Listing:
+class _PurgeList:
     places: _Places
     folder: str
     report: FoundReport = field(default_factory=FoundReport)
@@ -222,7 +222,7 @@ class _Listing:
 
     def take(self, address: str, namings: Iterable[bytes]) -> None:
         """Record the uses of an address if one of them is to be purged."""
-        is_shared, found = False, dict[str, Naming]()
+        is_shared, found = False, dict[str, AddressUse]()
         for stored in namings:
             if not stored:
                 is_shared = True
@@ -235,7 +235,7 @@ class _Listing:
         if found:
             self._list(address, list(found.values()), is_shared=is_shared)
 
-    def _list(self, address: str, found: Sequence[Naming], *, is_shared: bool) -> None:
+    def _list(self, address: str, found: Sequence[AddressUse], *, is_shared: bool) -> None:
         external = self.places.is_external(address)
         if (owner := self.places.find_owner(address)) is not None:
             self.report.foreign_count += len(found)
@@ -259,7 +259,7 @@ class _Listing:
         if len(self._rows) >= PART_ROWS:
             self.write()
 
-    def _note_live(self, naming: Naming) -> None:
+    def _note_live(self, naming: AddressUse) -> None:
         if naming.branch:
             self.report.live_count += 1
             if len(self.report.live) < MOST_NAMED:

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.graveler.algebra import (
+    BlockChanges,
     Change,
     ChangeCounts,
-    Changes,
     ChangeType,
     Conflict,
-    Rows,
+    SideRows,
     apply,
     diff,
     staged_diff,
@@ -25,7 +25,7 @@ from sparklake.graveler.blocks.block import Blocks
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
-from sparklake.udfs.objects.rows import object_batch, text_of
+from sparklake.udfs.objects.object_rows import object_batch, text_of
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
 
@@ -47,7 +47,7 @@ DIFF_DDL = (
     "left_checksum string, right_checksum string, base_checksum string"
 )
 
-Encode = Callable[[Changes], pa.RecordBatch]
+Encode = Callable[[BlockChanges], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def diff_body(
         yield from map(encode or diff_batch, diff(left, right))
 
 
-def removed_batch(changes: Changes) -> pa.RecordBatch:
+def removed_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return the keys of a two-way diff that the right side lacks."""
     return pa.record_batch([changes.where(~changes.right.present).keys()], names=["key"])
 
@@ -130,7 +130,7 @@ def diff_row(change: Change | Conflict) -> DiffRow:
     )
 
 
-def diff_batch(changes: Changes) -> pa.RecordBatch:
+def diff_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return changes as one batch of DIFF_SCHEMA."""
     left, right, base = (_Side.of(rows) for rows in (changes.left, changes.right, changes.base))
     kinds = np.select(
@@ -159,7 +159,7 @@ class _Side:
     checksum: pa.Array
 
     @staticmethod
-    def of(rows: Rows) -> _Side:
+    def of(rows: SideRows) -> _Side:
         entries = decode_entries(rows.records())
         present = rows.present
         at = pa.array(np.cumsum(present) - 1, mask=~present)

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from sparklake.graveler.algebra import ChangeCounts, Conflict
-from sparklake.graveler.sstable.store import WrittenRange
+from sparklake.graveler.sstable.range_files import WrittenRange
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.udfs.imports.defects import Defect, Reason
 
@@ -52,7 +52,7 @@ class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
     conflict: Conflict
 
 
-class Kept(NamedTuple):
+class KeptObject(NamedTuple):
     """An object of a conflict's side on `key`, to be kept under the key `wanted`.
 
     The record id in `stored` is that of `key`.
@@ -66,7 +66,7 @@ class Kept(NamedTuple):
 class KeptResult(msgspec.Struct, frozen=True, tag="kept"):
     """An object that a task asks to keep besides its own results."""
 
-    kept: Kept
+    kept: KeptObject
 
 
 class PreviewResult(msgspec.Struct, frozen=True, tag="preview"):

@@ -18,8 +18,8 @@ from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
 from sparklake.stores.objects import check_object_uri, open_object, open_store
-from sparklake.stores.objects.keys import check_key
-from sparklake.udfs.objects.rows import (
+from sparklake.stores.objects.key_checks import check_key
+from sparklake.udfs.objects.object_rows import (
     OBJECT_SCHEMA,
     ObjectInfo,
     microsecond_mtimes,
@@ -27,7 +27,7 @@ from sparklake.udfs.objects.rows import (
     record_batch,
 )
 from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write import RECORD_SCHEMA
+from sparklake.udfs.write_ranges import RECORD_SCHEMA
 
 STAGE_SCHEMA = pa.schema(
     [

@@ -8,10 +8,10 @@ from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, concatenated
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.packing import TaskPiece
-from sparklake.graveler.planning.path_filter import Choice
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.path_filter import PathFilter
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sstable.range_files import read_ranges
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:
@@ -33,14 +33,14 @@ def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[T
         yield each, stream.within(each.piece.interval)
 
 
-def records_of(blocks: Blocks, choice: Choice) -> Blocks:
+def records_of(blocks: Blocks, path_filter: PathFilter) -> Blocks:
     """Return the records of the chosen keys in a stream."""
-    return blocks if choice.is_everything else _chosen(blocks, choice)
+    return blocks if path_filter.is_everything else _chosen(blocks, path_filter)
 
 
-def _chosen(blocks: Blocks, choice: Choice) -> Iterator[Block]:
+def _chosen(blocks: Blocks, path_filter: PathFilter) -> Iterator[Block]:
     for block in filter(len, blocks):
-        parts = choice.parts(Interval(block.first_key, successor(block.last_key)))
+        parts = path_filter.parts(Interval(block.first_key, successor(block.last_key)))
         yield concatenated([restricted(block, part) for part in parts])
 
 
@@ -61,7 +61,7 @@ class _Cut:
             self._held = next(self._blocks, None)
 
 
-def _read(store: ObjectStore, sides: Sequence[Side], hull: Interval) -> Iterator[Block]:
+def _read(store: ObjectStore, sides: Sequence[SideStream], hull: Interval) -> Iterator[Block]:
     # A side has ranges or rows, never both.
     rows = [row for side in sides for row in side.rows]
     if rows:

@@ -14,7 +14,7 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.sstable.store import WrittenRange, make_range, table_key, write_ranges
+from sparklake.graveler.sstable.range_files import WrittenRange, make_range, table_key, write_ranges
 from sparklake.stores.cache import open_cached_store
 from sparklake.udfs.adopted_ranges import check_adopted
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sparklake.engine.execution import cut_for_tasks
@@ -12,30 +12,38 @@ from sparklake.errors import ChangesTakenError, NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
-from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchMove, BranchState, Layer
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.write import apply_body
+from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
-from sparklake.verbs.base.resolve import Resolved, get_branch, steadily
-from sparklake.verbs.base.signing import Signature
-from sparklake.verbs.base.staging import Staged, cut_out
+from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
+from sparklake.verbs.base.resolve import ResolvedRef, get_branch, read_consistently
+from sparklake.verbs.base.signing import Signature, sign
+from sparklake.verbs.base.staging import StagedLayers, cut_out
 from sparklake.verbs.base.versions import with_versions
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """The options of a commit."""
+
+    message: str
+    committer: str | None = None
+    metadata: Mapping[str, str] | None = None
+    allow_empty: bool = False
+    path_filter: PathFilter = ALL
+
+
 @with_versions
-@begun_anew
+@retry_on_gc
 def commit(
     context: Context,
     branch: str,
-    signature: Signature,
-    *,
-    allow_empty: bool = False,
-    choice: Choice = ALL,
+    options: CommitOptions,
 ) -> Commit:
     """Commit the staged changes of the chosen keys. Other changes stay staged.
 
@@ -44,9 +52,10 @@ def commit(
         ChangesTakenError: Another writer has committed them meanwhile.
         RaceLostError: The branch kept moving.
     """
+    signature = sign(context, options.message, options.committer, options.metadata)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("commit", branch), layered=True)
-    staged = Staged(context, choice=choice)
+    staged = StagedLayers(context, path_filter=options.path_filter)
     had_changes = False
     fence: int | None = None
 
@@ -62,68 +71,71 @@ def commit(
                 f"{state.commit_id} or before"
             )
         had_changes = bool(state.layers)
-        return _commit_sealed(attempts, staged, state, signature, choice, allow_empty=allow_empty)
+        return _commit_sealed(attempts, staged, state, signature, options)
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
-def explain_commit(context: Context, branch: str, choice: Choice = ALL) -> Explanation:
+def explain_commit(context: Context, branch: str, path_filter: PathFilter = ALL) -> Explanation:
     """Return the plan of a commit. It seals nothing, writes nothing and moves nothing."""
     name = get_branch(context, branch).name
 
-    def plan(found: Resolved) -> Plan:
-        staged = Staged(context, dry=True, choice=choice)
+    def plan(found: ResolvedRef) -> Plan:
+        staged = StagedLayers(context, dry=True, path_filter=path_filter)
         return staged.plan(context.tree(found.commit), found.layers)
 
-    found = steadily(context, name, plan)
+    found = read_consistently(context, name, plan)
     return explained("commit", found, cut_for_tasks, context.runners, LAYERED)
 
 
 def _commit_sealed(
     attempts: Attempts,
-    staged: Staged,
+    staged: StagedLayers,
     state: BranchState,
     signature: Signature,
-    choice: Choice,
-    *,
-    allow_empty: bool,
+    options: CommitOptions,
 ) -> Commit:
-    context = attempts.context
+    context, path_filter = attempts.context, options.path_filter
     head = context.graph.commit(state.commit_id)
-    tree = apply_layers(attempts, context.tree(head), staged, state.layers, choice)
+    tree = apply_layers(attempts, context.tree(head), staged, state.layers, path_filter)
     applied = tuple(layer.id for layer in state.layers)
-    if tree.id == head.meta_range_id and not allow_empty and not choice.is_everything:
+    if tree.id == head.meta_range_id and not options.allow_empty and not path_filter.is_everything:
         raise NoChangesError(
             f"nothing to commit: no staged change of the chosen paths changes {state.name!r}; "
             "`sparklake diff` of the branch shows its staged changes"
         )
-    if tree.id == head.meta_range_id and not allow_empty:
+    if tree.id == head.meta_range_id and not options.allow_empty:
         # The layers change nothing. If they stayed, the branch would look dirty.
-        who = signature.committer
         context.refs.branches.move(
             BranchMove(
-                *(state.name, head.id, head.id, "commit", who),
+                branch=state.name,
+                expected=head.id,
+                to=head.id,
+                verb="commit",
+                who=signature.committer,
                 applied_layers=applied,
                 fence=state.fence,
             )
         )
         raise NoChangesError(f"nothing to commit: no staged change changes {state.name!r}")
-    cut = None if choice.is_everything else cut_out(context, state, choice, "commit")
+    cut = None if path_filter.is_everything else cut_out(context, state, path_filter, "commit")
     return publish(context, state, "commit", [head], tree.id, signature, applied, cut)
 
 
 def apply_layers(
     attempts: Attempts,
     base: MetaRange,
-    staged: Staged,
+    staged: StagedLayers,
     layers: Sequence[Layer],
-    choice: Choice = ALL,
+    path_filter: PathFilter = ALL,
 ) -> MetaRange:
     """Write the tree of staged layers over a base. Without changes, return the base."""
     plan = staged.plan(base, layers)
     if not plan.stretches and not plan.adopted:
         return base
-    outcome = attempts.run(partial(apply_body, attempts.context.workspace, choice=choice), plan)
+    outcome = attempts.run(
+        partial(apply_body, attempts.context.workspace, path_filter=path_filter), plan
+    )
     if not outcome.counts.total and not attempts.has_lost:
         return base
     return attempts.finish(plan, outcome, base.id)
@@ -141,14 +153,14 @@ def reset_prefix(context: Context, branch: str, prefix: str) -> None:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def _reset(context: Context, branch: str, within: Interval) -> None:
     check_namespace(context.store)
 
     def attempt() -> None:
         state = context.refs.staging.seal(branch, Action.RESET)
         if state.layers:
-            cut = cut_out(context, state, Choice((within,)), "reset")
+            cut = cut_out(context, state, PathFilter((within,)), "reset")
             context.refs.staging.drop(branch, state, cut, fence=state.fence)
 
-    until_it_moves(context, branch, attempt)
+    with_branch_queue(context, branch, attempt)

@@ -29,7 +29,7 @@ OPERATIONS = [
 
 
 @needs_peer
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_comparison_has_a_row_for_every_operation(tmp_path: Path) -> None:
     rows_file, table = tmp_path / "rows.json", tmp_path / "table.md"
     options = ["-n", COUNT, "--reps", 1, "--engine", "local", "--folder", tmp_path]

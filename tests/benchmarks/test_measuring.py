@@ -12,7 +12,7 @@ import pytest
 from benchmarks.endpoint import kind_of, s3_endpoint
 from benchmarks.measuring import open_meter
 from benchmarks.scale import slope
-from tests.support.s3 import aws_client, make_bucket, s3_environment
+from tests.support.s3_server import aws_client, make_bucket, s3_environment
 
 BUSY = "import time\nheld = bytes(range(256)) * (200 << 12)\nwhile time.process_time() < 1: pass"
 MEGABYTES_HELD = 200
@@ -50,7 +50,7 @@ def test_requests_are_told_apart(head: str, kind: str) -> None:
     assert kind_of(head.encode()) == kind
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_proxy_counts_and_delays_each_request(tmp_path: Path) -> None:
     body = bytes(300_000)
     with s3_endpoint() as endpoint:

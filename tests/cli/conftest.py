@@ -9,17 +9,12 @@ import pytest
 
 from sparklake.stores.embedded import embedded_dsn
 from tests.cli.running import Scene
-from tests.support.postgres import fresh_database, system_folder
+from tests.support.postgres import fresh_database
 
 
 @pytest.fixture(scope="session")
-def home() -> Iterator[Path]:
-    with system_folder() as folder:
-        server = embedded_dsn(folder / "home")
-        try:
-            yield folder / "home"
-        finally:
-            server.release()
+def home(server_home: Path) -> Path:
+    return server_home
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,9 @@ import pytest
 
 import sparklake
 from sparklake.errors import InterruptError
-from tests.support.postgres import fresh_database, postgres_server, system_folder
-from tests.support.s3 import REGION, fresh_bucket, s3_environment
-from tests.support.silent import SilentServer, silent_server
+from tests.support.postgres import fresh_database, system_folder
+from tests.support.s3_server import REGION, fresh_bucket, s3_environment
+from tests.support.silent_server import SilentServer, silent_server
 
 SAID = str(InterruptError())
 # Long beyond what a busy machine needs, and far below what the endpoint would be waited for.
@@ -55,12 +55,6 @@ class Command:
     @property
     def errors(self) -> str:
         return self._errors.read_text()
-
-
-@pytest.fixture(scope="module")
-def server_dsn() -> Iterator[str]:
-    with postgres_server() as dsn:
-        yield dsn
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +139,14 @@ VERBS = {
 }
 
 
-@pytest.mark.parametrize("verb", VERBS)
+ALWAYS = ("put", "merge", "gc", "json")
+"""The verbs that `make test` interrupts; `make test-system` interrupts the others."""
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [pytest.param(each, marks=() if each in ALWAYS else pytest.mark.system) for each in VERBS],
+)
 def test_a_silent_bucket(
     lake_in_bucket: str,
     silent: SilentServer,
@@ -172,6 +173,7 @@ def test_a_silent_bucket(
     assert "Traceback" not in command.errors
 
 
+@pytest.mark.system
 def test_what_is_waited_for_is_said(
     lake_in_bucket: str, silent: SilentServer, run: Callable[..., Command], tmp_path: Path
 ) -> None:

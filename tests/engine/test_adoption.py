@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,10 +12,10 @@ from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.planning.layers import plan_apply, plan_view
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.udfs.write import apply_body
+from sparklake.udfs.write_ranges import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Layer, Trees, open_trees, side_of, touched
 
 SIZE = 4
@@ -37,6 +38,7 @@ changes = st.lists(bulks | deletions, max_size=4).map(joined)
 contents = st.lists(bulks, max_size=3).map(joined).map(partial(oracle.changed, {}))
 
 
+@pytest.mark.system
 @given(
     contents,
     st.lists(st.tuples(changes, st.booleans()), min_size=1, max_size=3),

@@ -10,14 +10,15 @@ import pytest
 from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning.filtered import plan_chosen_merge, plan_restore, plan_without
-from sparklake.graveler.planning.path_filter import Choice, chosen_keys
+from sparklake.graveler.planning.filtered import plan_filtered_merge, plan_restore, plan_without
+from sparklake.graveler.planning.path_filter import PathFilter, filter_for
 from sparklake.graveler.planning.plan import Plan
 from sparklake.udfs.objects.copy import restore_body
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.write import apply_body, merge_body
+from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
+from tests.support.seeds import seeds
 from tests.support.trees import Trees, open_trees, staged_records
 
 IDENTITIES = (b"A", b"B", b"C")
@@ -39,7 +40,7 @@ def tree_of(chance: random.Random, start: Contents) -> Contents:
     )
 
 
-def choice_of(chance: random.Random) -> tuple[Choice, set[bytes]]:
+def choice_of(chance: random.Random) -> tuple[PathFilter, set[bytes]]:
     """Return chosen keys, and those of KEYS that they are."""
     paths = [
         *chance.sample(FOLDERS, chance.randint(0, 2)),
@@ -51,33 +52,35 @@ def choice_of(chance: random.Random) -> tuple[Choice, set[bytes]]:
         for path in paths
         if key == path.encode() or (path.endswith("/") and key.startswith(path.encode()))
     }
-    return chosen_keys(paths), chosen
+    return filter_for(paths), chosen
 
 
 def of(contents: Contents, keys: set[bytes]) -> Contents:
     return {key: identity for key, identity in contents.items() if key in keys}
 
 
-def check_opened(plan: Plan, choice: Choice) -> None:
+def check_opened(plan: Plan, path_filter: PathFilter) -> None:
     """Nothing is read that does not reach into the chosen keys."""
     for each in plan.opened:
-        assert choice.parts(Interval(each.min_key, successor(each.max_key)))
+        assert path_filter.parts(Interval(each.min_key, successor(each.max_key)))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60, always=10))
 def test_a_merge_of_chosen_keys(seed: int) -> None:
     chance = random.Random(seed)
     base = tree_of(chance, {})
     source, dest = tree_of(chance, base), tree_of(chance, base)
-    choice, chosen = choice_of(chance)
+    path_filter, chosen = choice_of(chance)
     range_records = chance.choice((2, 3, 5, 8))
     inside, conflicts = oracle.merged(*(of(each, chosen) for each in (base, source, dest, source)))
     expected = {**of(dest, set(dest) - chosen), **inside}
     with open_trees(range_records) as trees:
         sides = [trees.write(each).ranges for each in (base, source, dest)]
-        plan = plan_chosen_merge(*sides, choice)
-        check_opened(plan, choice)
-        body = partial(merge_body, trees.workspace, Resolution(Strategy.SOURCE_WINS), choice=choice)
+        plan = plan_filtered_merge(*sides, path_filter)
+        check_opened(plan, path_filter)
+        body = partial(
+            merge_body, trees.workspace, Resolution(Strategy.SOURCE_WINS), path_filter=path_filter
+        )
         for task_records in (1, 20, 1_000_000):
             outcome = run_plan(trees.runner, body, plan, task_records)
             made = trees.finish(outcome.pieces)
@@ -86,23 +89,23 @@ def test_a_merge_of_chosen_keys(seed: int) -> None:
             assert outcome.conflict_count == len(conflicts)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40, always=8))
 def test_what_is_staged_to_restore_chosen_keys(seed: int) -> None:
     chance = random.Random(seed)
     left = tree_of(chance, {})
     if chance.random() < 0.5:
         left = {key: each for key, each in left.items() if not key.startswith(b"a/")}
     right = tree_of(chance, left)
-    choice, chosen = choice_of(chance)
+    path_filter, chosen = choice_of(chance)
     changes: Changes = {
         key: after
         for key, (_, after) in oracle.differences(of(left, chosen), of(right, chosen)).items()
     }
     with open_trees(chance.choice((2, 3, 5, 8))) as trees:
         sides = [trees.write(each).ranges for each in (left, right)]
-        plan = plan_restore(*sides, choice)
-        check_opened(plan, choice)
-        body = partial(restore_body, trees.workspace, choice)
+        plan = plan_restore(*sides, path_filter)
+        check_opened(plan, path_filter)
+        body = partial(restore_body, trees.workspace, path_filter)
         for task_records in (1, 20, 1_000_000):
             outcome = run_plan(trees.runner, body, plan, task_records)
             run = trees.finish(outcome.pieces)
@@ -112,16 +115,16 @@ def test_what_is_staged_to_restore_chosen_keys(seed: int) -> None:
             assert outcome.counts.total == len(changes)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, always=4))
 def test_what_is_left_without_chosen_keys(seed: int) -> None:
     chance = random.Random(seed)
     contents = tree_of(chance, {})
-    choice, chosen = choice_of(chance)
+    path_filter, chosen = choice_of(chance)
     expected = of(contents, set(contents) - chosen)
     with open_trees(chance.choice((2, 3, 5, 8))) as trees:
         tree = trees.write(contents)
-        plan = plan_without(tree.ranges, choice)
-        check_opened(plan, choice)
+        plan = plan_without(tree.ranges, path_filter)
+        check_opened(plan, path_filter)
         outcome = run_plan(trees.runner, partial(apply_body, trees.workspace), plan)
         assert trees.contents(made := trees.finish(outcome.pieces)) == expected
         assert made.id == trees.write(expected).id
@@ -135,9 +138,7 @@ def test_what_is_new_is_restored_by_id() -> None:
     right = dict.fromkeys(KEYS, b"A")
     left = {key: b"A" for key in KEYS if not key.startswith(b"b/")}
     with open_trees(2) as trees:
-        plan = plan_restore(
-            trees.write(left).ranges, trees.write(right).ranges, chosen_keys(["b/"])
-        )
+        plan = plan_restore(trees.write(left).ranges, trees.write(right).ranges, filter_for(["b/"]))
         assert len(plan.adopted) > 3
         assert {each.id for each in plan.adopted} <= whole(trees, right)
         assert len(plan.opened) <= 5

@@ -12,19 +12,19 @@ import pytest
 from sparklake.engine import pool
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan, write_run
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, LostResultError, MissingFileError
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.plan import Side, plan_diff
+from sparklake.graveler.planning.plan import SideStream, plan_diff
 from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.sstable.store import NO_TREE
-from sparklake.udfs.objects.rows import record_batch
-from sparklake.udfs.write import apply_body
+from sparklake.graveler.sstable.range_files import NO_TREE
+from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.udfs.write_ranges import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Trees, open_trees, staged_records, touched
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def test_an_interval_within_one_range_is_replaced(
 def test_a_body_that_runs_twice_writes_one_file_an_id(trees: Trees, tree: MetaRange) -> None:
     changes: Changes = dict.fromkeys(list(PAIRS)[::50], b"new")
     layer = trees.rows(changes)
-    plan = plan_apply(tree.ranges, [Side(rows=layer.records)], touched([layer]))
+    plan = plan_apply(tree.ranges, [SideStream(rows=layer.records)], touched([layer]))
 
     class Twice(LocalRunner):
         def collect(self, body, work: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -295,6 +295,6 @@ def test_a_lost_result_is_an_error_and_not_a_loss(trees: Trees) -> None:
 
     tree = trees.write({b"k%02d" % at: b"A" for at in range(40)})
     layer = trees.rows({b"k05": b"B", b"k35": b"B"})
-    plan = plan_apply(tree.ranges, [Side(rows=layer.records)], [Interval()])
+    plan = plan_apply(tree.ranges, [SideStream(rows=layer.records)], [Interval()])
     with pytest.raises(LostResultError):
         run_plan(Forgetful(), partial(apply_body, trees.workspace), plan, task_records=10)

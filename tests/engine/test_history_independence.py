@@ -20,12 +20,12 @@ from hypothesis.stateful import (
 )
 
 from sparklake.engine.base import Runner
-from sparklake.engine.execution import Outcome
+from sparklake.engine.execution import PlanResult
 from sparklake.graveler.algebra import Change, ChangeType
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.ranges import MetaRange
-from sparklake.graveler.sstable.store import NO_TREE
+from sparklake.graveler.sstable.range_files import NO_TREE
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.trees import Layer, Trees, open_trees, records_of
@@ -77,6 +77,7 @@ def test_partitions_of_a_run_do_not_matter(
         assert trees.contents(tree) == pairs
 
 
+@pytest.mark.system
 @given(
     full,
     contents,
@@ -108,7 +109,7 @@ def changed_counts(before: Contents, after: Contents) -> dict[ChangeType, int]:
     return {kind: kinds.count(kind) for kind in kinds}
 
 
-def counted(outcome: Outcome) -> dict[ChangeType, int]:
+def counted(outcome: PlanResult) -> dict[ChangeType, int]:
     counts = outcome.counts
     named = {
         ChangeType.ADDED: counts.added,

@@ -10,14 +10,14 @@ import pytest
 from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import Strategy
-from sparklake.graveler.planning.plan import Copied, plan_merge
+from sparklake.graveler.planning.plan import CopiedPiece, plan_merge
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import decode_record
-from sparklake.graveler.sstable.store import NO_TREE
+from sparklake.graveler.sstable.range_files import NO_TREE
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.oracle import Contents
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Trees, open_trees
 
 Sides = tuple[Contents, Contents, Contents]
@@ -198,7 +198,7 @@ def test_a_merge_reads_the_ranges_that_both_sides_changed() -> None:
         assert len(opened) == 3
         kept = [each for each in dest.ranges if each.id not in opened]
         copied = [
-            each for piece in plan.pieces if isinstance(piece, Copied) for each in piece.ranges
+            each for piece in plan.pieces if isinstance(piece, CopiedPiece) for each in piece.ranges
         ]
         assert len(copied) == len(kept)
         assert len({each.id for each in copied} - {each.id for each in kept}) == 1

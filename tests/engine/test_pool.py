@@ -26,7 +26,7 @@ from sparklake.errors import (
     SparklakeError,
     TransactionError,
 )
-from sparklake.udfs.objects.rows import record_batch
+from sparklake.udfs.objects.object_rows import record_batch
 from tests.support.pool_bodies import (
     first_dies_body,
     pid_body,
@@ -315,6 +315,7 @@ def start_driver(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
     return process, list(map(int, process.stdout.readline().split()))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
 def test_workers_go_with_a_driver_that_is_killed(name: str, tmp_path: Path) -> None:
     process, workers = start_driver(tmp_path)
@@ -365,6 +366,7 @@ def run_python(*arguments: str, stdin: str = "", cwd: Path = ROOT) -> tuple[int,
 EXPECTED = (0, "once\n6\n", "")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("way", "end"), [("command", "close"), ("stdin", "leave"), ("script", "leave")]
 )

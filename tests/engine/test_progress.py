@@ -12,11 +12,11 @@ import pytest
 from sparklake import Engine, Lake
 from sparklake.engine.choice import Runners
 from sparklake.engine.execution import run_plan
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.graveler.planning.plan import plan_merge
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.write import merge_body
+from sparklake.udfs.write_ranges import merge_body
 from tests.support.trees import Trees, open_trees
 
 KEYS = [b"k%03d" % number for number in range(200)]

@@ -16,12 +16,13 @@ from sparklake.errors import StrategyError
 from sparklake.graveler.planning.plan import plan_merge
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.strategies.choosing import parse_resolution
-from sparklake.udfs.strategies.resolution import Carried, Resolution
-from sparklake.udfs.write import merge_body
+from sparklake.udfs.strategies.resolution import PickledStrategy, Resolution
+from sparklake.udfs.write_ranges import merge_body
 from tests.graveler.merge_table import CONFLICT, MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.globs import fits
 from tests.support.oracle import Contents
+from tests.support.seeds import seeds
 from tests.support.trees import Trees, open_trees
 
 BY_NAME = "tests.support.strategies:as_named"
@@ -83,7 +84,7 @@ def check(trees: Trees, sides: list[MetaRange], strategy: str, rules: Rules, tas
     assert tree.id == oracle.meta_range_id(contents, trees.workspace.range_records)
 
 
-@pytest.mark.parametrize("range_records", [8, 1000])
+@pytest.mark.parametrize("range_records", [pytest.param(8, marks=pytest.mark.system), 1000])
 def test_every_row_under_every_strategy_and_rule(range_records: int) -> None:
     with open_trees(range_records) as trees:
         sides = [trees.write(each) for each in SIDES]
@@ -94,6 +95,7 @@ def test_every_row_under_every_strategy_and_rule(range_records: int) -> None:
 rules = st.lists(st.tuples(st.sampled_from(GLOBS), st.sampled_from(STRATEGIES)), max_size=4)
 
 
+@pytest.mark.system
 @settings(max_examples=40)
 @given(st.sampled_from(STRATEGIES), rules, st.sampled_from((1, 7, 10_000)))
 def test_the_first_rule_that_fits_decides(strategy: str, rules: Rules, tasks: int) -> None:
@@ -109,7 +111,7 @@ def many(chance: random.Random, rate: float) -> Contents:
     return {key.encode(): b"%d" % chance.randrange(4) for key in keys if chance.random() < rate}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, always=1))
 def test_the_tree_is_the_same_in_any_number_of_tasks(seed: int, runner: Runner) -> None:
     chance = random.Random(seed)
     sides = [many(chance, 0.9) for _ in range(3)]
@@ -146,6 +148,7 @@ def merged(sides: list[Contents]) -> tuple[Contents, int]:
     return result, conflicts
 
 
+@pytest.mark.system
 def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [b"k%04d" % number for number in range(1000)]
     sizes: list[int] = []
@@ -158,13 +161,13 @@ def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatc
         changes = ({}, dict.fromkeys(keys[::10], b"S"), dict.fromkeys(keys[::10], b"D"))
         return [trees.write(dict.fromkeys(keys, b"A") | each) for each in changes]
 
-    resolution = Resolution(Carried("counting", counting))
+    resolution = Resolution(PickledStrategy("counting", counting))
     with open_trees(2) as trees:
         trees.merge(*sides(trees), resolution, 100_000)
         assert sum(sizes) == 100
         assert max(sizes) > 10
         sizes.clear()
-        monkeypatch.setattr("sparklake.graveler.algebra.merges.CONFLICTS_AT_ONCE", 7)
+        monkeypatch.setattr("sparklake.graveler.algebra.three_way_merge.CONFLICTS_AT_ONCE", 7)
         trees.merge(*sides(trees), resolution, 100_000)
         assert sum(sizes) == 100
         assert max(sizes) == 7

@@ -17,14 +17,21 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.plan import Copied, Opened, Plan, Side, plan_merge, plan_replace
-from sparklake.graveler.planning.resume import Made, reusing
+from sparklake.graveler.planning.plan import (
+    CopiedPiece,
+    OpenPiece,
+    Plan,
+    SideStream,
+    plan_merge,
+    plan_replace,
+)
+from sparklake.graveler.planning.resume import ExecutedPlan, reusing
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.write import apply_body, merge_body
+from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Layer, Trees, open_trees, side_of, touched
 
 KEYS = [b"%c%02d" % (letter, number) for letter in b"abcd" for number in range(20)]
@@ -39,7 +46,7 @@ class Attempting:
     body: Body
     layered: bool = False
     task_records: int = 1_000_000
-    made: Made | None = None
+    made: ExecutedPlan | None = None
     reads: list[str] = field(default_factory=list)
 
     def attempt(self, plan: Plan) -> MetaRange:
@@ -47,7 +54,7 @@ class Attempting:
         with recorded_reads() as self.reads:
             outcome = run_plan(self.trees.runner, self.body, rest, self.task_records)
             tree = self.trees.finish(outcome.pieces)
-        self.made = Made(plan, tree.ranges)
+        self.made = ExecutedPlan(plan, tree.ranges)
         return tree
 
 
@@ -82,6 +89,7 @@ sizes = st.sampled_from((1, 2, 3, 4, 8))
 task_sizes = st.sampled_from((1, 20, 1_000_000))
 
 
+@pytest.mark.system
 @given(
     bases,
     st.lists(st.tuples(changes, st.booleans()), min_size=1, max_size=4),
@@ -113,6 +121,7 @@ def test_commits_over_a_moving_head(
             assert attempts.attempt(plan).id == oracle.meta_range_id(after, range_records)
 
 
+@pytest.mark.system
 @given(bases, changes, changes, moves, sizes, task_sizes, st.sampled_from(Strategy))
 @settings(max_examples=60)
 def test_merges_into_a_moving_dest(
@@ -136,6 +145,7 @@ def test_merges_into_a_moving_dest(
             assert tree.id == oracle.meta_range_id(after, range_records)
 
 
+@pytest.mark.system
 @given(bases, bases, st.tuples(keys, keys), moves, sizes, task_sizes)
 @settings(max_examples=40)
 def test_imports_into_a_moving_head(
@@ -342,12 +352,12 @@ BEFORE, AFTER = Interval(b"c", b"f\0"), Interval(b"b", b"f\0")
 
 
 def opened(interval: Interval, *sides: tuple[RangeInfo, ...]) -> Plan:
-    return Plan((Opened(interval, tuple(map(Side, sides))),))
+    return Plan((OpenPiece(interval, tuple(map(SideStream, sides))),))
 
 
 def is_taken_over(old: Plan, new: Plan, layered: bool) -> bool:
-    rest = reusing(new, Made(old, (RESULT,)), layered=layered)
-    assert rest.pieces in ((Copied((RESULT,)),), new.pieces)
+    rest = reusing(new, ExecutedPlan(old, (RESULT,)), layered=layered)
+    assert rest.pieces in ((CopiedPiece((RESULT,)),), new.pieces)
     return rest.pieces != new.pieces
 
 
@@ -356,9 +366,9 @@ def test_a_gap_before_a_piece_does_not_count() -> None:
 
 
 def test_a_range_that_reaches_out_of_a_piece_has_other_records_in_another_interval() -> None:
-    row = Side(rows=((b"d", b"stored"),))
+    row = SideStream(rows=((b"d", b"stored"),))
     old, new = (
-        Plan((Opened(interval, (Side((HERE,)), Side((WIDE,)), row)),))
+        Plan((OpenPiece(interval, (SideStream((HERE,)), SideStream((WIDE,)), row)),))
         for interval in (Interval(b"d", b"f\0"), Interval(b"d", b"g\0"))
     )
     assert is_taken_over(old, old, True)

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from sparklake.engine import sort as sorting
 from sparklake.engine.sort import (
     SortedFile,
+    key_shares,
     records_in_order,
-    shares,
     sliced,
     sort_to_files,
     source_batches,
 )
 from sparklake.graveler.records import Record
-from sparklake.udfs.objects.rows import record_batch
-from sparklake.udfs.write import RECORD_SCHEMA
-from tests.support.folders import memory_folder
+from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.udfs.write_ranges import RECORD_SCHEMA
+from tests.support.memory_folders import memory_folder
 
 rows = st.lists(st.tuples(st.binary(min_size=1, max_size=3), st.binary(max_size=8)), max_size=80)
 unique_rows = st.lists(
@@ -46,7 +46,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Record]:
 
 
 def sorted_shares(files: list[SortedFile], share_bytes: int) -> list[list[Record]]:
-    return [rows_of(records_in_order(share)) for share in shares(files, share_bytes)]
+    return [rows_of(records_in_order(share)) for share in key_shares(files, share_bytes)]
 
 
 @given(unique_rows, st.integers(1, 7), sizes, sizes, st.sampled_from([1, 50, 1_000_000]))
@@ -147,7 +147,7 @@ def test_a_key_without_end_is_streamed(tmp_path: Path, merged: list[int]) -> Non
 def test_no_record_is_no_share(batches: list[Any], tmp_path: Path) -> None:
     files = sort_to_files(iter, tmp_path, batches)
     assert files == []
-    assert shares(files, 100) == []
+    assert key_shares(files, 100) == []
     assert list(tmp_path.iterdir()) == []
 
 

@@ -40,16 +40,19 @@ class Fixtures(AbstractFixtures):  # type: ignore[misc]
         return False
 
 
+system = pytest.mark.system
+
+
 class TestCopy(AbstractCopyTests, Fixtures):  # type: ignore[misc]
-    pass
+    test_copy_glob_edge_cases = system(AbstractCopyTests.test_copy_glob_edge_cases)
 
 
 class TestGet(AbstractGetTests, Fixtures):  # type: ignore[misc]
-    pass
+    test_get_glob_edge_cases = system(AbstractGetTests.test_get_glob_edge_cases)
 
 
 class TestPut(AbstractPutTests, Fixtures):  # type: ignore[misc]
-    pass
+    test_put_glob_edge_cases = system(AbstractPutTests.test_put_glob_edge_cases)
 
 
 class TestOpen(AbstractOpenTests, Fixtures):  # type: ignore[misc]

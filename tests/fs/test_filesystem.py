@@ -27,7 +27,7 @@ from sparklake.errors import (
 from sparklake.fs import SparklakeFileSystem
 from sparklake.graveler.ports import LayerKind
 from tests.support.lakes import contents, paths
-from tests.support.reads import recorded_parts
+from tests.support.recorded_reads import recorded_parts
 
 ODD = ["a b", "100%", "%41", "x=1/y?z", "a#b", "東京/🦆", "[x]*", "a//b", "'q\""]
 TREE = {"a": b"1", "d/e": b"22", "d/f/g": b"333", "d.txt": b"4444"}

@@ -25,9 +25,9 @@ from sparklake import Lake, Repository
 from sparklake.fs import SparklakeFileSystem
 from sparklake.stores.objects.s3_client import s3_client
 from tests.support.lakes import memory_lake, paths
-from tests.support.postgres import fresh_database, postgres_server
-from tests.support.reads import recorded_parts
-from tests.support.s3 import fresh_bucket
+from tests.support.postgres import fresh_database
+from tests.support.recorded_reads import recorded_parts
+from tests.support.s3_server import fresh_bucket
 
 TABLE = pa.table({"id": [1, 2, 3], "day": ["a", "b c", "é"], "x": [0.5, None, 1.5]})
 
@@ -230,8 +230,10 @@ def test_fsspec_finds_it_by_its_protocol() -> None:
 # --- by options -----------------------------------------------------------------------------------
 
 
-def test_a_lake_is_opened_by_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with postgres_server() as server, fresh_database(server) as dsn:
+def test_a_lake_is_opened_by_its_options(
+    server_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fresh_database(server_dsn) as dsn:
         monkeypatch.setenv("SPARKLAKE_HOME", str(tmp_path / "home"))
         options = {"dsn": dsn, "engine": "local"}
         fs = fsspec.filesystem("lakefs", **options)

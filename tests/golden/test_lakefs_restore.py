@@ -13,12 +13,12 @@ import pytest
 
 from sparklake import Commit, Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, NoChangesError
-from sparklake.graveler.refs.dump import MANIFEST_KEY, read_manifest
+from sparklake.graveler.refs.dump import MANIFEST_KEY, read_dump_manifest
 from sparklake.graveler.refs.dump_tables import Entity, read_ref_records
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_store
-from tests.support.folders import memory_folder
 from tests.support.lakes import contents, files_below, memory_lake, namespace_of, refused
+from tests.support.memory_folders import memory_folder
 
 HERE = Path(__file__).parent
 LISTING = json.loads((HERE / "listing.json").read_text())
@@ -174,10 +174,10 @@ def test_a_dump_of_ours_holds_what_lakefs_wrote(
     repo: Repository, lake: Lake, namespace: Path
 ) -> None:
     store = open_store(str(namespace))
-    theirs = read_manifest(store)
+    theirs = read_dump_manifest(store)
     made = repo.dump_refs()
     assert (made.branches, made.tags, made.commits, made.dirty) == (4, 1, len(COMMITS), ())
-    ours = read_manifest(store)
+    ours = read_dump_manifest(store)
     assert ours == made.manifest
     # Ranges of names are lakeFS's to the last byte that is hashed. Its commits have nanoseconds.
     for entity, one, other in (

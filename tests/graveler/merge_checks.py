@@ -71,7 +71,7 @@ def blocks_of(
     return [in_blocks(stream, (1 + at, *sizes)) for at, stream in enumerate(streams)]
 
 
-def rows_of(stream: Iterable[algebra.Changes]) -> list[Change | Conflict]:
+def rows_of(stream: Iterable[algebra.BlockChanges]) -> list[Change | Conflict]:
     """Return the rows of columns of changes, none of which may be empty."""
     columns = list(stream)
     assert all(map(len, columns))

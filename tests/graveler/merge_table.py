@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sparklake.graveler.algebra.classify import Outcome, Strategy
+from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 
 A, B, C = b"A", b"B", b"C"
 X = None
@@ -22,7 +22,7 @@ class Row(NamedTuple):
     base: Side
     source: Side
     dest: Side
-    outcome: Outcome
+    outcome: KeyOutcome
     no_strategy: Side | str
     source_wins: Side
     dest_wins: Side
@@ -40,19 +40,19 @@ class Row(NamedTuple):
 
 MERGE_TABLE = (
     #   base source dest  outcome           none  source-wins dest-wins
-    Row(A, A, A, Outcome.SAME, A, A, A),
-    Row(A, A, B, Outcome.TAKE_DEST, B, B, B),
-    Row(A, B, A, Outcome.TAKE_SOURCE, B, B, B),
-    Row(A, B, B, Outcome.SAME, B, B, B),
-    Row(A, B, C, Outcome.CONFLICT, CONFLICT, B, C),
-    Row(A, A, X, Outcome.TAKE_DEST, X, X, X),
-    Row(A, X, A, Outcome.TAKE_SOURCE, X, X, X),
-    Row(A, B, X, Outcome.CONFLICT, CONFLICT, B, X),
-    Row(A, X, B, Outcome.CONFLICT, CONFLICT, X, B),
-    Row(A, X, X, Outcome.SAME, X, X, X),
-    Row(X, A, A, Outcome.SAME, A, A, A),
-    Row(X, A, B, Outcome.CONFLICT, CONFLICT, A, B),
-    Row(X, A, X, Outcome.TAKE_SOURCE, A, A, A),
-    Row(X, X, A, Outcome.TAKE_DEST, A, A, A),
-    Row(X, X, X, Outcome.SAME, X, X, X),
+    Row(A, A, A, KeyOutcome.SAME, A, A, A),
+    Row(A, A, B, KeyOutcome.TAKE_DEST, B, B, B),
+    Row(A, B, A, KeyOutcome.TAKE_SOURCE, B, B, B),
+    Row(A, B, B, KeyOutcome.SAME, B, B, B),
+    Row(A, B, C, KeyOutcome.CONFLICT, CONFLICT, B, C),
+    Row(A, A, X, KeyOutcome.TAKE_DEST, X, X, X),
+    Row(A, X, A, KeyOutcome.TAKE_SOURCE, X, X, X),
+    Row(A, B, X, KeyOutcome.CONFLICT, CONFLICT, B, X),
+    Row(A, X, B, KeyOutcome.CONFLICT, CONFLICT, X, B),
+    Row(A, X, X, KeyOutcome.SAME, X, X, X),
+    Row(X, A, A, KeyOutcome.SAME, A, A, A),
+    Row(X, A, B, KeyOutcome.CONFLICT, CONFLICT, A, B),
+    Row(X, A, X, KeyOutcome.TAKE_SOURCE, A, A, A),
+    Row(X, X, A, KeyOutcome.TAKE_DEST, A, A, A),
+    Row(X, X, X, KeyOutcome.SAME, X, X, X),
 )

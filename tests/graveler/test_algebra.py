@@ -101,11 +101,12 @@ def test_arrangements_are_every_one_but_for_names() -> None:
     assert sorted(listed) == sorted(everything)
 
 
-@pytest.mark.parametrize("keys", [1, 2, 3])
+@pytest.mark.parametrize("keys", [1, 2, pytest.param(3, marks=pytest.mark.system)])
 def test_every_arrangement_of_a_few_keys_is_merged(keys: int) -> None:
     check_merges(arrangements(keys))
 
 
+@pytest.mark.system
 @given(contents, contents, contents)
 def test_any_merge(base: Contents, source: Contents, dest: Contents) -> None:
     check_merge(base, source, dest)

@@ -20,10 +20,10 @@ from sparklake.graveler.blocks.block import (
 )
 from sparklake.graveler.blocks.columns import binary_array
 from sparklake.graveler.blocks.edit import edited
-from sparklake.graveler.blocks.encoded import Encoded
+from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record, encode_record, tombstone
-from sparklake.graveler.sstable import make_table, read_table
+from sparklake.graveler.sstable import make_table, read_sstable
 
 keys = st.binary(min_size=1, max_size=4)
 some_records = st.dictionaries(keys, st.binary(min_size=1, max_size=300), max_size=30).map(
@@ -35,14 +35,14 @@ def unread(records: list[Record]) -> Block:
     """Return a block as it comes out of another writer's file: no length has been read yet."""
     if not records:
         return EMPTY
-    return block_of_encoded(Encoded(block_of_records(records).encoded.entries))
+    return block_of_encoded(EncodedRecords(block_of_records(records).encoded.entries))
 
 
 def packed(records: list[Record]) -> Block:
     """Return a block as it comes out of a file of ours: no data block has been opened yet."""
     if not records:
         return EMPTY
-    read = read_table("table", make_table(block_of_records(records)).file)
+    read = read_sstable("table", make_table(block_of_records(records)).file)
     assert read is not None
     return read
 
@@ -161,7 +161,7 @@ def test_entries_of_another_form_are_refused() -> None:
     entry = block_of_records([encode_record(b"key", b"i", b"d")]).encoded.entries[0].as_py()
     for bad in (b"\1" + entry[1:], entry.replace(b"key\1", b"key\2"), entry + b"more"):
         with pytest.raises(CorruptFileError):
-            _ = Encoded(binary_array(np.array([0, len(bad)]), bad)).shape
+            _ = EncodedRecords(binary_array(np.array([0, len(bad)]), bad)).shape
 
 
 # --- comparing ids --------------------------------------------------------------------------------

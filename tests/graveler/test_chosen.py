@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.keys import EVERYTHING, Interval
-from sparklake.graveler.planning.path_filter import ALL, Choice, chosen_keys, named
+from sparklake.graveler.planning.path_filter import ALL, PathFilter, filter_for, first_paths
 
 texts = st.text("ab/é", min_size=1, max_size=4).filter(lambda text: not text.startswith("/"))
 some = st.lists(texts, min_size=1, max_size=5)
@@ -28,16 +28,18 @@ def is_chosen(paths: list[str], key: bytes) -> bool:
 
 @given(some, keys)
 def test_a_path_is_an_object_or_a_prefix(paths: list[str], key: bytes) -> None:
-    choice = chosen_keys(paths)
-    assert (key in choice) == is_chosen(paths, key)
-    assert (key in choice) == any(key in each for each in choice.intervals)
-    assert not is_chosen(paths, key) or (key.startswith(choice.prefix) and key in choice.hull)
+    path_filter = filter_for(paths)
+    assert (key in path_filter) == is_chosen(paths, key)
+    assert (key in path_filter) == any(key in each for each in path_filter.intervals)
+    assert not is_chosen(paths, key) or (
+        key.startswith(path_filter.prefix) and key in path_filter.hull
+    )
 
 
 @given(some)
 def test_intervals_are_apart_and_in_order(paths: list[str]) -> None:
-    found = chosen_keys(paths).intervals
-    assert chosen_keys([*paths[::-1], *paths]).intervals == found
+    found = filter_for(paths).intervals
+    assert filter_for([*paths[::-1], *paths]).intervals == found
     for one, other in pairwise(found):
         assert one.stop is not None
         assert one.start < one.stop < other.start
@@ -45,40 +47,40 @@ def test_intervals_are_apart_and_in_order(paths: list[str]) -> None:
 
 @given(some, intervals, keys)
 def test_tiles_are_an_interval(paths: list[str], interval: Interval, key: bytes) -> None:
-    choice = chosen_keys(paths)
-    tiles = list(choice.tiles(interval))
+    path_filter = filter_for(paths)
+    tiles = list(path_filter.tiles(interval))
     assert (tiles[0][0].start, tiles[-1][0].stop) == (interval.start, interval.stop)
     for (one, chosen), (other, next_chosen) in pairwise(tiles):
         assert one.stop == other.start
         assert chosen != next_chosen
     for tile, chosen in tiles:
         assert not tile.is_empty
-        assert key not in tile or (key in choice) == chosen
-    assert choice.parts(interval) == tuple(tile for tile, chosen in tiles if chosen)
-    assert choice.holds(interval) == (tiles == [(interval, True)])
+        assert key not in tile or (key in path_filter) == chosen
+    assert path_filter.parts(interval) == tuple(tile for tile, chosen in tiles if chosen)
+    assert path_filter.holds(interval) == (tiles == [(interval, True)])
 
 
 def test_everything_is_chosen_where_nothing_is_said() -> None:
-    assert chosen_keys(None) is ALL
+    assert filter_for(None) is ALL
     assert ALL.is_everything
     assert (ALL.prefix, ALL.hull) == (b"", EVERYTHING)
     assert b"\xff" in ALL
-    assert not Choice((Interval(b"", b"a"),)).is_everything
+    assert not PathFilter((Interval(b"", b"a"),)).is_everything
 
 
 @pytest.mark.parametrize("path", ["", "/", "/a", "../a", "a/../", "a\0", "\udcff", "a" * 1025])
 def test_a_path_that_can_be_no_key(path: str) -> None:
     with pytest.raises(InvalidKeyError):
-        chosen_keys(["a", path])
+        filter_for(["a", path])
 
 
 @pytest.mark.parametrize("paths", [[], (), "a/"])
 def test_no_path_is_not_everything(paths: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"path"):
-        chosen_keys(paths)
+        filter_for(paths)
 
 
 def test_a_message_names_three() -> None:
-    assert named(["a"]) == "'a'"
-    assert named("abc") == "'a', 'b', 'c'"
-    assert named("abcd") == "'a', 'b', 'c', ..."
+    assert first_paths(["a"]) == "'a'"
+    assert first_paths("abc") == "'a', 'b', 'c'"
+    assert first_paths("abcd") == "'a', 'b', 'c', ..."

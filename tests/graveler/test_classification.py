@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from sparklake.graveler.algebra.classify import Outcome, Strategy, classify
+from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
 from tests.graveler.merge_table import MERGE_TABLE, A, B, C, Row, X
 
 
@@ -19,10 +19,10 @@ def test_every_row_is_classified(row: Row) -> None:
 def test_the_strategies_of_the_table_say_what_the_outcome_says(row: Row) -> None:
     for strategy in Strategy:
         settled = {
-            Outcome.SAME: row.dest,
-            Outcome.TAKE_SOURCE: row.source,
-            Outcome.TAKE_DEST: row.dest,
-            Outcome.CONFLICT: row.source if strategy is Strategy.SOURCE_WINS else row.dest,
+            KeyOutcome.SAME: row.dest,
+            KeyOutcome.TAKE_SOURCE: row.source,
+            KeyOutcome.TAKE_DEST: row.dest,
+            KeyOutcome.CONFLICT: row.source if strategy is Strategy.SOURCE_WINS else row.dest,
         }
         assert row.result(strategy) == settled[row.outcome]
     assert row.is_conflict or row.no_strategy == row.source_wins == row.dest_wins
@@ -43,10 +43,10 @@ def test_the_table_is_whole() -> None:
 def test_sides_trade_places() -> None:
     """Source and dest are alike to the rule."""
     mirrored = {
-        Outcome.TAKE_SOURCE: Outcome.TAKE_DEST,
-        Outcome.TAKE_DEST: Outcome.TAKE_SOURCE,
-        Outcome.SAME: Outcome.SAME,
-        Outcome.CONFLICT: Outcome.CONFLICT,
+        KeyOutcome.TAKE_SOURCE: KeyOutcome.TAKE_DEST,
+        KeyOutcome.TAKE_DEST: KeyOutcome.TAKE_SOURCE,
+        KeyOutcome.SAME: KeyOutcome.SAME,
+        KeyOutcome.CONFLICT: KeyOutcome.CONFLICT,
     }
     for base, source, dest in product((A, B, C, X), repeat=3):
         assert classify(base, dest, source) is mirrored[classify(base, source, dest)]

@@ -13,8 +13,8 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, tombstone
-from sparklake.graveler.sstable import make_table, read_table
-from sparklake.graveler.sstable.directory import BLOCK_RECORDS, Column, block_ends
+from sparklake.graveler.sstable import make_table, read_sstable
+from sparklake.graveler.sstable.directory import BLOCK_RECORDS, BlockColumn, block_ends
 from sparklake.graveler.sstable.reader import DataBlocks, Table
 
 COUNT = 4000
@@ -26,7 +26,7 @@ def file_of(records: list[Record], *, compress: bool = True) -> bytes:
 
 
 def opened(file: bytes) -> tuple[Block, Table]:
-    block = read_table("_lakefs/table", file)
+    block = read_sstable("_lakefs/table", file)
     assert block is not None
     (unit,) = block.units
     assert isinstance(unit, DataBlocks)
@@ -39,13 +39,13 @@ def changed(*numbers: int) -> list[Record]:
 
 def blocks_of(table: Table, *numbers: int) -> set[int]:
     """Return which data blocks some records of BASE are in."""
-    ends = np.cumsum(table.directory.numbers[Column.COUNT])
+    ends = np.cumsum(table.directory.numbers[BlockColumn.COUNT])
     return set(np.searchsorted(ends, numbers, "right").tolist())
 
 
 def packed(table: Table) -> list[bytes]:
     """Return the data blocks of a table as they lie in its file."""
-    places = table.directory.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
+    places = table.directory.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1].T.tolist()
     return [table.file[offset : offset + size] for offset, size in places]
 
 
@@ -76,11 +76,11 @@ def test_a_directory_says_what_is_in_a_table(compress: bool) -> None:
     block, table = opened(made.file)
     assert block.records() == records
     assert file_id(block.ids.data) == file_id(b"".join(stored[-32:] for _, stored in records))
-    ends = np.cumsum(table.directory.numbers[Column.COUNT]).tolist()
+    ends = np.cumsum(table.directory.numbers[BlockColumn.COUNT]).tolist()
     assert table.directory.last_keys == [records[end - 1][0] for end in ends]
     assert table.directory.first_keys == [records[at][0] for at in [0, *ends[:-1]]]
     assert made.size == sum(len(key) + len(stored) for key, stored in records)
-    assert made.tombstones == table.directory.numbers[Column.TOMBSTONES].sum() == 2
+    assert made.tombstones == table.directory.numbers[BlockColumn.TOMBSTONES].sum() == 2
 
 
 def test_what_is_compressed_is_smaller_and_holds_the_same() -> None:
@@ -144,7 +144,7 @@ def test_a_key_is_found_in_one_data_block() -> None:
 def damaged(file: bytes, number: int) -> bytes:
     """Return a file in which a byte of a data block is another one."""
     _, table = opened(file)
-    at = int(table.directory.numbers[Column.OFFSET, number]) + 3
+    at = int(table.directory.numbers[BlockColumn.OFFSET, number]) + 3
     return file[:at] + bytes([file[at] ^ 1]) + file[at + 1 :]
 
 
@@ -186,11 +186,11 @@ def test_data_blocks_in_each_others_places_are_found() -> None:
     """Their checksums are right, and so is that of the directory: their ids tell."""
     block, table = opened(file_of(BASE, compress=False))
     numbers = table.directory.numbers.copy()
-    counts = numbers[Column.COUNT]
+    counts = numbers[BlockColumn.COUNT]
     one, other = next(
         (a, b) for a in range(len(counts)) for b in range(a) if counts[a] == counts[b]
     )
-    places = slice(Column.OFFSET, Column.RAW_SIZE + 1)
+    places = slice(BlockColumn.OFFSET, BlockColumn.RAW_SIZE + 1)
     numbers[places, [one, other]] = numbers[places, [other, one]]
     swapped = Table("_lakefs/table", table.file, table.directory._replace(numbers=numbers))
     with pytest.raises(CorruptFileError, match="_lakefs/table"):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sparklake.graveler import hashing
-from sparklake.graveler.hashing import hashed
+from sparklake.graveler.hashing import sha256_each
 
 ITEMS = [
     b"",
@@ -32,7 +32,7 @@ def test_each_item_is_hashed_in_its_place(
     if not installed:
         without(monkeypatch)
     items = pa.array([b"before", *ITEMS[:count], b"after"], pa.binary()).slice(1, count)
-    digests = hashed(items)
+    digests = sha256_each(items)
     assert digests.type == pa.binary()
     assert digests.to_pylist() == [sha256(item).digest() for item in ITEMS[:count]]
 
@@ -41,5 +41,5 @@ def test_nothing_is_held_that_has_been_hashed() -> None:
     context = hashing._context()
     assert context is not None
     for _ in range(3):
-        hashed(pa.array(ITEMS))
+        sha256_each(pa.array(ITEMS))
     assert context.catalog().schema().names() == set()

@@ -8,20 +8,20 @@ import pytest
 
 from sparklake.config import read_settings_file
 from sparklake.delta_log.actions import decode_actions
-from sparklake.delta_log.commits import NotUnitedError
-from sparklake.delta_log.copy import copied_checkpoint
+from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.log_copy import copied_checkpoint
 from sparklake.delta_log.union.claims import same_metadata
 from sparklake.delta_log.union.predicates import parse_predicate
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.parquet_files import decode_parquet
-from sparklake.graveler.refs.dump import MANIFEST_KEY, read_manifest
+from sparklake.graveler.refs.dump import MANIFEST_KEY, read_dump_manifest
 from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store
 from sparklake.udfs.adopted_ranges import MARKER_KEY
 from sparklake.verbs.gc.runs import find_open
-from tests.support.folders import memory_folder
+from tests.support.memory_folders import memory_folder
 from tests.support.postgres import SYSTEM_FOLDER
 
 BODIES = [b'{"add": "\xff"}', b"[" * 100_000, b"\xff", b"{", b'{"branches_meta_range_id": "\xff"}']
@@ -39,7 +39,7 @@ def test_a_manifest_that_is_no_json_is_corrupt(body: bytes) -> None:
         store = open_store(str(folder))
         store.replace(MANIFEST_KEY, body)
         with pytest.raises(CorruptFileError, match="refs_manifest"):
-            read_manifest(store)
+            read_dump_manifest(store)
 
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"x" * 60 + b"PAR1"])

@@ -18,10 +18,10 @@ from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, plain_value
-from sparklake.graveler.sstable import make_table, read_foreign, read_table
-from sparklake.graveler.sstable.directory import DIRECTORY, Column
+from sparklake.graveler.sstable import make_table, read_foreign, read_sstable
+from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn
 from sparklake.graveler.sstable.layout import Handle, meta_blocks
-from sparklake.graveler.sstable.store import lakefs_id, read_range_file, verify_table
+from sparklake.graveler.sstable.range_files import lakefs_id, read_range_file, verify_table
 from tests.golden.test_lakefs_tables import NAMESPACE
 from tests.support.damage import (
     Damage,
@@ -90,7 +90,7 @@ def test_no_native_reader_of_tables_is_needed() -> None:
     code = (
         "import sys; sys.modules['rocksdict'] = None\n"
         "from pathlib import Path\n"
-        "from sparklake.graveler.sstable.store import verify_table\n"
+        "from sparklake.graveler.sstable.range_files import verify_table\n"
         "files = sorted(Path(sys.argv[1]).glob('?' * 64))\n"
         "for each in files: verify_table(each.name, each.read_bytes())\n"
         "print(len(files))"
@@ -111,7 +111,7 @@ def test_a_table_that_crashed_rocksdb_is_refused() -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from sparklake.errors import CorruptFileError\n"
-        "from sparklake.graveler.sstable.store import verify_table\n"
+        "from sparklake.graveler.sstable.range_files import verify_table\n"
         "try: verify_table(sys.argv[1], Path(sys.argv[2]).read_bytes())\n"
         "except CorruptFileError as error: print(error)"
     )
@@ -181,7 +181,7 @@ def test_a_damaged_table_of_ours_is_refused_or_read(name: str, damage: list[Dama
     body = damaged(sound, block_handles(sound), damage)
     try:
         verify_table(OUR_ID, body)
-        block = read_table("table", body)
+        block = read_sstable("table", body)
         if block is not None:  # Else the name of its directory was damaged, and all was read.
             looked_at(block)
             make_table(block)
@@ -190,14 +190,14 @@ def test_a_damaged_table_of_ours_is_refused_or_read(name: str, damage: list[Dama
 
 
 @pytest.mark.parametrize("number", [1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
-@pytest.mark.parametrize("at", [0, 8, *(16 + 8 * each for each in range(len(Column) * 2))])
+@pytest.mark.parametrize("at", [0, 8, *(16 + 8 * each for each in range(len(BlockColumn) * 2))])
 def test_a_number_of_a_directory_that_cannot_be_is_refused(at: int, number: int) -> None:
     sound = OUR_FILES["none"]
     handle = meta_blocks(sound)[DIRECTORY]
     block = bytearray(sound[handle.offset : handle.offset + handle.size + 1])
     struct.pack_into("<Q", block, at, number)
     with pytest.raises(CorruptFileError, match="some-table"):
-        read_table("some-table", with_block(sound, handle, bytes(block)))
+        read_sstable("some-table", with_block(sound, handle, bytes(block)))
 
 
 @pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFFFFF, 100_000_000])
@@ -224,7 +224,7 @@ def test_places_whose_sums_wrap_around_are_refused() -> None:
     (count,) = struct.unpack_from("<I", block, handle.size - 4)
     for entry, place in ((1, 2_000_000_000), (2, 3_500_000_000)):
         struct.pack_into("<I", block, handle.size - 4 * (count + 1) + 4 * entry, place)
-    found = read_table("some-table", with_block(sound, handle, bytes(block)))
+    found = read_sstable("some-table", with_block(sound, handle, bytes(block)))
     assert found is not None
     with pytest.raises(CorruptFileError, match="some-table"):
         found.take(found.leaves_at(found.starts[:1])).records()

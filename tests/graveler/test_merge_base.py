@@ -102,7 +102,7 @@ def tangled_history(chance: random.Random, name: str) -> History:
     return history
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.timeout(1200)
 def test_very_many_random_histories() -> None:
     chance = random.Random(55)
@@ -114,7 +114,7 @@ def test_very_many_random_histories() -> None:
 
 @needs_git
 @pytest.mark.parametrize(
-    "count", [200, pytest.param(2_000, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
+    "count", [200, pytest.param(2_000, marks=[pytest.mark.system, pytest.mark.timeout(1200)])]
 )
 def test_random_histories_as_git_sees_them(count: int, tmp_path: Path) -> None:
     chance, git = random.Random(count), Git(tmp_path / "git")

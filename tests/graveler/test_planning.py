@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval, successor
 from sparklake.graveler.planning.layers import plan_apply, plan_listing, plan_view
-from sparklake.graveler.planning.packing import Task, TaskPiece, coalesced, pack
+from sparklake.graveler.planning.packing import Task, TaskPiece, coalesced, pack_tasks
 from sparklake.graveler.planning.plan import (
-    Copied,
-    Opened,
+    CopiedPiece,
+    OpenPiece,
     Plan,
-    Side,
+    SideStream,
     plan_diff,
     plan_merge,
     plan_replace,
@@ -109,30 +109,30 @@ A2, A3, B2 = span("a2", "ac"), span("a3", "ab"), span("b2", "df")
 C2, WIDE = span("c2", "gi"), span("w", "af")
 
 
-def opened(start: bytes, stop: bytes | None, *sides: Ranges) -> Opened:
-    return Opened(Interval(start, stop), tuple(map(Side, sides)))
+def opened(start: bytes, stop: bytes | None, *sides: Ranges) -> OpenPiece:
+    return OpenPiece(Interval(start, stop), tuple(map(SideStream, sides)))
 
 
 @pytest.mark.parametrize(
     ("base", "source", "dest", "pieces"),
     [
         ((), (), (), ()),
-        ((A,), (A,), (A,), (Copied((A,)),)),
-        ((A,), (A,), (A2,), (Copied((A2,)),)),
-        ((A,), (A2,), (A,), (Copied((A2,)),)),
-        ((A,), (A2,), (A2,), (Copied((A2,)),)),
-        ((A,), (), (A,), (Copied(()),)),
-        ((A,), (A,), (), (Copied(()),)),
-        ((A,), (), (), (Copied(()),)),
-        ((), (A,), (), (Copied((A,)),)),
-        ((), (), (A,), (Copied((A,)),)),
-        ((), (A,), (A,), (Copied((A,)),)),
+        ((A,), (A,), (A,), (CopiedPiece((A,)),)),
+        ((A,), (A,), (A2,), (CopiedPiece((A2,)),)),
+        ((A,), (A2,), (A,), (CopiedPiece((A2,)),)),
+        ((A,), (A2,), (A2,), (CopiedPiece((A2,)),)),
+        ((A,), (), (A,), (CopiedPiece(()),)),
+        ((A,), (A,), (), (CopiedPiece(()),)),
+        ((A,), (), (), (CopiedPiece(()),)),
+        ((), (A,), (), (CopiedPiece((A,)),)),
+        ((), (), (A,), (CopiedPiece((A,)),)),
+        ((), (A,), (A,), (CopiedPiece((A,)),)),
         ((A,), (A2,), (A3,), (opened(b"", None, (A,), (A2,), (A3,)),)),
         ((A,), (), (A2,), (opened(b"", None, (A,), (), (A2,)),)),
         ((A,), (A2,), (), (opened(b"", None, (A,), (A2,), ()),)),
         ((), (A,), (A2,), (opened(b"", None, (), (A,), (A2,)),)),
-        ((A, B), (A2, B), (A, B2), (Copied((A2,)), Copied((B2,)))),
-        ((A, B), (WIDE,), (A, B), (Copied((WIDE,)),)),
+        ((A, B), (A2, B), (A, B2), (CopiedPiece((A2,)), CopiedPiece((B2,)))),
+        ((A, B), (WIDE,), (A, B), (CopiedPiece((WIDE,)),)),
         ((A, B), (WIDE,), (A, B2), (opened(b"", None, (A, B), (WIDE,), (A, B2)),)),
         (
             (A, B, C),
@@ -140,20 +140,20 @@ def opened(start: bytes, stop: bytes | None, *sides: Ranges) -> Opened:
             (A3, B2, C),
             (
                 opened(b"", b"c\0", (A,), (A2,), (A3,)),
-                Copied((B2,)),
-                Copied((C,)),
+                CopiedPiece((B2,)),
+                CopiedPiece((C,)),
             ),
         ),
         (
             (WIDE, C),
             (WIDE,),
             (A, B, C),
-            (Copied((A, B)), Copied(())),
+            (CopiedPiece((A, B)), CopiedPiece(())),
         ),
     ],
 )
 def test_a_merge_copies_what_ids_settle(
-    base: Ranges, source: Ranges, dest: Ranges, pieces: tuple[Copied | Opened, ...]
+    base: Ranges, source: Ranges, dest: Ranges, pieces: tuple[CopiedPiece | OpenPiece, ...]
 ) -> None:
     assert plan_merge(base, source, dest).pieces == pieces
 
@@ -215,15 +215,15 @@ def infos(sides: Sequence[Sequence[RangeInfo]]) -> list[tuple[RangeInfo, ...]]:
     return [tuple(side) for side in sides]
 
 
-def by_range(plan: Plan) -> tuple[Copied | Opened, ...]:
+def by_range(plan: Plan) -> tuple[CopiedPiece | OpenPiece, ...]:
     """Return the pieces of a plan, each range that is copied by itself."""
     return tuple(
         each
         for piece in plan.pieces
         for each in (
             [piece]
-            if isinstance(piece, Opened)
-            else [Copied((each,), piece.is_new) for each in piece.ranges]
+            if isinstance(piece, OpenPiece)
+            else [CopiedPiece((each,), piece.is_new) for each in piece.ranges]
         )
     )
 
@@ -274,8 +274,8 @@ def test_a_diff_opens_only_what_differs() -> None:
 # --- staged layers --------------------------------------------------------------------------------
 
 
-def rows(*names: str) -> Side:
-    return Side(rows=tuple(records_of({name.encode(): b"x" for name in names})))
+def rows(*names: str) -> SideStream:
+    return SideStream(rows=tuple(records_of({name.encode(): b"x" for name in names})))
 
 
 def spots(*names: str) -> list[Interval]:
@@ -308,24 +308,24 @@ def test_changes_travel_with_their_ranges() -> None:
     names = ("b", "e", "ee", "z")
     plan = plan_apply((A, B, C), [rows(*names)], spots(*names))
     assert [piece.sides for piece in plan.stretches] == [
-        (Side((A,)), rows("b")),
-        (Side((B,)), rows("e", "ee")),
-        (Side((C,)), rows("z")),
+        (SideStream((A,)), rows("b")),
+        (SideStream((B,)), rows("e", "ee")),
+        (SideStream((C,)), rows("z")),
     ]
 
 
 def test_a_run_is_opened_in_each_segment_that_it_reaches() -> None:
     run = span("r", "bh")
-    plan = plan_apply((A, B, C), [Side((run,))], [Interval(b"b", b"h\0")])
-    assert [piece.sides[1] for piece in plan.stretches] == [Side((run,))] * 3
+    plan = plan_apply((A, B, C), [SideStream((run,))], [Interval(b"b", b"h\0")])
+    assert [piece.sides[1] for piece in plan.stretches] == [SideStream((run,))] * 3
     assert plan.opened == (A, run, B, C)
 
 
 def test_a_run_counts_once_however_many_segments_it_reaches() -> None:
     run = span("r", "bh", count=5)
-    plan = plan_apply((A, B, C), [Side((run,)), rows("b", "e")], [Interval(b"b", b"h\0")])
+    plan = plan_apply((A, B, C), [SideStream((run,)), rows("b", "e")], [Interval(b"b", b"h\0")])
     committed, above, below = plan.streams
-    assert (committed, above, below) == (Side((A, B, C)), Side((run,)), rows("b", "e"))
+    assert (committed, above, below) == (SideStream((A, B, C)), SideStream((run,)), rows("b", "e"))
     assert plan.records == 30 + 5 + 2
     assert plan.bytes == 3500 + below.bytes
     assert below.bytes == sum(len(key) + len(stored) for key, stored in below.rows)
@@ -334,12 +334,12 @@ def test_a_run_counts_once_however_many_segments_it_reaches() -> None:
 
 def test_layers_over_nothing_are_one_stretch() -> None:
     assert plan_apply((), [rows("a", "b")], spots("a", "b")).pieces == (
-        Opened(EVERYTHING, (Side(), rows("a", "b"))),
+        OpenPiece(EVERYTHING, (SideStream(), rows("a", "b"))),
     )
 
 
 def test_no_change_opens_nothing() -> None:
-    assert plan_apply((A, B, C), [Side()], []) == plan_merge((A, B, C), (A, B, C), (A, B, C))
+    assert plan_apply((A, B, C), [SideStream()], []) == plan_merge((A, B, C), (A, B, C), (A, B, C))
     assert plan_apply((), [], []).opened == ()
 
 
@@ -347,7 +347,9 @@ def test_no_change_opens_nothing() -> None:
 def test_every_staged_record_meets_its_range(
     base: Ranges, upper: set[bytes], lower: set[bytes]
 ) -> None:
-    layers = [Side(rows=tuple(records_of(dict.fromkeys(each, b"x")))) for each in (upper, lower)]
+    layers = [
+        SideStream(rows=tuple(records_of(dict.fromkeys(each, b"x")))) for each in (upper, lower)
+    ]
     touched = [Interval(key, successor(key)) for key in sorted(upper | lower)]
     plan = plan_apply(base, layers, touched)
     for number, layer in enumerate(layers, 1):
@@ -356,7 +358,7 @@ def test_every_staged_record_meets_its_range(
     order = [
         each
         for piece in plan.pieces
-        for each in (piece.ranges if isinstance(piece, Copied) else piece.sides[0].ranges)
+        for each in (piece.ranges if isinstance(piece, CopiedPiece) else piece.sides[0].ranges)
     ]
     assert order == [*base]
     for piece in plan.stretches:
@@ -369,29 +371,31 @@ def test_every_staged_record_meets_its_range(
 def test_staged_layers_are_planned_as_if_each_range_were_looked_at(
     base: Ranges, run: Ranges, staged: set[bytes], touched_besides: set[bytes]
 ) -> None:
-    layers = [Side(rows=tuple(records_of(dict.fromkeys(staged, b"x")))), Side(run)]
+    layers = [SideStream(rows=tuple(records_of(dict.fromkeys(staged, b"x")))), SideStream(run)]
     touched = [Interval(key, successor(key)) for key in staged | touched_besides]
     touched += [Interval(each.min_key, successor(each.max_key)) for each in run]
     touched.sort(key=lambda each: each.start)
     expected = [
-        Opened(segment.interval, (Side(segment.sides[0]), *sides_in(layers, segment.interval)))
+        OpenPiece(
+            segment.interval, (SideStream(segment.sides[0]), *sides_in(layers, segment.interval))
+        )
         if any(meet(segment.interval, spot) for spot in touched)
-        else Copied(segment.sides[0])
+        else CopiedPiece(segment.sides[0])
         for segment in [*segments(base)] or [Segment(EVERYTHING, ((),))]
     ]
     listed = range_list(base)
     assert [*by_range(plan_view(listed, layers, touched))] == [
-        each for each in expected if isinstance(each, Opened) or each.ranges
+        each for each in expected if isinstance(each, OpenPiece) or each.ranges
     ]
     assert by_range(plan_apply(listed, layers, touched)) == by_range(
         plan_apply(base, layers, touched)
     )
 
 
-def sides_in(sides: list[Side], interval: Interval) -> list[Side]:
+def sides_in(sides: list[SideStream], interval: Interval) -> list[SideStream]:
     """Return what is in an interval, every record and range looked at."""
     return [
-        Side(
+        SideStream(
             tuple(
                 each
                 for each in side.ranges
@@ -411,7 +415,7 @@ def meet(one: Interval, other: Interval) -> bool:
 
 @given(trees, st.sets(keys, max_size=6), intervals)
 def test_a_listing_opens_its_interval(base: Ranges, staged: set[bytes], within: Interval) -> None:
-    layer = Side(rows=tuple(records_of(dict.fromkeys(staged, b"x"))))
+    layer = SideStream(rows=tuple(records_of(dict.fromkeys(staged, b"x"))))
     plan = plan_listing(base, [layer], within)
     assert plan.copied == ()
     pieces = [piece.interval for piece in plan.stretches]
@@ -428,34 +432,34 @@ def test_a_listing_opens_its_interval(base: Ranges, staged: set[bytes], within: 
 @pytest.mark.parametrize(
     ("within", "pieces"),
     [
-        (EVERYTHING, (Copied((B2,)),)),
-        (Interval(b"d", b"g"), (Copied((A,)), Copied((B2,)), Copied((C,)))),
-        (Interval(b"c\0", b"f\0"), (Copied((A,)), Copied((B2,)), Copied((C,)))),
-        (Interval(b"", b"d"), (Copied((B2,)), Copied((B, C)))),
-        (Interval(b"g", None), (Copied((A, B)), Copied((B2,)))),
+        (EVERYTHING, (CopiedPiece((B2,)),)),
+        (Interval(b"d", b"g"), (CopiedPiece((A,)), CopiedPiece((B2,)), CopiedPiece((C,)))),
+        (Interval(b"c\0", b"f\0"), (CopiedPiece((A,)), CopiedPiece((B2,)), CopiedPiece((C,)))),
+        (Interval(b"", b"d"), (CopiedPiece((B2,)), CopiedPiece((B, C)))),
+        (Interval(b"g", None), (CopiedPiece((A, B)), CopiedPiece((B2,)))),
         (
             Interval(b"e", b"h"),
             (
-                Copied((A,)),
+                CopiedPiece((A,)),
                 opened(b"", b"e", (B,)),
-                Copied((B2,)),
+                CopiedPiece((B2,)),
                 opened(b"h", None, (C,)),
             ),
         ),
         (
             prefix_interval(b"e"),
             (
-                Copied((A,)),
+                CopiedPiece((A,)),
                 opened(b"", b"e", (B,)),
-                Copied((B2,)),
+                CopiedPiece((B2,)),
                 opened(b"f", None, (B,)),
-                Copied((C,)),
+                CopiedPiece((C,)),
             ),
         ),
     ],
 )
 def test_a_replacement_opens_what_straddles_its_bounds(
-    within: Interval, pieces: tuple[Copied | Opened, ...]
+    within: Interval, pieces: tuple[CopiedPiece | OpenPiece, ...]
 ) -> None:
     plan = plan_replace((A, B, C), (B2,), within)
     assert plan.pieces == pieces
@@ -470,9 +474,9 @@ def test_tasks_hold_every_opened_piece_in_order(
     base: Ranges, source: Ranges, dest: Ranges, task_records: int
 ) -> None:
     plan = plan_merge(base, source, dest)
-    tasks = pack(plan, task_records)
+    tasks = pack_tasks(plan, task_records)
     assert [(each.position, each.piece) for task in tasks for each in task.pieces] == [
-        (at, piece) for at, piece in enumerate(plan.pieces) if isinstance(piece, Opened)
+        (at, piece) for at, piece in enumerate(plan.pieces) if isinstance(piece, OpenPiece)
     ]
     sizes = [[each.piece.records for each in task.pieces] for task in tasks]
     assert all(sum(size) <= task_records or len(size) == 1 for size in sizes)
@@ -505,10 +509,10 @@ def test_coalesced_pieces_are_the_same_work(
 
 def test_a_run_across_joined_pieces_is_read_once() -> None:
     run = span("r", "bh")
-    plan = plan_apply((A, B, C), [Side((run,))], [Interval(b"b", b"h\0")])
+    plan = plan_apply((A, B, C), [SideStream((run,))], [Interval(b"b", b"h\0")])
     joined = coalesced(plan, 1000)
-    assert joined.pieces == (Opened(EVERYTHING, (Side((A, B, C)), Side((run,)))),)
-    assert pack(joined, 1) == [Task((TaskPiece(0, joined.stretches[0]),))]
+    assert joined.pieces == (OpenPiece(EVERYTHING, (SideStream((A, B, C)), SideStream((run,)))),)
+    assert pack_tasks(joined, 1) == [Task((TaskPiece(0, joined.stretches[0]),))]
 
 
 def test_pieces_apart_are_not_joined() -> None:

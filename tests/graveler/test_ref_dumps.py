@@ -29,19 +29,19 @@ from sparklake.graveler.refs import dump as dumps
 from sparklake.graveler.refs import dump_tables as ref_tables
 from sparklake.graveler.refs.dump import (
     MANIFEST_KEY,
-    Manifest,
+    DumpManifest,
     encode_refs,
     manifest_bytes,
-    read_manifest,
+    read_dump_manifest,
     read_refs,
 )
 from sparklake.graveler.refs.dump_tables import Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.sstable import read_foreign, table_properties
 from sparklake.graveler.sstable.layout import compressed, small_block
-from sparklake.graveler.sstable.store import lakefs_id, read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, table_key
 from sparklake.graveler.sstable.writer import TableFile
 from sparklake.stores.objects import open_store
-from tests.support.folders import memory_folder
+from tests.support.memory_folders import memory_folder
 from tests.support.peer import needs_peer
 
 TREE = MetaRangeId("a" * 64)
@@ -104,7 +104,7 @@ def store() -> Iterator[ObjectStore]:
         yield open_store(str(folder))
 
 
-def dumped(store: ObjectStore, refs: RefsSnapshot) -> Manifest:
+def dumped(store: ObjectStore, refs: RefsSnapshot) -> DumpManifest:
     manifest, files = encode_refs(refs)
     store.put_many_if_absent(files)
     return manifest
@@ -217,25 +217,25 @@ def test_lakefs_reads_our_tables(store: ObjectStore, tmp_path: Path) -> None:
 
 
 def test_a_manifest_is_written_as_lakefs_does(store: ObjectStore) -> None:
-    manifest = Manifest("b", "c", "")
+    manifest = DumpManifest("b", "c", "")
     store.replace(MANIFEST_KEY, manifest_bytes(manifest))
     assert store.get(MANIFEST_KEY).decode() == (
         '{\n  "branches_meta_range_id": "b",\n  "commits_meta_range_id": "c",\n'
         '  "tags_meta_range_id": ""\n}'
     )
-    assert read_manifest(store) == manifest
+    assert read_dump_manifest(store) == manifest
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"branches_meta_range_id": 1}'])
 def test_a_manifest_that_is_none(store: ObjectStore, body: bytes) -> None:
     store.replace(MANIFEST_KEY, body)
     with pytest.raises(CorruptFileError, match="refs_manifest"):
-        read_manifest(store)
+        read_dump_manifest(store)
 
 
 def test_no_manifest(store: ObjectStore) -> None:
     with pytest.raises(MissingFileError, match="no dump"):
-        read_manifest(store)
+        read_dump_manifest(store)
 
 
 # --- what does not agree --------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_an_id_that_is_none_is_refused(store: ObjectStore, words: str) -> None:
 
 def test_tables_are_not_taken_for_each_other(store: ObjectStore) -> None:
     manifest = dumped(store, REFS)
-    swapped = Manifest(
+    swapped = DumpManifest(
         manifest.tags_meta_range_id,
         manifest.commits_meta_range_id,
         manifest.branches_meta_range_id,

@@ -9,7 +9,7 @@ import pytest
 from sparklake.errors import InvalidNameError, InvalidRefError
 from sparklake.graveler.refs.names import (
     Ref,
-    Step,
+    RefStep,
     StepKind,
     is_commit_id,
     is_commit_id_prefix,
@@ -22,12 +22,12 @@ from sparklake.graveler.refs.names import (
 COMMIT_ID = "0123456789abcdef" * 4
 
 
-def up(count: int) -> Step:
-    return Step(StepKind.ANCESTOR, count)
+def up(count: int) -> RefStep:
+    return RefStep(StepKind.ANCESTOR, count)
 
 
-def parent(count: int) -> Step:
-    return Step(StepKind.PARENT, count)
+def parent(count: int) -> RefStep:
+    return RefStep(StepKind.PARENT, count)
 
 
 @pytest.mark.parametrize(

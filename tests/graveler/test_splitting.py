@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.graveler.blocks.block import block_of_records
-from sparklake.graveler.planning.split import CAP_FACTOR, Stretch, is_range_end, split
+from sparklake.graveler.planning.split import CAP_FACTOR, NewRangeRecords, is_range_end, split
 from sparklake.graveler.records import Record
 from tests.support import oracle
 from tests.support.blocks import in_blocks
@@ -58,7 +58,7 @@ def test_from_an_end_on_nothing_before_it_counts(
     assert list(map(shown, again)) == list(map(shown, stretches[skipped:]))
 
 
-def shown(stretch: Stretch) -> tuple[list[Record], bool]:
+def shown(stretch: NewRangeRecords) -> tuple[list[Record], bool]:
     return stretch.records.records(), stretch.closed
 
 

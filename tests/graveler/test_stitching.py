@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.graveler.blocks.block import Block, block_of_records
-from sparklake.graveler.planning.split import Row, split, stitch
+from sparklake.graveler.planning.split import RangeRow, split, stitch
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.sstable.store import make_range
+from sparklake.graveler.sstable.range_files import make_range
 from tests.support.blocks import in_blocks
 from tests.support.oracle import range_ids
 from tests.support.trees import records_of
@@ -25,10 +25,10 @@ class Store:
         self.read_ids: list[str] = []
         self.written_ids: list[str] = []
 
-    def piece(self, records: Block, *, closed: bool) -> Row:
+    def piece(self, records: Block, *, closed: bool) -> RangeRow:
         info, _ = make_range(records)
         self.ranges[info.id] = records
-        return Row((info,), closed)
+        return RangeRow((info,), closed)
 
     def read(self, each: RangeInfo) -> Iterator[Block]:
         self.read_ids.append(each.id)
@@ -40,7 +40,7 @@ class Store:
         return info
 
 
-def infos(rows: list[Row]) -> list[RangeInfo]:
+def infos(rows: list[RangeRow]) -> list[RangeInfo]:
     return [each for row in rows for each in row.ranges]
 
 

@@ -22,7 +22,7 @@ from sparklake.graveler.keys import EVERYTHING, Interval, successor
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record, encode_record, tombstone
 from sparklake.graveler.sstable.layout import FOOTER_BYTES
-from sparklake.graveler.sstable.store import (
+from sparklake.graveler.sstable.range_files import (
     NO_TREE,
     read_meta_range,
     read_ranges,
@@ -33,7 +33,7 @@ from sparklake.graveler.sstable.store import (
 from tests.support import oracle
 from tests.support.blocks import flat, in_blocks
 from tests.support.peer import needs_peer
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Trees, open_trees, records_of
 
 RANGE_RECORDS = 8

@@ -13,8 +13,8 @@ import pytest
 
 from sparklake.graveler.ports.registers import HookStatus
 from sparklake.hooks.commands import run_command
-from sparklake.hooks.events import Outcome
-from sparklake.hooks.properties import Shell
+from sparklake.hooks.events import HookOutcome
+from sparklake.hooks.properties import ShellHook
 from sparklake.hooks.secrets import MAX_OUTPUT, Secrets
 
 LONG = "Ü" * 30_000
@@ -25,12 +25,12 @@ DOCUMENT = {
 }
 
 
-def run(*words: str, env: tuple[str, ...] = (), **said: Any) -> Outcome:
-    return run_command(Shell(list(words), **said), DOCUMENT, Secrets(env))
+def run(*words: str, env: tuple[str, ...] = (), **said: Any) -> HookOutcome:
+    return run_command(ShellHook(list(words), **said), DOCUMENT, Secrets(env))
 
 
-def script(text: str, **said: Any) -> Outcome:
-    return run_command(Shell(text, shell=True, **said), DOCUMENT, Secrets(()))
+def script(text: str, **said: Any) -> HookOutcome:
+    return run_command(ShellHook(text, shell=True, **said), DOCUMENT, Secrets(()))
 
 
 def test_the_event_is_on_stdin_and_in_the_environment(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_the_event_is_on_stdin_and_in_the_environment(tmp_path: Path) -> None:
         "import json, os, sys; open(sys.argv[1], 'w').write(json.dumps([json.load(sys.stdin), "
         "{k: v for k, v in os.environ.items() if k.startswith('SPARKLAKE')}, os.listdir('.')]))"
     )
-    assert run(sys.executable, "-c", code, str(told)) == Outcome(HookStatus.PASSED)
+    assert run(sys.executable, "-c", code, str(told)) == HookOutcome(HookStatus.PASSED)
     document, variables, around = json.loads(told.read_text())
     assert document == DOCUMENT
     assert variables == {
@@ -59,7 +59,7 @@ def test_a_command_that_does_not_read_its_stdin_is_no_failure() -> None:
 
 
 def test_a_code_refuses() -> None:
-    assert script("echo too few rows >&2; exit 3") == Outcome(
+    assert script("echo too few rows >&2; exit 3") == HookOutcome(
         HookStatus.FAILED, "too few rows\n\nexit code 3"
     )
 
@@ -82,7 +82,7 @@ def test_only_what_may_be_seen_is_in_the_environment(monkeypatch: pytest.MonkeyP
 def test_a_command_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
     number = tmp_path / "pid"
     outcome = script(f"echo begun; sleep 60 & echo $! > {number}; wait", timeout="500ms")
-    assert outcome == Outcome(HookStatus.FAILED, "begun\n\nnot finished after 0.5 seconds")
+    assert outcome == HookOutcome(HookStatus.FAILED, "begun\n\nnot finished after 0.5 seconds")
     status = Path(f"/proc/{number.read_text().strip()}/stat")
 
     def is_gone() -> bool:

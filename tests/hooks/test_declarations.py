@@ -12,7 +12,7 @@ from sparklake.config import HookType
 from sparklake.errors import InvalidHooksError
 from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
 from sparklake.hooks.events import EventName
-from sparklake.hooks.properties import Python, Shell, Webhook, seconds
+from sparklake.hooks.properties import PythonHook, ShellHook, Webhook, seconds
 
 GOOD = b"""
 name: checks of main
@@ -67,9 +67,9 @@ def test_a_file_says_all_that_lakefs_says() -> None:
         {"Authorization": "Bearer {{ ENV.TOKEN }}"},
         {"kind": ["a", "b"], "one": "c"},
     )
-    assert run.properties == Shell(["echo", "yes"])
+    assert run.properties == ShellHook(["echo", "yes"])
     # `on` and `no` are words: only true and false are truths.
-    assert call.properties == Python("checks.tables:check", {"on": "no"})
+    assert call.properties == PythonHook("checks.tables:check", {"on": "no"})
     assert theirs.type is HookType.LUA
 
 

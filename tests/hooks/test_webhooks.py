@@ -11,7 +11,7 @@ import pytest
 
 from sparklake.config import HookSettings
 from sparklake.graveler.ports.registers import HookStatus
-from sparklake.hooks.events import Outcome
+from sparklake.hooks.events import HookOutcome
 from sparklake.hooks.properties import Webhook
 from sparklake.hooks.secrets import MAX_OUTPUT, Secrets
 from sparklake.hooks.webhooks import post_event
@@ -34,7 +34,7 @@ def forget(server: HookServer) -> None:
     server.posted.clear()
 
 
-def post(url: str, settings: HookSettings = HERE, **said: Any) -> Outcome:
+def post(url: str, settings: HookSettings = HERE, **said: Any) -> HookOutcome:
     return post_event(Webhook(url, **said), DOCUMENT, settings, Secrets(settings.env))
 
 
@@ -46,7 +46,7 @@ def refused(words: str, url: str, settings: HookSettings = HERE, **said: Any) ->
 
 def test_an_event_is_posted_as_json(server: HookServer) -> None:
     outcome = post(f"{server.url}/200?x=1#part", query_params={"a": "b c", "d": ["1", "2"]})
-    assert outcome == Outcome(HookStatus.PASSED, "as asked\nstatus 200")
+    assert outcome == HookOutcome(HookStatus.PASSED, "as asked\nstatus 200")
     ((path, headers, body),) = server.posted
     assert path == "/200?x=1&a=b+c&d=1&d=2"
     assert headers["Host"] == server.url.removeprefix("http://")

@@ -82,7 +82,7 @@ def marks(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_command_that_runs_on_spark(diverged: Scene, marks: Path) -> None:
     before = refs(diverged)
     words = ("merge", diverged.uri("dev"), diverged.uri("main"), "--engine", "spark")
@@ -100,7 +100,7 @@ def test_a_command_that_runs_on_spark(diverged: Scene, marks: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_job_on_a_cluster(cluster: Cluster, diverged: Scene, marks: Path) -> None:
     before = refs(diverged)
     words = ("job", diverged.uri("dev"), diverged.uri("main"), "--engine", "spark")

@@ -14,7 +14,7 @@ import pytest
 import sparklake
 from sparklake.errors import StoreUnreachableError
 from sparklake.repository import Repository
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from tests.cli.running import Scene, ok, said
 from tests.cli.running import run as command
 from tests.jobs.running import job, run

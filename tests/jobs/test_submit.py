@@ -12,7 +12,7 @@ import pytest
 from tests.cli.running import Scene, ok, run, said
 from tests.support.cluster import PACKAGE, Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.system]
 
 SPARK, LOCAL = ("--engine", "spark"), ("--engine", "local")
 

@@ -11,9 +11,9 @@ import pytest
 
 import sparklake
 from sparklake import Lake, Repository
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.spark import SparkRunner
-from tests.support.postgres import fresh_database, postgres_server
+from tests.support.postgres import fresh_database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +25,8 @@ TASK_RECORDS = 60
 
 
 @pytest.fixture(scope="session")
-def lake_dsn() -> Iterator[str]:
-    with postgres_server() as server, fresh_database(server) as dsn:
+def lake_dsn(server_dsn: str) -> Iterator[str]:
+    with fresh_database(server_dsn) as dsn:
         yield dsn
 
 

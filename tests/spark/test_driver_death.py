@@ -38,7 +38,7 @@ def submit(
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_write_whose_driver_dies_stages_nothing(
     local_lake: Lake, lake_dsn: str, names: Iterator[str], namespace: Path, tmp_path: Path
 ) -> None:
@@ -46,7 +46,7 @@ def test_a_write_whose_driver_dies_stages_nothing(
     source = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"id": range(ROWS), "part": ["a", "b"] * (ROWS // 2)}), source)
 
-    died = submit("tests.support.mortal_writer", lake_dsn, repo, source)
+    died = submit("tests.support.dying_writer", lake_dsn, repo, source)
     assert died.returncode == -signal.SIGKILL, died.stderr[-5000:]
     assert not repo.branch("main").is_dirty
     (left,) = repo.writes()

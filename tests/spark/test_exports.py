@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sparklake import Lake, Repository
-from tests.lake.test_export import rows_of, tree_of
 from tests.support.lakes import commit_all, contents
+from tests.verbs.exports.test_export import rows_of, tree_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
 
 
 def test_spark_exports_what_one_process_does(

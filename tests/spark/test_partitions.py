@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sparklake.delta_log.table_files import data_files, partition_of
-from sparklake.frames.tables.files import root_of, scans
-from sparklake.udfs.objects.rows import OBJECT_SCHEMA
+from sparklake.frames.tables.exact_files import root_of, scan_groups
+from sparklake.udfs.objects.object_rows import OBJECT_SCHEMA
 from sparklake.udfs.tables.partitions import partition_type
 from sparklake.verbs.tables.version import spark_uri
 
@@ -116,7 +116,7 @@ def test_a_table_of_many_writes_is_read_by_few_scans(places: list[str], expected
         root, _, folder = place.partition(":")
         relative = f"{folder}/{number}.parquet"
         files[f"file:///{root}/{relative}" if root else f"file:///x{number}"] = relative
-    found = list(scans(list(files), list(files.values())))
+    found = list(scan_groups(list(files), list(files.values())))
     assert len(found) == expected
     assert sorted(uri for _, _, some in found for uri in some) == sorted(files)
     for root, partition, some in found:

@@ -10,6 +10,8 @@ from sparklake import Repository
 from sparklake.errors import PurgeBlockedError, PurgedError
 from tests.support.lakes import commit_all
 
+pytestmark = pytest.mark.spark
+
 
 def test_spark_purges_what_is_named_in_history(repo: Repository, namespace: Path) -> None:
     main = repo.branch("main")

@@ -17,8 +17,8 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.udfs import gc as collecting
 from sparklake.udfs import read as reading
 from sparklake.udfs import staged_rows as staging
-from sparklake.udfs import write as writing
-from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
+from sparklake.udfs import write_ranges as writing
+from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.workspace import Workspace
 
 PACKAGE = Path(sparklake.__file__).parent
@@ -39,7 +39,9 @@ BODIES = {
     "staged diff": partial(reading.staged_diff_body, WORKSPACE),
     "three-way diff": partial(reading.three_way_diff_body, WORKSPACE),
     "stage": partial(staging.stage_body, WORKSPACE, 0),
-    "import": partial(ranges_body, WORKSPACE, ImportTerms("prefix/", 0, False, "s3://elsewhere")),
+    "import": partial(
+        ranges_body, WORKSPACE, ImportTaskSettings("prefix/", 0, False, "s3://elsewhere")
+    ),
     "collect": partial(collecting.garbage_body, WORKSPACE, 0, ("data/open/",)),
 }
 

@@ -15,7 +15,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository, missing_files
 from sparklake.errors import MissingFileError
-from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server, s3a_settings
+from tests.support.s3_server import aws_client, make_bucket, s3_environment, s3_server, s3a_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

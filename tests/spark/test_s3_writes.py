@@ -16,7 +16,7 @@ from sparklake.config import S3Writes
 from sparklake.errors import MissingDependencyError, MissingFileError
 from sparklake.verbs.tables import spark_writer as spark_writing
 from tests.support.lakes import contents
-from tests.support.s3 import make_bucket, s3_environment, s3_server, s3a_settings
+from tests.support.s3_server import make_bucket, s3_environment, s3_server, s3a_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

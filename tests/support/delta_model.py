@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.commits import DeltaCommit
-from sparklake.delta_log.union.sides import LogSide
+from sparklake.delta_log.delta_commits import DeltaCommit
+from sparklake.delta_log.union.log_sides import LogSide
 
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 
@@ -70,7 +70,8 @@ class Table:
         self.commits.append(commit)
 
     def side(self, since: int) -> LogSide:
-        return LogSide(tuple(self.commits[since:]), self.metadata, PROTOCOL)
+        commits = tuple(self.commits[since:])
+        return LogSide(commits, self.metadata, PROTOCOL, find_adds=self.adds)
 
     def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Mapping[str, Any]]:
         said = {FileKey.of(each): each for commit in self.commits for each in commit.said("add")}

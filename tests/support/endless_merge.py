@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparklake.cli.main import main as command
-from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.jobs.merge import main as job
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write import merge_body
+from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.merges import three_way
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ def endless_body(
     workspace: Workspace,
     resolution: Resolution,
     batches: Iterable[pa.RecordBatch],
-    choice: Choice,
+    path_filter: PathFilter,
 ) -> Iterator[pa.RecordBatch]:
     """Write its ranges, and then does not contain an end."""
-    results = list(merge_body(workspace, resolution, batches, choice))
+    results = list(merge_body(workspace, resolution, batches, path_filter))
     Path(marks, str(os.getpid())).touch()
     time.sleep(HOURS)
     yield from results

@@ -13,7 +13,7 @@ from sparklake.graveler.entries import Entry, encode_entry, entry_identity
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.records import Record, encode_record
 from sparklake.graveler.refs.dump import MANIFEST_KEY, encode_refs, manifest_bytes
-from sparklake.graveler.sstable.store import make_range, table_key, write_meta_range
+from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
 from sparklake.stores.objects import open_store
 
 

@@ -16,10 +16,10 @@ from unittest import mock
 from sparklake import Branch, Commit, MergeConflictError, Repository
 from sparklake.errors import NoChangesError, SparklakeError
 from sparklake.graveler.entries import Entry, entry_identity
-from sparklake.graveler.planning.change_summary import Sought, decode_touched, name_hash
+from sparklake.graveler.planning.change_summary import SearchTarget, decode_summary, name_hash
 from sparklake.graveler.ports import BranchMove
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.udfs.strategies import Decision, Objects
 from tests.support.hook_functions import CALLS
 from tests.support.lakes import TESTER, put_all, stage_sizes
@@ -383,8 +383,8 @@ class Steps:
                 self.check_summary(each)
 
     def check_summary(self, commit: Commit) -> None:
-        stored = self.repo._context.refs.commits.touched([commit.id]).get(commit.id)
-        touched = None if stored is None else decode_touched(stored)
+        stored = self.repo._context.refs.commits.change_summaries([commit.id]).get(commit.id)
+        touched = None if stored is None else decode_summary(stored)
         if touched is None:
             self.done["no summary"] += 1
             return
@@ -392,10 +392,10 @@ class Steps:
         before, after = (self.known.trees[each] for each in (commit.parents[0], commit.id))
         for path in before.keys() | after.keys():
             if before.get(path) != after.get(path):
-                sought = Sought.key(path.encode())
+                sought = SearchTarget.key(path.encode())
                 assert touched.may_hold(sought.interval, name_hash(sought.name)), commit
                 for at in range(len(path) + 1):
-                    sought = Sought.prefix(path[:at].encode())
+                    sought = SearchTarget.prefix(path[:at].encode())
                     assert touched.may_hold(sought.interval, name_hash(sought.name)), commit
 
 

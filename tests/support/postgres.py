@@ -1,4 +1,4 @@
-"""A Postgres for tests, and folders that its account can reach."""
+"""A Postgres for tests, one per test process, and folders that its account can reach."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from sparklake.stores.embedded import embedded_dsn
+from tests.support.memory_folders import memory_root
 
 _STOP_SECONDS = 10
 
@@ -25,7 +27,7 @@ SYSTEM_FOLDER = "SPARKLAKE_SYSTEM_FOLDER"
 @contextmanager
 def public_folder() -> Iterator[Path]:
     """Yield a folder that everyone can enter, as the folders of pytest cannot be; it goes away."""
-    path = Path(tempfile.mkdtemp(prefix="sparklake-test-", dir="/tmp"))
+    path = Path(tempfile.mkdtemp(prefix="sparklake-test-", dir=memory_root() or "/tmp"))
     path.chmod(0o711)
     try:
         yield path
@@ -57,9 +59,20 @@ def system_folder() -> Iterator[Path]:
                 os.environ[SYSTEM_FOLDER] = before
 
 
-@contextmanager
-def postgres_server() -> Iterator[str]:
-    """Yield the DSN of an embedded Postgres in a home of its own; both go away.
+@pytest.fixture(scope="session")
+def server_home() -> Iterator[Path]:
+    """Keep one embedded Postgres running for this process; return its home."""
+    with system_folder() as folder:
+        server = embedded_dsn(folder / "home")
+        try:
+            yield folder / "home"
+        finally:
+            server.release()
+
+
+@pytest.fixture(scope="session")
+def server_dsn(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Return the DSN of the server of this process.
 
     SPARKLAKE_TEST_DSN names another server to test with, by a role that may do everything.
     """
@@ -67,12 +80,11 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
-    with system_folder() as folder:
-        server = embedded_dsn(folder / "home")
-        try:
-            yield server.dsn
-        finally:
-            server.release()
+    server = embedded_dsn(request.getfixturevalue("server_home"))
+    try:
+        yield server.dsn
+    finally:
+        server.release()
 
 
 @contextmanager

@@ -16,8 +16,8 @@ import pytest
 
 from sparklake.engine.base import Body, Runner
 from sparklake.errors import CorruptFileError, MergeConflictError, MissingFileError, SparklakeError
-from sparklake.udfs.objects.rows import record_batch
-from sparklake.udfs.write import RECORD_SCHEMA
+from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.udfs.write_ranges import RECORD_SCHEMA
 from sparklake.visible import visible_line
 from tests.support.pool_bodies import work_of
 

@@ -12,25 +12,25 @@ from pathlib import Path
 from unittest import mock
 
 from sparklake.engine.base import Runner
-from sparklake.engine.execution import Outcome, finish, row_of, run_plan
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.execution import PlanResult, finish, row_of, run_plan
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.plan import Side, plan_merge, plan_replace
-from sparklake.graveler.planning.split import Row
+from sparklake.graveler.planning.plan import SideStream, plan_merge, plan_replace
+from sparklake.graveler.planning.split import RangeRow
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
-from sparklake.graveler.sstable.store import read_meta_range, read_ranges
+from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
-from sparklake.udfs.objects.rows import record_batch
+from sparklake.udfs.objects.object_rows import record_batch
 from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write import apply_body, merge_body, run_body
+from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.blocks import flat
-from tests.support.folders import memory_folder
+from tests.support.memory_folders import memory_folder
 from tests.support.oracle import Contents
 
 
@@ -88,7 +88,7 @@ class Trees:
         """Write records by one body a partition; partitions are cut at the given positions."""
         return self.finish(self.written(records, cuts))
 
-    def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[Row]:
+    def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[RangeRow]:
         """Write the ranges of records, not yet stitched."""
         bounds = [0, *sorted(min(at, len(records)) for at in cuts), len(records)]
         results = (
@@ -100,7 +100,7 @@ class Trees:
         )
         return [row_of(each.written) for each in results if isinstance(each, PieceResult)]
 
-    def finish(self, pieces: Sequence[Row]) -> MetaRange:
+    def finish(self, pieces: Sequence[RangeRow]) -> MetaRange:
         """Stitch pieces and write their metarange."""
         return finish(self.store, self.workspace, pieces)
 
@@ -126,7 +126,7 @@ class Trees:
 
     def commit(
         self, base: MetaRange, layers: Sequence[Layer], task_records: int | None = None
-    ) -> tuple[MetaRange, Outcome]:
+    ) -> tuple[MetaRange, PlanResult]:
         """Apply staged layers, newest first, to a base."""
         plan = plan_apply(base.ranges, [side_of(layer) for layer in layers], touched(layers))
         outcome = run_plan(self.runner, partial(apply_body, self.workspace), plan, task_records)
@@ -139,7 +139,7 @@ class Trees:
         dest: MetaRange,
         how: Strategy | Resolution | None,
         task_records: int | None = None,
-    ) -> Outcome:
+    ) -> PlanResult:
         """Run a merge up to its stitching."""
         plan = plan_merge(base.ranges, source.ranges, dest.ranges)
         resolution = how if isinstance(how, Resolution) else Resolution(how)
@@ -204,6 +204,10 @@ def touched(layers: Sequence[Layer]) -> list[Interval]:
     return [Interval(*spot) for spot in sorted(spots)]
 
 
-def side_of(layer: Layer) -> Side:
+def side_of(layer: Layer) -> SideStream:
     """Return a staged layer as a side of a plan."""
-    return Side(tuple(layer.tree.ranges)) if isinstance(layer, Run) else Side(rows=layer.records)
+    return (
+        SideStream(tuple(layer.tree.ranges))
+        if isinstance(layer, Run)
+        else SideStream(rows=layer.records)
+    )

@@ -13,7 +13,7 @@ from sparklake.errors import AddressTakenError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.entries import AddressType, Entry, entry_record
 from sparklake.graveler.ranges import MetaRange
-from sparklake.graveler.sstable.store import make_range, table_key, write_meta_range
+from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.workspace import RangeSink, Workspace, sink_into
 

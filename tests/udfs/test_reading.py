@@ -12,11 +12,11 @@ from sparklake.graveler.algebra import Change, ChangeType
 from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing, plan_view
-from sparklake.graveler.planning.packing import pack
-from sparklake.graveler.planning.plan import Plan, Side, plan_diff, plan_three_way_diff
+from sparklake.graveler.planning.packing import pack_tasks
+from sparklake.graveler.planning.plan import Plan, SideStream, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.objects.rows import OBJECT_SCHEMA, object_rows
+from sparklake.udfs.objects.object_rows import OBJECT_SCHEMA, object_rows
 from sparklake.udfs.read import (
     DIFF_SCHEMA,
     DiffRow,
@@ -27,7 +27,7 @@ from sparklake.udfs.read import (
     three_way_diff_body,
 )
 from sparklake.udfs.workspace import encode_tasks
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Rows, Run, Trees, open_trees, touched
 
 Objects = dict[str, int]
@@ -77,7 +77,7 @@ def some(chance: random.Random) -> Objects:
 
 
 def diffs(trees: Trees, body: Callable, plan: Plan, task_records: int) -> list[DiffRow]:
-    tasks = encode_tasks(pack(plan, task_records))
+    tasks = encode_tasks(pack_tasks(plan, task_records))
     batches = list(trees.runner.stream(partial(body, trees.workspace), tasks))
     assert all(batch.schema == DIFF_SCHEMA for batch in batches)
     assert all(batch.num_rows for batch in batches)
@@ -157,9 +157,11 @@ def layers_of(
     return ([run], lower) if shape == "run" else ([Rows(staged(upper)), run], lower | upper)
 
 
-def sides_of(layers: list[Rows | Run]) -> list[Side]:
+def sides_of(layers: list[Rows | Run]) -> list[SideStream]:
     return [
-        Side(tuple(layer.tree.ranges)) if isinstance(layer, Run) else Side(rows=layer.records)
+        SideStream(tuple(layer.tree.ranges))
+        if isinstance(layer, Run)
+        else SideStream(rows=layer.records)
         for layer in layers
     ]
 
@@ -190,7 +192,7 @@ def test_a_listing_through_staged_layers(
     base = some(chance)
     layers, changes = layers_of(trees, shape, chance)
     plan = plan_listing(write(trees, base).ranges, sides_of(layers), within)
-    tasks = encode_tasks(pack(plan, task_records))
+    tasks = encode_tasks(pack_tasks(plan, task_records))
     batches = list(trees.runner.stream(partial(list_body, trees.workspace), tasks))
     assert all(batch.schema == OBJECT_SCHEMA for batch in batches)
     listed = [each for batch in batches for each in object_rows(batch)]
@@ -208,7 +210,7 @@ def test_the_listing_of_a_prefix_reads_its_ranges_alone(trees: Trees) -> None:
     within = prefix_interval(b"b/01")
     plan = plan_listing(tree.ranges, [], within)
     with recorded_reads() as reads:
-        work = encode_tasks(pack(plan, 1000))
+        work = encode_tasks(pack_tasks(plan, 1000))
         batches = list(trees.runner.collect(partial(list_body, trees.workspace), work))
     assert sum(batch.num_rows for batch in batches) == 10
     assert reads == [
@@ -222,12 +224,12 @@ def test_a_plan_within_an_interval_counts_and_reads_its_ranges_alone(trees: Tree
     within = prefix_interval(b"b/01")
     sides = [[*base.ranges], [*run.ranges]]
     for layered in (sides, [[], run.ranges]):
-        plan = plan_listing(layered[0], [Side(tuple(layered[1]))]).restricted(within)
+        plan = plan_listing(layered[0], [SideStream(tuple(layered[1]))]).restricted(within)
         needed = {each for side in layered for each in overlapping(side, within)}
         assert set(plan.opened) == needed
         assert plan.records == sum(each.count for each in needed)
         with recorded_reads() as reads:
-            work = encode_tasks(pack(plan, 1000))
+            work = encode_tasks(pack_tasks(plan, 1000))
             batches = list(trees.runner.collect(partial(list_body, trees.workspace), work))
         assert sum(batch.num_rows for batch in batches) == 10
         assert sorted(reads) == sorted(each.id for each in needed)

@@ -13,11 +13,11 @@ from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.planning.packing import Task, TaskPiece, pack
-from sparklake.graveler.planning.plan import Opened, Side, plan_merge
+from sparklake.graveler.planning.packing import Task, TaskPiece, pack_tasks
+from sparklake.graveler.planning.plan import OpenPiece, SideStream, plan_merge
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.sstable.store import WrittenRange
-from sparklake.udfs.objects.rows import record_batch
+from sparklake.graveler.sstable.range_files import WrittenRange
+from sparklake.udfs.objects.object_rows import record_batch
 from sparklake.udfs.results import (
     ChangesResult,
     ConflictCountResult,
@@ -30,7 +30,7 @@ from sparklake.udfs.results import (
 from sparklake.udfs.strategies import judging
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import TASK_SCHEMA, decode_tasks, encode_tasks
-from sparklake.udfs.write import apply_body, merge_body, run_body
+from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.oracle import Contents
 from tests.support.trees import Trees, open_trees, records_of
 
@@ -48,7 +48,7 @@ def trees() -> Iterator[Trees]:
 
 def run_merge(trees: Trees, strategy: Strategy | None, task_records: int) -> list[Result]:
     sides = [trees.write(each).ranges for each in (PAIRS, SOURCE, DEST)]
-    tasks = encode_tasks(pack(plan_merge(*sides), task_records))
+    tasks = encode_tasks(pack_tasks(plan_merge(*sides), task_records))
     body = partial(merge_body, trees.workspace, Resolution(strategy))
     return list(decode_results(trees.runner.collect(body, tasks)))
 
@@ -119,11 +119,18 @@ def test_tasks_travel() -> None:
     tasks = [
         Task(
             (
-                TaskPiece(0, Opened(Interval(), (Side((ONE, OTHER)), Side(), Side((ONE,))))),
-                TaskPiece(7, Opened(Interval(b"\xff", b"\xff\0"), (Side(rows=((b"k", b"\0"),)),))),
+                TaskPiece(
+                    0,
+                    OpenPiece(
+                        Interval(), (SideStream((ONE, OTHER)), SideStream(), SideStream((ONE,)))
+                    ),
+                ),
+                TaskPiece(
+                    7, OpenPiece(Interval(b"\xff", b"\xff\0"), (SideStream(rows=((b"k", b"\0"),)),))
+                ),
             )
         ),
-        Task((TaskPiece(9, Opened(Interval(b"a", None), ())),)),
+        Task((TaskPiece(9, OpenPiece(Interval(b"a", None), ())),)),
     ]
     table = encode_tasks(tasks)
     assert table.schema == TASK_SCHEMA

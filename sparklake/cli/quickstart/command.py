@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.output import Output
-from sparklake.cli.quickstart.sample import Scene, fresh_place, source_folder
+from sparklake.cli.quickstart.sample import Demo, fresh_place, source_folder
 from sparklake.cli.quickstart.steps import STEPS
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import shown
+from sparklake.cli.text import one_line
 from sparklake.documents import Document
 
 WIDTH = 88
@@ -39,14 +39,14 @@ def quickstart(
     home = session.settings.home
     source, files = source_folder(folder, home)
     name, namespace = fresh_place(session.lake, home)
-    scene = Scene(session.lake, name, namespace, source, files)
+    scene = Demo(session.lake, name, namespace, source, files)
     out = session.out
     out.note(f"{files:,} files of {source} become the repository lakefs://{name}\n")
     out.many(_told(scene, out), lambda step: _page(out, step))
     out.note("\n".join(["Try next:", *(f"  {line}" for line in scene.next_commands())]))
 
 
-def _told(scene: Scene, out: Output) -> Iterator[Document]:
+def _told(scene: Demo, out: Output) -> Iterator[Document]:
     """Run the steps one by one; yield the result and time of each."""
     for number, (title, act) in enumerate(STEPS, start=1):
         start = perf_counter()
@@ -67,10 +67,10 @@ def _page(out: Output, step: Document) -> str:
     lines = [
         out.coloured(head, "green"),
         *(
-            out.coloured(f"    {_prompt(shown(line))}", "cyan")
+            out.coloured(f"    {_prompt(one_line(line))}", "cyan")
             for line in step["command"].splitlines()
         ),
-        *(f"    {shown(fact)}" for fact in step["facts"]),
+        *(f"    {one_line(fact)}" for fact in step["facts"]),
     ]
     return "\n".join([*lines, ""])
 

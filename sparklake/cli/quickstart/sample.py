@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparklake.cli.text import number, shown, size
+from sparklake.cli.text import number, one_line, size
 from sparklake.errors import InvalidInputError, MergeConflictError, MissingDependencyError
 from sparklake.uri import SCHEME
 
@@ -35,7 +35,7 @@ _MIN_RANGE_RECORDS, _MAX_RANGE_RECORDS = 32, 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Demo:
     """The shared state of the steps: a lake, a new repository's place, and files."""
 
     lake: Lake
@@ -109,7 +109,7 @@ _SMALL, _LARGE = 10_000, 1_000_000
 """The limits of the size classes, in bytes."""
 
 
-def inventory(scene: Scene) -> DataFrame:
+def inventory(scene: Demo) -> DataFrame:
     """Return a table of the imported files, computed by Spark from the listing of the tag."""
     from pyspark.sql.functions import col, when
 
@@ -121,7 +121,7 @@ def inventory(scene: Scene) -> DataFrame:
     return columns.coalesce(1)
 
 
-def ranges(scene: Scene, made: Commit) -> str:
+def ranges(scene: Demo, made: Commit) -> str:
     """Return how many ranges a commit wrote, and how many it shares with its parents."""
     tree = scene.repository.tree(made.id).ranges
     parents = (scene.repository.tree(parent).ranges for parent in made.parents)
@@ -137,7 +137,7 @@ def changes(rows: Iterable[DiffRow]) -> list[str]:
     for row in rows:
         counts[row.type.value] += 1
         if len(first) < _LINES:
-            first.append(f"{row.type.value:<8} {size(row.size):>9}  {shown(row.path)}")
+            first.append(f"{row.type.value:<8} {size(row.size):>9}  {one_line(row.path)}")
     more = counts.total() - len(first)
     sums = ", ".join(f"{found:,} {kind}" for kind, found in sorted(counts.items()))
     return [*first, *([f"... and {more:,} more"] if more else []), sums]

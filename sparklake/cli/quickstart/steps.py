@@ -14,13 +14,13 @@ from sparklake.cli.quickstart.sample import (
     MAIN,
     TABLE,
     TAG,
-    Scene,
+    Demo,
     changes,
     diff_rows,
     inventory,
     ranges,
 )
-from sparklake.cli.text import number, short, shown, size
+from sparklake.cli.text import number, one_line, short, size
 from sparklake.errors import MergeConflictError
 
 _README = f"{FILES}README-quickstart.md"
@@ -28,31 +28,31 @@ _NOTES = "notes/main.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class StepResult:
     """The result of a step."""
 
     command: str
     facts: list[str] = field(default_factory=list)
 
 
-def create(scene: Scene) -> Done:
+def create(scene: Demo) -> StepResult:
     """Create the repository."""
     made = scene.lake.create_repository(
         scene.name, str(scene.namespace), range_records=scene.range_records
     )
-    return Done(
+    return StepResult(
         f"sparklake repo create lakefs://{made.name} {scene.namespace}",
         [f"one empty commit, {short(made.resolve(MAIN).id)}, on the branch {MAIN}"],
     )
 
 
-def import_files(scene: Scene) -> Done:
+def import_files(scene: Demo) -> StepResult:
     """Import the files without copying them."""
     message = f"Import {scene.source.name}"
     made = scene.repository.branch(MAIN).import_objects(str(scene.source), FILES, message).commit
     tree = scene.repository.tree(MAIN)
     total = sum(each.size for each in scene.repository.objects(MAIN))
-    return Done(
+    return StepResult(
         f"sparklake import {scene.uri(MAIN, FILES)} --from {scene.source} -m '{message}'",
         [
             f"{number(tree.count, 'object')}, {size(total)}, without copying a byte",
@@ -61,39 +61,39 @@ def import_files(scene: Scene) -> Done:
     )
 
 
-def tag(scene: Scene) -> Done:
+def tag(scene: Demo) -> StepResult:
     """Tag the import."""
     made = scene.repository.create_tag(TAG, MAIN)
-    return Done(
+    return StepResult(
         f"sparklake tag create {scene.uri(TAG)} {scene.uri(MAIN)}",
         [f"{TAG} is {short(made.commit_id)} and never moves"],
     )
 
 
-def branch(scene: Scene) -> Done:
+def branch(scene: Demo) -> StepResult:
     """Create a branch."""
     scene.repository.create_branch(DEV, MAIN)
-    return Done(
+    return StepResult(
         f"sparklake branch create {scene.uri(DEV)} --source {scene.uri(MAIN)}",
         ["a pointer to a commit: it costs the same for ten objects as for ten billion"],
     )
 
 
-def start_spark(scene: Scene) -> Done:
+def start_spark(scene: Demo) -> StepResult:
     """Start Spark, which only tables need."""
     from sparklake.session import spark_session
 
     session = spark_session()
-    return Done("spark = spark_session()", [f"Spark {session.version}"])
+    return StepResult("spark = spark_session()", [f"Spark {session.version}"])
 
 
-def write_table(scene: Scene) -> Done:
+def write_table(scene: Demo) -> StepResult:
     """Write a partitioned table with Spark."""
     written = scene.repository.branch(DEV).write(
         inventory(scene), TABLE, mode="overwrite", partition_by=["size_class"]
     )
     rows = list(scene.repository.diff_uncommitted(DEV))
-    return Done(
+    return StepResult(
         f"repo.branch({DEV!r}).write(inventory, {TABLE!r}, partition_by=['size_class'])\n"
         f"sparklake diff {scene.uri(DEV)}",
         [
@@ -103,18 +103,18 @@ def write_table(scene: Scene) -> Done:
     )
 
 
-def commit_table(scene: Scene) -> Done:
+def commit_table(scene: Demo) -> StepResult:
     """Commit what Spark wrote."""
     made = scene.repository.branch(DEV).commit(
         "Add an inventory of the files", metadata={"ticket": "1234"}
     )
-    return Done(
+    return StepResult(
         f"sparklake commit {scene.uri(DEV)} -m 'Add an inventory ...' --meta ticket=1234",
         [f"commit {short(made.id)}: {ranges(scene, made)}"],
     )
 
 
-def mend_table(scene: Scene) -> Done:
+def mend_table(scene: Demo) -> StepResult:
     """Write the table again, with an additional column."""
     from pyspark.sql.functions import col, round  # noqa: A004  (Spark's own name)
 
@@ -122,18 +122,18 @@ def mend_table(scene: Scene) -> Done:
     mended = inventory(scene).withColumn("kilobytes", round(col("size") / 1000, 1))
     branch.write(mended, TABLE, mode="overwrite", partition_by=["size_class"])
     made = branch.commit("Add sizes in kilobytes")
-    return Done(
+    return StepResult(
         f"repo.branch({DEV!r}).write(mended, {TABLE!r}, mode='overwrite', ...)\n"
         f"sparklake commit {scene.uri(DEV)} -m 'Add sizes in kilobytes'",
         [f"commit {short(made.id)}: {ranges(scene, made)}; the older files stay in history"],
     )
 
 
-def diff(scene: Scene) -> Done:
+def diff(scene: Demo) -> StepResult:
     """Compare the branch with main."""
     rows = scene.repository.diff(MAIN, DEV)
     trees = [scene.repository.tree(ref).ranges for ref in (MAIN, DEV)]
-    return Done(
+    return StepResult(
         f"sparklake diff {scene.uri(MAIN)} {scene.uri(DEV)}",
         [
             *changes(rows),
@@ -142,7 +142,7 @@ def diff(scene: Scene) -> Done:
     )
 
 
-def edit_both(scene: Scene) -> Done:
+def edit_both(scene: Demo) -> StepResult:
     """Edit the same objects on both branches, and another one on main."""
     shared = [each.path for each in islice(scene.repository.objects(TAG, FILES), 2)] + [_README]
     edits = {
@@ -157,48 +157,48 @@ def edit_both(scene: Scene) -> Done:
         made = branch.commit(f"Edit {number(len(paths), 'file')}")
         facts.append(f"commit {short(made.id)} on {name}: {ranges(scene, made)}")
     commands = (
-        f"sparklake put FILE {scene.uri(name, shown(shared[0]))}\n"
+        f"sparklake put FILE {scene.uri(name, one_line(shared[0]))}\n"
         f"sparklake commit {scene.uri(name)} -m 'Edit ...'"
         for name in edits
     )
-    return Done("\n".join(commands), facts)
+    return StepResult("\n".join(commands), facts)
 
 
-def merge_with_conflicts(scene: Scene) -> Done:
+def merge_with_conflicts(scene: Demo) -> StepResult:
     """Merge without a strategy, which lists the conflicts."""
     command = f"sparklake merge {scene.uri(DEV)} {scene.uri(MAIN)}"
     try:
         scene.repository.merge(DEV, MAIN)
     except MergeConflictError as error:
-        paths = (f"! conflict  {shown(row.path)}" for row in diff_rows(error))
-        return Done(command, [*paths, "the merge was not applied; the exit code is 3"])
+        paths = (f"! conflict  {one_line(row.path)}" for row in diff_rows(error))
+        return StepResult(command, [*paths, "the merge was not applied; the exit code is 3"])
     raise AssertionError("both branches have a README of their own")
 
 
-def merge(scene: Scene) -> Done:
+def merge(scene: Demo) -> StepResult:
     """Merge with a strategy."""
     made = scene.repository.merge(DEV, MAIN, strategy="source-wins")
-    return Done(
+    return StepResult(
         f"sparklake merge {scene.uri(DEV)} {scene.uri(MAIN)} --strategy source-wins",
         [f"commit {short(made.id)}: {ranges(scene, made)}"],
     )
 
 
-def log(scene: Scene) -> Done:
+def log(scene: Demo) -> StepResult:
     """Draw the history."""
-    from sparklake.cli.history import drawn, ref_names
+    from sparklake.cli.history import graph_lines, ref_names
 
     commits = scene.repository.log(MAIN)
-    lines = drawn(Output(Format.JSON), commits.marked(), ref_names(scene.repository))
-    return Done(f"sparklake log {scene.uri(MAIN)}", list(lines))
+    lines = graph_lines(Output(Format.JSON), commits.marked(), ref_names(scene.repository))
+    return StepResult(f"sparklake log {scene.uri(MAIN)}", list(lines))
 
 
-def read_back(scene: Scene) -> Done:
+def read_back(scene: Demo) -> StepResult:
     """Read three versions through Spark."""
     repository, past = scene.repository, f"{MAIN}^2~2"
     now, before = (repository.read(ref, TABLE) for ref in (MAIN, past))
     tagged = repository.objects(TAG).to_df()
-    return Done(
+    return StepResult(
         f"repo.read('{MAIN}', {TABLE!r})\n"
         f"repo.read('{past}', {TABLE!r})\n"
         f"repo.objects({TAG!r}).to_df()",
@@ -210,20 +210,20 @@ def read_back(scene: Scene) -> Done:
     )
 
 
-def change_uncommitted(scene: Scene) -> Done:
+def change_uncommitted(scene: Demo) -> StepResult:
     """Show that staged changes are visible on their branch and can be dropped."""
     branch = scene.repository.branch(DEV)
     branch.put(f"{FILES}scratch.txt", b"an idea\n")
     branch.delete(_README)
     staged = changes(branch.diff())
     branch.reset()
-    return Done(
+    return StepResult(
         f"sparklake diff {scene.uri(DEV)}\nsparklake reset {scene.uri(DEV)}",
         [*staged, "dropped again: the branch has no staged changes"],
     )
 
 
-STEPS: list[tuple[str, Callable[[Scene], Done]]] = [
+STEPS: list[tuple[str, Callable[[Demo], StepResult]]] = [
     ("Create a repository", create),
     ("Import the files without copying them", import_files),
     ("Tag this version", tag),

@@ -8,7 +8,7 @@ import typer
 
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import number, shown
+from sparklake.cli.text import number, one_line
 from sparklake.documents import dump_document, repository_document
 from sparklake.uri import SCHEME, repository_uri
 
@@ -35,7 +35,7 @@ def dump(session: Session, uri: RepositoryArgument) -> None:
         dump_document(made),
         f"{number(made.branches, 'branch', 'branches')}, {number(made.tags, 'tag')} and "
         f"{number(made.commits, 'commit')} of {SCHEME}{repository.name} are in "
-        f"{shown(repository.info.storage_namespace)}",
+        f"{one_line(repository.info.storage_namespace)}",
     )
     if made.dirty:
         session.out.note(f"staged changes are not dumped: commit those of {', '.join(made.dirty)}")
@@ -72,7 +72,7 @@ def restore(
     info = repository.info
     session.out.one(
         repository_document(info),
-        f"{SCHEME}{name} is restored from {shown(info.storage_namespace)}, with "
+        f"{SCHEME}{name} is restored from {one_line(info.storage_namespace)}, with "
         f"{number(len(repository.branches()), 'branch', 'branches')} and "
         f"{number(len(repository.tags()), 'tag')}",
     )

@@ -8,7 +8,7 @@ import typer
 
 from sparklake.cli.options import BranchArgument, global_options
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import date, short, shown
+from sparklake.cli.text import date, one_line, short
 from sparklake.documents import branch_document, operation_document
 from sparklake.uri import ref_uri, refs_uri, same_repository
 
@@ -33,7 +33,7 @@ def log(
         [operation_document(each) for each in found],
         {
             "date": lambda each: date(each["date"]),
-            "who": lambda each: shown(each["who"]),
+            "who": lambda each: one_line(each["who"]),
             "verb": lambda each: each["verb"],
             "ref": lambda each: each["ref"],
             "from": lambda each: short(each["from_commit"] or _NOWHERE),

@@ -9,7 +9,7 @@ import typer
 from sparklake.cli.options import MetaOption, global_options
 from sparklake.cli.parsing import labels, settings_change
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import date, shown
+from sparklake.cli.text import date, one_line
 from sparklake.documents import repository_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import SCHEME, repository_uri
@@ -55,7 +55,7 @@ def create(
     info = repository.info
     session.out.one(
         repository_document(info),
-        f"{SCHEME}{info.name} is in {shown(info.storage_namespace)}, "
+        f"{SCHEME}{info.name} is in {one_line(info.storage_namespace)}, "
         f"with the branch {info.default_branch}",
     )
 
@@ -73,7 +73,7 @@ def list_repositories(session: Session) -> None:
         found,
         {
             "repository": lambda each: SCHEME + each["name"],
-            "storage namespace": lambda each: shown(each["storage_namespace"]),
+            "storage namespace": lambda each: one_line(each["storage_namespace"]),
             "default branch": lambda each: each["default_branch"],
             "created": lambda each: date(each["creation_date"]),
             "": lambda each: "read-only" if each["read_only"] else "",
@@ -126,22 +126,25 @@ def delete(
     if not yes:
         session.out.confirm(
             f"This permanently deletes the branches, tags, commits and staged changes of "
-            f"{SCHEME}{name}. The files in {shown(namespace)} stay. Delete it?"
+            f"{SCHEME}{name}. The files in {one_line(namespace)} stay. Delete it?"
         )
     session.lake.delete_repository(name, force)
     session.out.one(
         {"name": name, "deleted": True, "storage_namespace": namespace},
-        f"{SCHEME}{name} is deleted; the files in {shown(namespace)} stay",
+        f"{SCHEME}{name} is deleted; the files in {one_line(namespace)} stay",
     )
 
 
 def _print(session: Session, info: RepositoryInfo) -> None:
     lines = [
         f"{SCHEME}{info.name}" + (" (read-only)" if info.settings.read_only else ""),
-        f"    storage namespace  {shown(info.storage_namespace)}",
+        f"    storage namespace  {one_line(info.storage_namespace)}",
         f"    default branch     {info.default_branch}",
         f"    created            {date(info.creation_date)}",
         f"    range records      {info.range_records}",
-        *(f"    {shown(name)} = {shown(text)}" for name, text in info.settings.metadata.items()),
+        *(
+            f"    {one_line(name)} = {one_line(text)}"
+            for name, text in info.settings.metadata.items()
+        ),
     ]
     session.out.one(repository_document(info), "\n".join(lines))

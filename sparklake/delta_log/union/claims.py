@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.json_errors import decode_json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sparklake.delta_log.commits import NotUnitedError
+from sparklake.delta_log.delta_commits import NotUnitedError
 from sparklake.delta_log.union.claims import schema_fields
 
 MAX_READER_VERSION = 3

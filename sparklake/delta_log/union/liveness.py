@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, standing
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, standing
 
 
 @dataclass(slots=True)
-class Files:
+class FileStates:
     """The known states of dest's files: of all files that its commits touch.
 
     `before` are files that were live before the sides diverged, as far as a side removes them.
@@ -27,13 +27,15 @@ class Files:
     """The versions of dest's commits that dest has not undone."""
     passed: set[str] = field(default_factory=set)
     """The origins of source's commits before the next one."""
+    in_source: set[FileKey] = field(default_factory=set)
+    """Files that source's commits before the next one leave live, as far as they tell."""
     ours: set[FileKey] = field(default_factory=set)
     """Files whose state comes from repeated commits."""
 
     @staticmethod
-    def of(*sides: Sequence[DeltaCommit]) -> Files:
+    def of(*sides: Sequence[DeltaCommit]) -> FileStates:
         """Return the file states after the commits of the sides. Dest's come last."""
-        files = Files()
+        files = FileStates()
         for side in sides:
             seen: set[FileKey] = set()
             for commit in side:
@@ -84,6 +86,9 @@ class Files:
         ]
         if lost:
             raise NotUnitedError("dest removed files that source added again", lost)
+        absent = [each.path for each in others if each in self.in_source and not self.is_live(each)]
+        if absent:
+            raise NotUnitedError("source added files once more that dest does not have", absent)
 
     def _had(self, key: FileKey, commit: DeltaCommit) -> bool:
         """Return whether source knew dest's last change of a file before a commit.
@@ -103,6 +108,12 @@ class Files:
         self.check(commit)
         self.take(commit)
         self.ours.update(commit.adds, commit.removes)
+
+    def pass_by(self, commit: DeltaCommit) -> None:
+        """Go past a commit of source, repeated or not."""
+        self.passed.add(commit.origin)
+        self.in_source.difference_update(commit.removes)
+        self.in_source.update(commit.adds)
 
 
 def live_after(

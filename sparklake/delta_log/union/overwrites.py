@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sparklake.delta_log.actions import FileKey, Said
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError
+from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.delta_log.union.regions import (
     Region,
     added_rows,
@@ -21,11 +22,10 @@ from sparklake.delta_log.union.regions import (
     partitions_of,
     region_of,
 )
-from sparklake.delta_log.union.sides import LogSide
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _SideCommit:
     """A commit of a side: its overwritten region, and its added files that stay."""
 
     region: Region | None
@@ -42,20 +42,30 @@ class _Order:
 
 
 def check_overwrites(
-    source: LogSide, fresh: Sequence[DeltaCommit], dest: LogSide, theirs: Sequence[DeltaCommit]
+    source: LogSide,
+    source_commits: Sequence[DeltaCommit],
+    dest: LogSide,
+    dest_commits: Sequence[DeltaCommit],
 ) -> None:
     """Raise NotUnitedError if both sides overwrote the same rows. Commits are in order."""
-    steps = [_steps(side, commits) for side, commits in ((source, fresh), (dest, theirs))]
+    steps = [
+        _steps(side, commits) for side, commits in ((source, source_commits), (dest, dest_commits))
+    ]
     if _found_circle(*steps) is None:
         return
     # Only here is it worth looking at the table's earlier files.
-    steps = [_steps(side, commits, True) for side, commits in ((source, fresh), (dest, theirs))]
+    steps = [
+        _steps(side, commits, True)
+        for side, commits in ((source, source_commits), (dest, dest_commits))
+    ]
     region = _found_circle(*steps)
     if region is not None:
         raise NotUnitedError(f"both sides overwrote {region.name}")
 
 
-def _steps(side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False) -> list[_Step]:
+def _steps(
+    side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
+) -> list[_SideCommit]:
     """Return the steps of a side. With `by_files`, kept files refine the regions."""
     regions = [region_of(each, side.metadata) for each in commits]
     if not any(regions):
@@ -69,7 +79,7 @@ def _steps(side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
     steps = []
     for commit, region in zip(commits[::-1], regions[::-1], strict=True):
         adds = [each for each in added_rows(commit) if FileKey.of(each).path not in gone]
-        steps.append(_Step(region, adds))
+        steps.append(_SideCommit(region, adds))
         if region is not None and region.ends_files:
             gone.update(key.path for key in commit.removes)
     return steps[::-1]
@@ -96,19 +106,19 @@ def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:
     return side.had_file_beside(removed | state.keys())
 
 
-def _found_circle(source: Sequence[_Step], dest: Sequence[_Step]) -> Region | None:
+def _found_circle(source: Sequence[_SideCommit], dest: Sequence[_SideCommit]) -> Region | None:
     """Return a region of two overwrites that must each precede the other; or None."""
     if not all(any(step.region for step in steps) for steps in (source, dest)):
         return None
-    theirs = list(_orders(dest, source))
+    dest_orders = list(_orders(dest, source))
     for one in _orders(source, dest):
-        for other in theirs:
+        for other in dest_orders:
             if other.added <= one.overwrite and one.added <= other.overwrite:
                 return min(one.region, other.region, key=_is_all)
     return None
 
 
-def _orders(overwriters: Sequence[_Step], others: Sequence[_Step]) -> Iterator[_Order]:
+def _orders(overwriters: Sequence[_SideCommit], others: Sequence[_SideCommit]) -> Iterator[_Order]:
     """Yield each overwrite and the first commit that it must precede."""
     for place, step in enumerate(overwriters):
         region = step.region

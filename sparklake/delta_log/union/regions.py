@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparklake.delta_log.actions import Said
-from sparklake.delta_log.commits import REPEATED, DeltaCommit
+from sparklake.delta_log.delta_commits import REPEATED, DeltaCommit
 from sparklake.delta_log.union.predicates import Predicate, parse_predicate
 
 OVERWRITE = "overwrite"
@@ -47,7 +47,7 @@ class Region:
         """Return whether a row of a file may be in the region."""
         if self.predicate is not None:
             return self.predicate.may_hold(add)
-        return self.partitions is None or partition_of(add) in self.partitions
+        return self.partitions is None or partition_key(add) in self.partitions
 
 
 def region_of(commit: DeltaCommit, metadata: Mapping[str, Any] | None) -> Region | None:
@@ -82,7 +82,7 @@ def _of_overwrite(
 
 def partitions_of(commit: DeltaCommit) -> Region:
     """Return the partitions that a commit adds to, as its overwritten region."""
-    found = frozenset(map(partition_of, added_rows(commit)))
+    found = frozenset(map(partition_key, added_rows(commit)))
     name = f"the partition {min(found)}" if len(found) == 1 else f"{len(found):,} partitions"
     return Region(name, found)
 
@@ -92,7 +92,7 @@ def added_rows(commit: DeltaCommit) -> list[Said]:
     return [each for each in commit.said("add") if each.get("dataChange", True)]
 
 
-def partition_of(add: Said) -> str:
+def partition_key(add: Said) -> str:
     """Return the partition of a file as a comparable string."""
     return json.dumps(add.get("partitionValues") or {}, sort_keys=True)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey, Said
-from sparklake.delta_log.commits import (
+from sparklake.delta_log.delta_commits import (
     ORIGIN,
     UNDONE,
     DeltaCommit,
@@ -19,8 +19,8 @@ from sparklake.delta_log.commits import (
 )
 from sparklake.delta_log.union.claims import check_fits, same_metadata
 from sparklake.delta_log.union.features import check_covers
-from sparklake.delta_log.union.liveness import Files
-from sparklake.delta_log.union.sides import FindAdds, LogSide, Made, commit_info
+from sparklake.delta_log.union.liveness import FileStates
+from sparklake.delta_log.union.log_sides import FindAdds, LogSide, UnionSignature, commit_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,11 @@ class _Net:
 
 def undoing(
     undone: Sequence[DeltaCommit],
-    files: Files,
+    files: FileStates,
     base: LogSide,
     source: LogSide,
     dest: LogSide,
-    find_adds: FindAdds,
-    made: Made,
+    made: UnionSignature,
 ) -> list[tuple[Action, ...]]:
     """Return the commit that undoes some commits, or none; raise NotUnitedError."""
     left = still_to_undo(undone, dest.commits)
@@ -51,7 +50,7 @@ def undoing(
         return []
     later = commits_but(dest.commits, origins(base.commits))
     settings = _settings(left, source, dest, alone=not later and len(left) == len(undone))
-    net = _net(left, find_adds)
+    net = _net(left, source.find_adds)
     _check_files(net, files)
     if net.removed and not settings:
         check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
@@ -118,7 +117,7 @@ def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
     )
 
 
-def _check_files(net: _Net, files: Files) -> None:
+def _check_files(net: _Net, files: FileStates) -> None:
     """Raise NotUnitedError unless dest's files are as the commits left them."""
     gone = [key.path for key in net.added if not files.is_live(key)]
     if gone:
@@ -141,7 +140,9 @@ def _is_on(settings: Mapping[str, Any], name: str) -> bool:
     return str(settings.get(name, "")).lower() == "true"
 
 
-def _file_actions(net: _Net, dest: LogSide, made: Made, changes: bool) -> Iterator[Action]:
+def _file_actions(
+    net: _Net, dest: LogSide, made: UnionSignature, changes: bool
+) -> Iterator[Action]:
     """Yield the actions that restore the former state of files."""
     for said in net.added.values():
         yield {"remove": _removal(said, made, changes)}
@@ -174,7 +175,7 @@ def _plain(said: Said) -> Said:
 _CARRIED = ("path", "partitionValues", "size", "deletionVector")
 
 
-def _removal(add: Said, made: Made, changes: bool) -> Said:
+def _removal(add: Said, made: UnionSignature, changes: bool) -> Said:
     kept = {name: add[name] for name in _CARRIED if add.get(name) is not None}
     return {
         **kept,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from sparklake.delta_log.actions import Action
-from sparklake.delta_log.commits import (
+from sparklake.delta_log.actions import Action, FileKey
+from sparklake.delta_log.delta_commits import (
     ORIGIN,
     UNDONE,
     DeltaCommit,
@@ -22,15 +22,15 @@ from sparklake.delta_log.commits import (
 )
 from sparklake.delta_log.union.claims import check_fits, check_names, same_metadata
 from sparklake.delta_log.union.features import check_covers, check_features
-from sparklake.delta_log.union.liveness import Files
+from sparklake.delta_log.union.liveness import FileStates
+from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, commit_info
 from sparklake.delta_log.union.overwrites import check_overwrites
 from sparklake.delta_log.union.regions import repeated_parameters
-from sparklake.delta_log.union.sides import FindAdds, LogSide, Made, commit_info
 from sparklake.delta_log.union.undo import undoing
 
 
 def united(
-    base: LogSide, source: LogSide, dest: LogSide, find_adds: FindAdds, made: Made
+    base: LogSide, source: LogSide, dest: LogSide, made: UnionSignature
 ) -> list[tuple[Action, ...]]:
     """Return the commits to add to dest's log, in order; raise NotUnitedError.
 
@@ -42,11 +42,11 @@ def united(
             raise NotUnitedError("one side deleted the table's log, and the other changed it")
         check_features(each.protocol, each.metadata)
     undone, done = _apart(base.commits, source.commits)
-    files = Files.of(base.commits, source.commits, dest.commits)
+    files = FileStates.of(base.commits, source.commits, dest.commits)
     if undone and done:
         raise NotUnitedError("source rewrote the table's history since base")
     if undone:
-        return undoing(undone, files, base, source, dest, find_adds, made)
+        return undoing(undone, files, base, source, dest, made)
     return _repeated(base, source, dest, done, files, made)
 
 
@@ -62,26 +62,47 @@ def _repeated(
     source: LogSide,
     dest: LogSide,
     done: Sequence[DeltaCommit],
-    files: Files,
-    made: Made,
+    files: FileStates,
+    made: UnionSignature,
 ) -> list[tuple[Action, ...]]:
     known = {each.origin for each in (*base.commits, *source.commits)}
-    theirs = [each for each in dest.commits if each.origin not in known]
+    dest_commits = [each for each in dest.commits if each.origin not in known]
     since = commits_but(dest.commits, origins(base.commits))
-    fresh = commits_but(done, origins(standing(since, origins(done))))
-    if not fresh:
+    source_commits = commits_but(done, origins(standing(since, origins(done))))
+    if not source_commits:
         return []
-    dropped = _settled_kinds(base, source, dest, fresh, theirs)
-    check_names(base.commits, source.commits, dest.commits, fresh)
-    check_overwrites(source, fresh, dest, theirs)
+    dropped = _settled_kinds(base, source, dest, source_commits, dest_commits)
+    check_names(base.commits, source.commits, dest.commits, source_commits)
+    check_overwrites(source, source_commits, dest, dest_commits)
     commits = []
-    versions = {each.version for each in fresh}
+    versions = {each.version for each in source_commits}
+    _find_restated(source, dest, versions, files)
     for each in source.commits:
         if each.version in versions:
             files.repeat(each)
             commits.append((_repeated_info(each, made), *_others(each, {"commitInfo", *dropped})))
-        files.passed.add(each.origin)
+        files.pass_by(each)
     return commits
+
+
+def _find_restated(
+    source: LogSide, dest: LogSide, versions: Container[int], files: FileStates
+) -> None:
+    """Look up files in dest that commits to repeat add once more; raise NotUnitedError.
+
+    Only those that an earlier commit of source adds, which is not repeated, and that no commit of
+    dest touches.
+    """
+    added: set[FileKey] = set()
+    restated: set[FileKey] = set()
+    for each in source.commits:
+        if each.version in versions:
+            restated.update(added.intersection(each.adds))
+        else:
+            added.update(each.adds)
+    unknown = frozenset(restated - files.state.keys())
+    if unknown:
+        files.before.update(dest.find_adds(unknown))
 
 
 def _others(commit: DeltaCommit, kinds: set[str]) -> Iterable[Action]:
@@ -92,8 +113,8 @@ def _settled_kinds(
     base: LogSide,
     source: LogSide,
     dest: LogSide,
-    fresh: Sequence[DeltaCommit],
-    theirs: Sequence[DeltaCommit],
+    source_commits: Sequence[DeltaCommit],
+    dest_commits: Sequence[DeltaCommit],
 ) -> set[str]:
     """Return the kinds of actions to drop because dest's are right; check the others."""
     dropped = set()
@@ -105,16 +126,16 @@ def _settled_kinds(
     else:
         check_covers(source.protocol or {}, dest.protocol or {}, "source", "dest")
     if base.metadata is not None:
-        if _depend_on_metadata(fresh):
+        if _depend_on_metadata(source_commits):
             check_fits(base.metadata, dest.metadata or {}, "dest")
-        if _depend_on_metadata(theirs):
+        if _depend_on_metadata(dest_commits):
             check_fits(base.metadata, source.metadata or {}, "source")
-    _check_end(source, dest, fresh, dropped)
+    _check_end(source, dest, source_commits, dropped)
     return dropped
 
 
 def _check_end(
-    source: LogSide, dest: LogSide, fresh: Sequence[DeltaCommit], dropped: Container[str]
+    source: LogSide, dest: LogSide, source_commits: Sequence[DeltaCommit], dropped: Container[str]
 ) -> None:
     """Raise NotUnitedError unless metadata and protocol both end as on one side."""
     metadata = (dest if "metaData" in dropped else source).metadata
@@ -125,8 +146,9 @@ def _check_end(
             "one side changed the table's schema or properties, and the other side its protocol"
         )
     ends = [
-        "metaData" in dropped or same_metadata(metadata, _last(fresh, "metaData", dest.metadata)),
-        "protocol" in dropped or _same(protocol, _last(fresh, "protocol", dest.protocol)),
+        "metaData" in dropped
+        or same_metadata(metadata, _last(source_commits, "metaData", dest.metadata)),
+        "protocol" in dropped or _same(protocol, _last(source_commits, "protocol", dest.protocol)),
     ]
     if not all(ends):
         raise NotUnitedError(
@@ -179,7 +201,7 @@ def _depend_on_metadata(commits: Iterable[DeltaCommit]) -> bool:
     return any(each.last(kind) for each in commits for kind in ("add", "remove", "domainMetadata"))
 
 
-def _repeated_info(commit: DeltaCommit, made: Made) -> Action:
+def _repeated_info(commit: DeltaCommit, made: UnionSignature) -> Action:
     was = commit.info
     metrics = {name: was[name] for name in ("operationMetrics", "isBlindAppend") if name in was}
     undone = {UNDONE: list(commit.undone)} if commit.undone else {}

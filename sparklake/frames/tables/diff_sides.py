@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
-from sparklake.frames.tables.files import infers_types, union
-from sparklake.frames.tables.sources import load, load_delta, missing_files
+from sparklake.frames.tables.exact_files import infers_types, union
+from sparklake.frames.tables.spark_sources import load, load_delta, missing_files
 from sparklake.udfs.tables.partitions import partition_type
 
 # Files are read singly, so Spark cannot infer values from folders. The values are given.
@@ -52,7 +52,7 @@ class Side(Protocol):
         """The place of a Delta table of the files that differ, if any."""
 
 
-def schema_of(
+def side_schema(
     spark: SparkSession, side: Side, table_format: str, options: Mapping[str, Any]
 ) -> StructType:
     """Return the columns of a side, from differing files, a shared file and folders."""

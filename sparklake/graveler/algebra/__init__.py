@@ -6,29 +6,29 @@ conflicts are handled one by one.
 """
 
 from sparklake.graveler.algebra.changes import (
-    ABSENT,
+    NO_ROW,
+    BlockChanges,
     Change,
     ChangeCounts,
-    Changes,
     ChangeType,
     Conflict,
-    Note,
-    Rows,
+    EditObserver,
+    SideRows,
 )
-from sparklake.graveler.algebra.diffs import diff, three_way_diff
-from sparklake.graveler.algebra.merges import Decide, merge, take_side
+from sparklake.graveler.algebra.compare import diff, three_way_diff
 from sparklake.graveler.algebra.staged import apply, staged_diff
+from sparklake.graveler.algebra.three_way_merge import Decide, merge, take_side
 
 __all__ = [
-    "ABSENT",
+    "NO_ROW",
     "Change",
     "ChangeCounts",
     "ChangeType",
-    "Changes",
+    "BlockChanges",
     "Conflict",
     "Decide",
-    "Note",
-    "Rows",
+    "EditObserver",
+    "SideRows",
     "apply",
     "diff",
     "merge",

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import Keys, Mask, Positions
 
-ABSENT = -1
+NO_ROW = -1
 
 
 class ChangeType(str, Enum):
@@ -54,8 +54,8 @@ class Conflict(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Some records of a side, as positions in a block. ABSENT is a missing record.
+class SideRows:
+    """Some records of a side, as positions in a block. NO_ROW is a missing record.
 
     `taken` is the block of the present records, if it was already taken.
     """
@@ -67,14 +67,14 @@ class Rows:
     @property
     def present(self) -> Mask:
         """The mask of rows with a record."""
-        mask: Mask = self.at != ABSENT
+        mask: Mask = self.at != NO_ROW
         return mask
 
-    def where(self, mask: Mask) -> Rows:
+    def where(self, mask: Mask) -> SideRows:
         """Return some of the rows."""
-        return Rows(self.block, self.at[mask])
+        return SideRows(self.block, self.at[mask])
 
-    def same_as(self, other: Rows) -> Mask:
+    def same_as(self, other: SideRows) -> Mask:
         """Return the mask of rows whose two sides have equal records, or none."""
         both = self.present & other.present
         same: Mask = self.present == other.present
@@ -103,16 +103,16 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Changes:
+class BlockChanges:
     """Keys on which two sides differ, in key order, with a row per key on each side.
 
     `base` has records for conflicts only, where left is dest and right is source. It has none
     for conflicts that are `disputed`, on which the ancestors disagree.
     """
 
-    left: Rows
-    right: Rows
-    base: Rows
+    left: SideRows
+    right: SideRows
+    base: SideRows
     conflicts: Mask
     disputed: Mask
 
@@ -137,10 +137,10 @@ class Changes:
         at = np.where(there, np.cumsum(there), len(left) + np.cumsum(~there)) - 1
         return pa.concat_arrays([left, right]).take(pa.array(at))
 
-    def where(self, mask: Mask) -> Changes:
+    def where(self, mask: Mask) -> BlockChanges:
         """Return some of the rows."""
         left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
-        return Changes(left, right, base, self.conflicts[mask], self.disputed[mask])
+        return BlockChanges(left, right, base, self.conflicts[mask], self.disputed[mask])
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ class ChangeCounts:
     removed: int = 0
     changed: int = 0
 
-    def add(self, changes: Changes) -> None:
+    def add(self, changes: BlockChanges) -> None:
         """Add the counts of changed keys."""
         added, removed = (int((~side.present).sum()) for side in (changes.left, changes.right))
         self.added += added
@@ -164,17 +164,17 @@ class ChangeCounts:
         return self.added + self.removed + self.changed
 
 
-Note = Callable[[Block, Mask, Block], None]
+EditObserver = Callable[[Block, Mask, Block], None]
 """An observer of edits. It gets a block, the mask of dropped records, and the added records."""
 
 
-def ignore(block: Block, dropped: Mask, added: Block) -> None:
+def ignore_edit(block: Block, dropped: Mask, added: Block) -> None:
     """Ignore an edit."""
 
 
-See = Callable[[Changes], None]
+ChangeObserver = Callable[[BlockChanges], None]
 """An observer of all differences between source and dest, whichever side changed."""
 
 
-def overlook(changes: Changes) -> None:
+def ignore_changes(changes: BlockChanges) -> None:
     """Ignore changes."""

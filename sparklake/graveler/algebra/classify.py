@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Outcome(str, Enum):
+class KeyOutcome(str, Enum):
     """The outcome of a merge for one key."""
 
     SAME = "same"
@@ -21,7 +21,7 @@ class Strategy(str, Enum):
     DEST_WINS = "dest-wins"
 
 
-def classify(base: bytes | None, source: bytes | None, dest: bytes | None) -> Outcome:
+def classify(base: bytes | None, source: bytes | None, dest: bytes | None) -> KeyOutcome:
     """Return the outcome of a three-way merge for one key, by record ids.
 
     None is an absent record.
@@ -29,10 +29,10 @@ def classify(base: bytes | None, source: bytes | None, dest: bytes | None) -> Ou
     return outcome_of(source == dest, source == base, dest == base)
 
 
-def outcome_of(source_is_dest: bool, source_is_base: bool, dest_is_base: bool) -> Outcome:
+def outcome_of(source_is_dest: bool, source_is_base: bool, dest_is_base: bool) -> KeyOutcome:
     """Return the three-way merge outcome for one key from the equality of its sides."""
     if source_is_dest:
-        return Outcome.SAME
+        return KeyOutcome.SAME
     if source_is_base:
-        return Outcome.TAKE_DEST
-    return Outcome.TAKE_SOURCE if dest_is_base else Outcome.CONFLICT
+        return KeyOutcome.TAKE_DEST
+    return KeyOutcome.TAKE_SOURCE if dest_is_base else KeyOutcome.CONFLICT

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sparklake.graveler.algebra.changes import ABSENT, ChangeCounts, Changes, Note, Rows, ignore
+from sparklake.graveler.algebra.changes import (
+    NO_ROW,
+    BlockChanges,
+    ChangeCounts,
+    EditObserver,
+    SideRows,
+    ignore_edit,
+)
 from sparklake.graveler.algebra.compare import two_way
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
@@ -15,7 +22,10 @@ from sparklake.graveler.blocks.edit import edited
 
 
 def apply(
-    layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts, note: Note = ignore
+    layers: Sequence[Blocks],
+    records: Blocks,
+    counts: ChangeCounts,
+    observe_edit: EditObserver = ignore_edit,
 ) -> Iterator[Block]:
     """Yield records with staged layers applied, newest layer first.
 
@@ -25,13 +35,13 @@ def apply(
         changes, places = _staged_changes(block, staged)
         counts.add(changes)
         dropped, added = changes.left.mask(), changes.right.records()
-        note(block, dropped, added)
+        observe_edit(block, dropped, added)
         changed = edited(block, dropped, added, places[changes.right.present])
         if len(changed):
             yield changed
 
 
-def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
+def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[BlockChanges]:
     """Yield the changes of staged layers, newest first, to records."""
     for block, staged in _overlaid(layers, records):
         changes, _ = _staged_changes(block, staged)
@@ -51,11 +61,11 @@ def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block
         yield block, newest
 
 
-def _staged_changes(block: Block, staged: Block) -> tuple[Changes, Positions]:
+def _staged_changes(block: Block, staged: Block) -> tuple[BlockChanges, Positions]:
     """Return the changes of staged records to a block, and their keys' positions."""
     places, found = block.find(staged.keys)
-    committed = Rows(block, np.where(found, places, ABSENT))
+    committed = SideRows(block, np.where(found, places, NO_ROW))
     rows = np.arange(len(staged))
-    wanted = Rows(staged, np.where(staged.tombstones, ABSENT, rows))
+    wanted = SideRows(staged, np.where(staged.tombstones, NO_ROW, rows))
     differ = ~committed.same_as(wanted)
     return two_way(committed.where(differ), wanted.where(differ)), places[differ]

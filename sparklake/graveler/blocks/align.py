@@ -50,14 +50,16 @@ def _position_after(block: Block, key: bytes) -> int:
 
 def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
     """Return the masks of ids that only one side has. Both sides are in key order."""
-    ours, theirs = left[:, 0], right[:, 0]
-    words = np.sort(np.concatenate((ours, theirs)))
+    left_words, right_words = left[:, 0], right[:, 0]
+    words = np.sort(np.concatenate((left_words, right_words)))
     twice = words[1:] == words[:-1]
     once = np.ones(len(words), bool)
     once[1:] &= ~twice
     once[:-1] &= ~twice
     alone = pa.array(words[once])
-    masks = [_is_in(pa.array(np.ascontiguousarray(each)), alone) for each in (ours, theirs)]
+    masks = [
+        _is_in(pa.array(np.ascontiguousarray(each)), alone) for each in (left_words, right_words)
+    ]
     # So far only first words were compared. The rest must be equal in full and in the same
     # order.
     if not np.array_equal(left[~masks[0]], right[~masks[1]]):

@@ -29,18 +29,18 @@ from sparklake.graveler.blocks.columns import (
     search,
 )
 from sparklake.graveler.blocks.encoded import (
-    Encoded,
+    EncodedRecords,
     Shape,
     chained,
-    encoded,
+    encode_records,
     holds_its_ids,
-    joined,
+    joined_blocks,
 )
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record
 
 
-class Packed(Protocol):
+class PackedBlocks(Protocol):
     """The records of consecutive data blocks, in the form of their file."""
 
     @property
@@ -58,7 +58,7 @@ class Packed(Protocol):
         """The first key of the first data block."""
         ...
 
-    def part(self, first: int, stop: int) -> Packed:
+    def part(self, first: int, stop: int) -> PackedBlocks:
         """Return some of the data blocks."""
         ...
 
@@ -75,17 +75,17 @@ class Packed(Protocol):
         ...
 
 
-Unit: TypeAlias = "Encoded | Packed"
+Unit: TypeAlias = "EncodedRecords | PackedBlocks"
 """Consecutive records of a block, at least one."""
 
 
-class Opened(NamedTuple):
+class DecodedLeaves(NamedTuple):
     """The records of some leaves of a block.
 
     `shifts` has for each leaf the offset from a position in the block to one in `records`.
     """
 
-    records: Encoded
+    records: EncodedRecords
     shifts: Positions
 
 
@@ -94,7 +94,7 @@ class Block:
 
     A leaf is the unit that is opened at once: encoded records, or one data block. `starts` has
     the position of each leaf, and the end of the last one. A block caches opened leaves, so
-    only one thread may use it, unless it is `encoded` from the start.
+    only one thread may use it, unless it is `encode_records` from the start.
     """
 
     __slots__ = ("_leaves", "_opened", "ids", "starts", "units")
@@ -102,16 +102,16 @@ class Block:
     def __init__(self, units: Sequence[Unit], ids: Ids) -> None:
         self.units = units
         self.ids = ids
-        if len(units) == 1 and isinstance(units[0], Encoded):
+        if len(units) == 1 and isinstance(units[0], EncodedRecords):
             self.starts, self._leaves = np.array([0, len(ids)]), [0, 1]
         else:
             counts: list[int] = []
             self._leaves = [0]
             for unit in units:
-                counts += (len(unit),) if isinstance(unit, Encoded) else unit.counts.tolist()
+                counts += (len(unit),) if isinstance(unit, EncodedRecords) else unit.counts.tolist()
                 self._leaves.append(len(counts))
             self.starts = np.cumsum([0, *counts])
-        self._opened: tuple[Mask, Opened] | None = None
+        self._opened: tuple[Mask, DecodedLeaves] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -199,7 +199,7 @@ class Block:
     @property
     def is_packed(self) -> Mask:
         """The mask of leaves that are data blocks."""
-        kinds = np.array([not isinstance(unit, Encoded) for unit in self.units], bool)
+        kinds = np.array([not isinstance(unit, EncodedRecords) for unit in self.units], bool)
         return np.repeat(kinds, np.diff(self._leaves))
 
     def leaves_at(self, rows: Positions) -> Positions:
@@ -214,14 +214,14 @@ class Block:
         at = bisect_right(self._leaves, first) - 1
         while first < stop:
             unit, begin, end = self.units[at], self._leaves[at], self._leaves[at + 1]
-            if isinstance(unit, Encoded) or (first == begin and stop >= end):
+            if isinstance(unit, EncodedRecords) or (first == begin and stop >= end):
                 units.append(unit)
             else:
                 units.append(unit.part(first - begin, min(stop, end) - begin))
             first, at = end, at + 1
         return units
 
-    def open(self, leaves: Positions, *, in_order: bool = True) -> Opened:
+    def open(self, leaves: Positions, *, in_order: bool = True) -> DecodedLeaves:
         """Return the records of some leaves, and maybe of more; raise CorruptFileError.
 
         The leaf numbers must ascend. Without `in_order`, the records of leaves that are
@@ -237,22 +237,23 @@ class Block:
         elif len(missing):
             more, shifts = self._open(missing), opened.shifts.copy()
             shifts[missing] = more.shifts[missing] + len(opened.records)
-            return Opened(chained([opened.records, more.records]), shifts)
+            return DecodedLeaves(chained([opened.records, more.records]), shifts)
         return opened
 
-    def _open(self, leaves: Positions) -> Opened:
+    def _open(self, leaves: Positions) -> DecodedLeaves:
         parts = [NOTHING]
         for is_encoded, units in groupby(
-            self._units_at(leaves.tolist()), lambda each: isinstance(self.units[each[0]], Encoded)
+            self._units_at(leaves.tolist()),
+            lambda each: isinstance(self.units[each[0]], EncodedRecords),
         ):
             if is_encoded:
-                parts += (cast("Encoded", self.units[unit]) for unit, _ in units)
+                parts += (cast("EncodedRecords", self.units[unit]) for unit, _ in units)
             else:
                 parts.append(self._unpacked(list(units)))
         shifts = np.zeros(len(self.starts) - 1, np.int64)
         counts = self.starts[leaves + 1] - self.starts[leaves]
         shifts[leaves] = np.cumsum(counts) - counts - self.starts[leaves]
-        return Opened(chained(parts), shifts)
+        return DecodedLeaves(chained(parts), shifts)
 
     def _units_at(self, leaves: list[int]) -> Iterator[tuple[int, list[int]]]:
         """Yield the units of some leaves, each with its leaves."""
@@ -263,7 +264,7 @@ class Block:
             yield unit, leaves[at:stop]
             at = stop
 
-    def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> Encoded:
+    def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> EncodedRecords:
         """Return the records of data blocks.
 
         The last record of each must have the block's id for it. That verifies the identity
@@ -272,12 +273,12 @@ class Block:
         leaves = np.array([leaf for _, each in wanted for leaf in each])
         contents: list[memoryview] = []
         for unit, each in wanted:
-            packed, first = cast("Packed", self.units[unit]), self._leaves[unit]
+            packed, first = cast("PackedBlocks", self.units[unit]), self._leaves[unit]
             contents += packed.contents([leaf - first for leaf in each])
         counts = self.starts[leaves + 1] - self.starts[leaves]
         wrong = np.zeros(1, np.int64)
         try:
-            records = joined(contents, counts)
+            records = joined_blocks(contents, counts)
             lasts = records.value_ends[np.cumsum(counts) - 1]
             found = digests_at(records.data, lasts - RECORD_ID_BYTES)
             wrong = np.flatnonzero((found != self.ids[self.starts[leaves + 1] - 1]).any(axis=1))
@@ -288,10 +289,10 @@ class Block:
             is_sound = False
         if not is_sound:
             leaf = int(leaves[wrong[0] if len(wrong) else 0])
-            raise cast("Packed", self.units[bisect_right(self._leaves, leaf) - 1]).damage()
+            raise cast("PackedBlocks", self.units[bisect_right(self._leaves, leaf) - 1]).damage()
         return records
 
-    def _within(self, leaf: int, start: int, stop: int) -> Encoded:
+    def _within(self, leaf: int, start: int, stop: int) -> EncodedRecords:
         """Return the records of a leaf between two positions."""
         records, shifts = self.open(np.array([leaf]))
         begin, end = self.starts[leaf : leaf + 2].tolist()
@@ -301,15 +302,15 @@ class Block:
     # --- access that opens all leaves -------------------------------------------------------------
 
     @property
-    def encoded(self) -> Encoded:
+    def encoded(self) -> EncodedRecords:
         """All the records."""
-        if len(self.units) != 1 or not isinstance(self.units[0], Encoded):
+        if len(self.units) != 1 or not isinstance(self.units[0], EncodedRecords):
             if not self.units:
                 return NOTHING
             records = self._open(np.arange(len(self.starts) - 1)).records
             self.units, self._leaves = [records], [0, 1]
             self.starts, self._opened = np.array([0, len(self)]), None
-        assert isinstance(self.units[0], Encoded)
+        assert isinstance(self.units[0], EncodedRecords)
         return self.units[0]
 
     @property
@@ -356,13 +357,13 @@ Blocks = Iterable[Block]
 
 _NO_POSITIONS = np.zeros(0, np.int64)
 _NO_ENTRIES = binary_array(np.zeros(1, np.int32), b"")  # `pa.array` would look for pandas.
-NOTHING = Encoded(_NO_ENTRIES, Shape(_NO_POSITIONS, _NO_POSITIONS))
+NOTHING = EncodedRecords(_NO_ENTRIES, Shape(_NO_POSITIONS, _NO_POSITIONS))
 EMPTY = Block([], np.zeros((0, 4), np.uint64))
 
 
 def block_of(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Block:
     """Return the block of ascending keys and their stored values, ids included."""
-    return block_of_encoded(encoded(keys, stored)) if len(keys) else EMPTY
+    return block_of_encoded(encode_records(keys, stored)) if len(keys) else EMPTY
 
 
 def block_of_records(records: Sequence[Record]) -> Block:
@@ -371,7 +372,7 @@ def block_of_records(records: Sequence[Record]) -> Block:
     return block_of(keys, pa.array([stored for _, stored in records], pa.binary()))
 
 
-def block_of_encoded(records: Encoded) -> Block:
+def block_of_encoded(records: EncodedRecords) -> Block:
     """Return the block of some records, at least one. Ids come from the stored values."""
     return Block([records], digests_at(records.data, records.value_ends - RECORD_ID_BYTES))
 
@@ -386,7 +387,7 @@ def concatenated(blocks: Sequence[Block]) -> Block:
 
 
 def _last_keys(unit: Unit) -> list[bytes]:
-    return [unit.last_key] if isinstance(unit, Encoded) else unit.last_keys
+    return [unit.last_key] if isinstance(unit, EncodedRecords) else unit.last_keys
 
 
 def _nowhere(count: int) -> tuple[Positions, Mask]:

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, Unit, block_of
 from sparklake.graveler.blocks.columns import Ids, Mask, Positions, gather, rows_between, varints_at
-from sparklake.graveler.blocks.encoded import Encoded, chained
-from sparklake.graveler.hashing import hashed
+from sparklake.graveler.blocks.encoded import EncodedRecords, chained
+from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import MAX_KEY_BYTES
 
@@ -52,7 +52,9 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
     return _relaid(block, touched, counts, anew, anew_ids)
 
 
-def _relaid(block: Block, touched: Mask, counts: Positions, anew: Encoded, anew_ids: Ids) -> Block:
+def _relaid(
+    block: Block, touched: Mask, counts: Positions, anew: EncodedRecords, anew_ids: Ids
+) -> Block:
     """Return a block whose touched leaves are replaced by parts of `anew`.
 
     `counts` is the number of records that replace each leaf.
@@ -93,7 +95,7 @@ def renamed(block: Block, cut: int, prefix: bytes) -> Block:
     # The key is part of the record id.
     lengths, starts = varints_at(block.data, block.value_starts)
     identities = gather(block.data, starts, lengths >> 1)
-    ids = hashed(_joined(hashed(keys), hashed(identities)))
+    ids = sha256_each(_joined(sha256_each(keys), sha256_each(identities)))
     plain = block.value_ends - block.value_starts - RECORD_ID_BYTES
     return block_of(keys, _joined(gather(block.data, block.value_starts, plain), ids))
 
@@ -103,7 +105,9 @@ def tombstones(block: Block) -> Block:
     if not len(block):
         return block
     keys = block.key_array()
-    return block_of(keys, _joined(_TOMBSTONE, hashed(_joined(hashed(keys), _NO_IDENTITY))))
+    return block_of(
+        keys, _joined(_TOMBSTONE, sha256_each(_joined(sha256_each(keys), _NO_IDENTITY)))
+    )
 
 
 def _joined(first: pa.BinaryArray | bytes, second: pa.BinaryArray | bytes) -> pa.BinaryArray:

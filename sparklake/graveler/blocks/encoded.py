@@ -54,7 +54,7 @@ class Shape(NamedTuple):
         return Shape(self.heads[rows], self.key_lengths[rows])
 
 
-class Encoded:
+class EncodedRecords:
     """The entries of records in ascending key order.
 
     An entry is the lengths, the key, its suffix, and the stored value. The lengths are decoded
@@ -125,15 +125,15 @@ class Encoded:
         keys = self.keys.array()
         return bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
 
-    def slice(self, start: int, stop: int) -> Encoded:
+    def slice(self, start: int, stop: int) -> EncodedRecords:
         """Return the records at the positions from `start` up to and without `stop`."""
         shape = self._shape and self._shape.at(slice(start, stop))
-        return Encoded(self.entries.slice(start, stop - start), shape)
+        return EncodedRecords(self.entries.slice(start, stop - start), shape)
 
-    def take(self, rows: Positions) -> Encoded:
+    def take(self, rows: Positions) -> EncodedRecords:
         """Return the records at some positions, in ascending key order."""
         shape = self._shape and self._shape.at(rows)
-        return Encoded(self.entries.take(pa.array(rows)), shape)
+        return EncodedRecords(self.entries.take(pa.array(rows)), shape)
 
     def stored_array(self) -> pa.BinaryArray:
         """Return a copy of the stored values as an array."""
@@ -155,7 +155,7 @@ class Encoded:
         return stored if found == key else None
 
 
-def encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Encoded:
+def encode_records(keys: pa.BinaryArray, stored: pa.BinaryArray) -> EncodedRecords:
     """Return the entries of ascending keys and their stored values, ids included."""
     key_lengths = np.diff(offsets_of(keys)).astype(np.int64)
     value_lengths = np.diff(offsets_of(stored))
@@ -163,10 +163,10 @@ def encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Encoded:
     own, values = varint_array(key_lengths + SUFFIX_BYTES), varint_array(value_lengths)
     entries = pc.binary_join_element_wise(b"\0", own, values, keys, KEY_SUFFIX, stored, b"")
     heads = 1 + np.diff(offsets_of(own)) + np.diff(offsets_of(values)).astype(np.int64)
-    return Encoded(entries, Shape(heads, key_lengths))
+    return EncodedRecords(entries, Shape(heads, key_lengths))
 
 
-def chained(parts: Sequence[Encoded]) -> Encoded:
+def chained(parts: Sequence[EncodedRecords]) -> EncodedRecords:
     """Return the records of some parts, at least one, in the given order."""
     parts = [part for part in parts if len(part)] or list(parts[:1])
     if len(parts) == 1:
@@ -176,10 +176,10 @@ def chained(parts: Sequence[Encoded]) -> Encoded:
     if len(shapes) == len(parts):
         heads = np.concatenate([each.heads for each in shapes])
         shape = Shape(heads, np.concatenate([each.key_lengths for each in shapes]))
-    return Encoded(pa.concat_arrays([part.entries for part in parts]), shape)
+    return EncodedRecords(pa.concat_arrays([part.entries for part in parts]), shape)
 
 
-def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
+def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedRecords:
     """Return the records in data blocks with the given numbers of records.
 
     A data block ends in the position of each entry and their count, four bytes each. Raises
@@ -211,7 +211,7 @@ def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
         or (bounds[1:] - bounds[:-1] < RECORD_ID_BYTES).any()
     ):
         raise _other_form()
-    return Encoded(binary_array(bounds, entries))
+    return EncodedRecords(binary_array(bounds, entries))
 
 
 def find_stored(content: memoryview, key: bytes) -> bytes | None:
@@ -244,7 +244,7 @@ def find_stored(content: memoryview, key: bytes) -> bytes | None:
     return stored
 
 
-def holds_its_ids(records: Encoded) -> bool:
+def holds_its_ids(records: EncodedRecords) -> bool:
     """Return whether the first and the last record end in their own record ids.
 
     Raises CorruptFileError for bytes that are not stored values.

@@ -26,7 +26,7 @@ from sparklake.graveler.blocks.columns import (
 )
 from sparklake.graveler.commits import hash_map, hash_string
 from sparklake.graveler.entries import AddressType, Entry, record_entry
-from sparklake.graveler.hashing import hashed
+from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.times import (
     FIRST_MICROSECOND,
@@ -228,8 +228,8 @@ def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArra
         _number(_ADDRESS_TYPE, np.where(entries.relative, AddressType.RELATIVE, AddressType.FULL)),
         _field(_CONTENT_TYPE, entries.content_type.cast(pa.binary())),
     )
-    identities = hashed(_identity_preimages(entries))
-    record_ids = hashed(_joined(hashed(keys), hashed(identities)))
+    identities = sha256_each(_identity_preimages(entries))
+    record_ids = sha256_each(_joined(sha256_each(keys), sha256_each(identities)))
     # Lengths are zigzag varints, which double the number.
     lengths = varint_array(2 * np.diff(offsets_of(data)).astype(np.int64))
     identity_size = bytes([2 * RECORD_ID_BYTES])

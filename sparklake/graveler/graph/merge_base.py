@@ -66,7 +66,7 @@ def own_commits(
     Merges that only brought in commits of `other` are omitted, too. The history of `other` is
     visited only down to where it meets the first-parent line.
     """
-    contained = _Contained(other, parents, generation)
+    contained = _Ancestors(other, parents, generation)
     found = []
     commit: CommitId | None = head
     while commit is not None and commit not in contained:
@@ -79,7 +79,7 @@ def own_commits(
 
 
 @dataclass(slots=True)
-class _Contained:
+class _Ancestors:
     """The ancestors of a commit, searched only as deep as the lookups need."""
 
     start: CommitId

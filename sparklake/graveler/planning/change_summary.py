@@ -33,25 +33,25 @@ Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SearchTarget:
     """The subject of a search in history: an interval of keys and their common name."""
 
     interval: Interval
     name: bytes
 
     @staticmethod
-    def key(key: bytes) -> Sought:
+    def key(key: bytes) -> SearchTarget:
         """Return the search for one key."""
-        return Sought(Interval(key, successor(key)), key)
+        return SearchTarget(Interval(key, successor(key)), key)
 
     @staticmethod
-    def prefix(prefix: bytes) -> Sought:
+    def prefix(prefix: bytes) -> SearchTarget:
         """Return the search for a key prefix, by the name of its last whole folder."""
-        return Sought(prefix_interval(prefix), prefix[: prefix.rfind(b"/") + 1])
+        return SearchTarget(prefix_interval(prefix), prefix[: prefix.rfind(b"/") + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Touched:
+class ChangeSummary:
     """The names and intervals that a commit may have changed.
 
     `names` are sorted hashes of keys and of all folders around them. The root's name is empty.
@@ -75,7 +75,7 @@ class ChangedKeys:
 
     keys: set[bytes] | None = field(default_factory=set)
 
-    def note(self, block: Block, dropped: Mask, added: Block) -> None:
+    def observe(self, block: Block, dropped: Mask, added: Block) -> None:
         """Add the keys of the dropped records of a block and of the added records."""
         if self.keys is None:
             return
@@ -103,18 +103,20 @@ class KnownKeys:
     within: Sequence[Interval]
 
 
-def touched_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> Touched:
+def summary_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> ChangeSummary:
     """Return the summary of the differences between two trees.
 
     Differences in the intervals of `known` are listed by name. Other differences are found by
     range ids and summarised as intervals.
     """
     if known is None:
-        return Touched(hashed(()), tuple(changed_intervals(before, after, MOST_INTERVALS)))
+        return ChangeSummary(
+            name_hashes(()), tuple(changed_intervals(before, after, MOST_INTERVALS))
+        )
     covered = _Cover(known.within)
     windows = changed_intervals(before, after, _MOST_WINDOWS)
     rest = [each for each in windows if not covered.holds(each)]
-    return Touched(names_hashed(known.keys), tuple(joined_evenly(rest, MOST_INTERVALS)))
+    return ChangeSummary(names_hashed(known.keys), tuple(joined_evenly(rest, MOST_INTERVALS)))
 
 
 def names_hashed(keys: Iterable[bytes]) -> Hashes:
@@ -126,10 +128,10 @@ def names_hashed(keys: Iterable[bytes]) -> Hashes:
         while at >= 0:
             names.add(key[: at + 1])
             at = key.find(b"/", at + 1)
-    return np.unique(hashed(names))
+    return np.unique(name_hashes(names))
 
 
-def hashed(names: Iterable[bytes]) -> Hashes:
+def name_hashes(names: Iterable[bytes]) -> Hashes:
     """Return the hashes of names, in the order of the names."""
     joined = b"".join(sha256(name).digest()[:_HASH_BYTES] for name in names)
     return np.frombuffer(joined, "<u8")
@@ -137,7 +139,7 @@ def hashed(names: Iterable[bytes]) -> Hashes:
 
 def name_hash(name: bytes) -> np.uint64:
     """Return the hash of one name."""
-    found: np.uint64 = hashed([name])[0]
+    found: np.uint64 = name_hashes([name])[0]
     return found
 
 
@@ -151,13 +153,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Stored).decode
 
 
-def encode_touched(touched: Touched) -> bytes:
+def encode_summary(summary: ChangeSummary) -> bytes:
     """Return the stored bytes of a summary."""
-    intervals = [(each.start, each.stop) for each in touched.intervals]
-    return _encode(_Stored(_VERSION, touched.names.astype("<u8").tobytes(), intervals))
+    intervals = [(each.start, each.stop) for each in summary.intervals]
+    return _encode(_Stored(_VERSION, summary.names.astype("<u8").tobytes(), intervals))
 
 
-def decode_touched(stored: bytes) -> Touched | None:
+def decode_summary(stored: bytes) -> ChangeSummary | None:
     """Return a stored summary; None for an unknown format, as if there were none."""
     try:
         found = _decode(stored)
@@ -166,7 +168,7 @@ def decode_touched(stored: bytes) -> Touched | None:
     if found.version != _VERSION:
         return None
     intervals = tuple(Interval(start, stop) for start, stop in found.intervals)
-    return Touched(np.frombuffer(found.names, "<u8"), intervals)
+    return ChangeSummary(np.frombuffer(found.names, "<u8"), intervals)
 
 
 def _overlap(one: Interval, other: Interval) -> bool:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sparklake.graveler.algebra.classify import Outcome
+from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.keys import EVERYTHING, Interval, successor
-from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import (
-    Copied,
-    Opened,
+    CopiedPiece,
+    OpenPiece,
     Piece,
     Plan,
-    Side,
+    SideStream,
     merge_piece,
     open_tails,
     part_of,
@@ -29,75 +29,77 @@ from sparklake.graveler.planning.segments import Segment, segments_apart
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 
 
-def plan_chosen_merge(base: Ranges, source: Ranges, dest: Ranges, choice: Choice) -> Plan:
+def plan_filtered_merge(
+    base: Ranges, source: Ranges, dest: Ranges, path_filter: PathFilter
+) -> Plan:
     """Return the plan of a merge of the chosen keys. Other keys keep dest's value."""
-    if choice.is_everything:
+    if path_filter.is_everything:
         return plan_merge(base, source, dest)
     segments = segments_apart(base, source, dest)
-    pieces = (piece for segment in segments for piece in _merge_pieces(segment, choice))
+    pieces = (piece for segment in segments for piece in _merge_pieces(segment, path_filter))
     return Plan(tuple(pieces), open_tails(base, source, dest))
 
 
-def plan_without(ranges: Ranges, choice: Choice) -> Plan:
+def plan_without(ranges: Ranges, path_filter: PathFilter) -> Plan:
     """Return the plan of ranges without the chosen keys."""
-    tiles = choice.tiles(EVERYTHING)
+    tiles = path_filter.tiles(EVERYTHING)
     pieces = (piece for part, chosen in tiles if not chosen for piece in _kept(ranges, part))
     return Plan(tuple(pieces), open_tails(ranges))
 
 
-def plan_restore(left: Ranges, right: Ranges, choice: Choice) -> Plan:
+def plan_restore(left: Ranges, right: Ranges, path_filter: PathFilter) -> Plan:
     """Return the plan that restores left's chosen keys from right, as staged records.
 
     Where left has no records, the ranges of right are copied by id.
     """
-    inside = (overlapping(side, choice.hull) for side in (left, right))
+    inside = (overlapping(side, path_filter.hull) for side in (left, right))
     pieces: list[Piece] = []
     for segment in segments_apart(*inside):
         if segment.alike:
             continue
         before, after = segment.sides
-        if not before and choice.holds(_hull(segment)):
-            pieces.append(Copied(after, is_new=True))
+        if not before and path_filter.holds(_hull(segment)):
+            pieces.append(CopiedPiece(after, is_new=True))
         else:
-            pieces.extend(_chosen_parts(_opened(segment), choice))
+            pieces.extend(_chosen_parts(_opened(segment), path_filter))
     return Plan(tuple(pieces), open_tails(right))
 
 
-def only_chosen(plan: Plan, choice: Choice) -> Plan:
+def filtered_plan(plan: Plan, path_filter: PathFilter) -> Plan:
     """Return a plan that only reads the opened pieces, restricted to the chosen keys."""
-    if choice.is_everything:
+    if path_filter.is_everything:
         return Plan(plan.stretches)
-    parts = (part for piece in plan.stretches for part in _chosen_parts(piece, choice))
+    parts = (part for piece in plan.stretches for part in _chosen_parts(piece, path_filter))
     return Plan(tuple(parts))
 
 
-def chosen_side(side: Side, choice: Choice) -> Side:
+def filtered_side(side: SideStream, path_filter: PathFilter) -> SideStream:
     """Return the part of a side that may hold chosen keys."""
-    if choice.is_everything:
+    if path_filter.is_everything:
         return side
-    ranges = (each for part in choice.intervals for each in overlapping(side.ranges, part))
-    rows = (row for part in choice.intervals for row in rows_in(side, part))
-    return Side(tuple(dict.fromkeys(ranges)), tuple(rows))
+    ranges = (each for part in path_filter.intervals for each in overlapping(side.ranges, part))
+    rows = (row for part in path_filter.intervals for row in rows_in(side, part))
+    return SideStream(tuple(dict.fromkeys(ranges)), tuple(rows))
 
 
-def _merge_pieces(segment: Segment, choice: Choice) -> Iterator[Piece]:
+def _merge_pieces(segment: Segment, path_filter: PathFilter) -> Iterator[Piece]:
     _, _, dest = segment.sides
     hull = _hull(segment)
-    if settle(segment) in (Outcome.SAME, Outcome.TAKE_DEST) or not choice.parts(hull):
-        yield Copied(dest)
-    elif choice.holds(hull):
+    if settle(segment) in (KeyOutcome.SAME, KeyOutcome.TAKE_DEST) or not path_filter.parts(hull):
+        yield CopiedPiece(dest)
+    elif path_filter.holds(hull):
         yield merge_piece(segment)
     else:
         whole = _opened(segment)
-        for part, is_chosen in choice.tiles(segment.interval):
+        for part, is_chosen in path_filter.tiles(segment.interval):
             if not is_chosen:
                 yield from _kept(dest, part, sides_before=2)
             elif _is_filled(inside := part_of(whole, part)):
                 yield inside
 
 
-def _chosen_parts(piece: Opened, choice: Choice) -> Iterator[Opened]:
-    for part in choice.parts(piece.interval):
+def _chosen_parts(piece: OpenPiece, path_filter: PathFilter) -> Iterator[OpenPiece]:
+    for part in path_filter.parts(piece.interval):
         inside = piece if part == piece.interval else part_of(piece, part)
         if _is_filled(inside):
             yield inside
@@ -118,21 +120,21 @@ def _kept(ranges: Ranges, part: Interval, sides_before: int = 0) -> Iterator[Pie
         within = replace(part, stop=stop) if inside[0].max_key in part else part
         yield _cut(inside[0], within, sides_before)
     if inside[first:last]:
-        yield Copied(inside[first:last])
+        yield CopiedPiece(inside[first:last])
     if inside[last:]:
         within = replace(part, start=max(part.start, inside[-1].min_key))
         yield _cut(inside[-1], within, sides_before)
 
 
-def _cut(each: RangeInfo, within: Interval, sides_before: int) -> Opened:
-    return Opened(within, (*[Side()] * sides_before, Side((each,))))
+def _cut(each: RangeInfo, within: Interval, sides_before: int) -> OpenPiece:
+    return OpenPiece(within, (*[SideStream()] * sides_before, SideStream((each,))))
 
 
-def _opened(segment: Segment) -> Opened:
-    return Opened(segment.interval, tuple(Side(tuple(side)) for side in segment.sides))
+def _opened(segment: Segment) -> OpenPiece:
+    return OpenPiece(segment.interval, tuple(SideStream(tuple(side)) for side in segment.sides))
 
 
-def _is_filled(piece: Opened) -> bool:
+def _is_filled(piece: OpenPiece) -> bool:
     return any(side.ranges or side.rows for side in piece.sides)
 
 

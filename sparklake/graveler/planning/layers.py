@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from sparklake.graveler.keys import EVERYTHING, Interval, successor
-from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import (
-    Copied,
-    Opened,
+    CopiedPiece,
+    OpenPiece,
     Piece,
     Plan,
-    Side,
+    SideStream,
     open_tails,
     rows_in,
     side_in,
@@ -21,18 +21,21 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlaps, position_reac
 
 
 def plan_apply(
-    base: Ranges, layers: Sequence[Side], touched: Iterable[Interval], choice: Choice = ALL
+    base: Ranges,
+    layers: Sequence[SideStream],
+    touched: Iterable[Interval],
+    path_filter: PathFilter = ALL,
 ) -> Plan:
     """Return the plan of writing staged layers, newest first, over a base.
 
     All staged keys are in the intervals `touched`, in order of ascending start. A layer's range
     is copied by id if nothing else overlaps it and all of it is chosen.
     """
-    pieces = _layered(base, _adopted(base, layers, choice), layers, list(touched))
+    pieces = _layered(base, _adopted(base, layers, path_filter), layers, list(touched))
     return Plan(tuple(pieces), open_tails(base, *(layer.ranges for layer in layers)))
 
 
-def plan_view(base: Ranges, layers: Sequence[Side], touched: Iterable[Interval]) -> Plan:
+def plan_view(base: Ranges, layers: Sequence[SideStream], touched: Iterable[Interval]) -> Plan:
     """Return the plan of reading `touched` through layers, newest first, over a base.
 
     Every record of a layer is opened.
@@ -40,13 +43,13 @@ def plan_view(base: Ranges, layers: Sequence[Side], touched: Iterable[Interval])
     return Plan(tuple(_layered(base, (), layers, list(touched))), open_tails(base))
 
 
-def plan_listing(base: Ranges, layers: Sequence[Side], within: Interval = EVERYTHING) -> Plan:
+def plan_listing(base: Ranges, layers: Sequence[SideStream], within: Interval = EVERYTHING) -> Plan:
     """Return the plan of reading an interval through staged layers over a base."""
     return plan_view(base, layers, [within]).restricted(within)
 
 
 def _layered(
-    base: Ranges, adopted: Ranges, layers: Sequence[Side], touched: Sequence[Interval]
+    base: Ranges, adopted: Ranges, layers: Sequence[SideStream], touched: Sequence[Interval]
 ) -> Iterator[Piece]:
     spots = iter(touched)
     spot = next(spots, None)
@@ -58,13 +61,13 @@ def _layered(
         if untouched.is_new or not (reach is None or reach > interval.start):
             yield untouched
             continue
-        base_side = Side(tuple(untouched.ranges))
-        yield Opened(interval, (base_side, *(side_in(layer, interval) for layer in layers)))
+        base_side = SideStream(tuple(untouched.ranges))
+        yield OpenPiece(interval, (base_side, *(side_in(layer, interval) for layer in layers)))
 
 
 def _cells(
     base: Ranges, adopted: Ranges, touched: Iterable[Interval]
-) -> Iterator[tuple[Interval, Copied]]:
+) -> Iterator[tuple[Interval, CopiedPiece]]:
     """Yield intervals that tile the key space, each with its content without layers.
 
     Consecutive untouched ranges of the base are one interval.
@@ -75,11 +78,11 @@ def _cells(
         start, stop = segment.interval.start, segment.interval.stop
         if new:
             if start < new[0].min_key:
-                yield Interval(start, new[0].min_key), Copied(())
+                yield Interval(start, new[0].min_key), CopiedPiece(())
             start, stop = new[0].min_key, successor(new[-1].max_key)
-        yield Interval(start, stop), Copied(committed or new, is_new=bool(new))
+        yield Interval(start, stop), CopiedPiece(committed or new, is_new=bool(new))
     if stop is not None:
-        yield Interval(stop), Copied(())
+        yield Interval(stop), CopiedPiece(())
 
 
 def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -> Iterator[Window]:
@@ -113,19 +116,23 @@ def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]
     yield first, stop
 
 
-def _adopted(base: Ranges, layers: Sequence[Side], choice: Choice) -> list[RangeInfo]:
+def _adopted(
+    base: Ranges, layers: Sequence[SideStream], path_filter: PathFilter
+) -> list[RangeInfo]:
     """Return the layers' ranges, in key order, that go into the result unchanged."""
     found = []
     for at, layer in enumerate(layers):
         others = (*layers[:at], *layers[at + 1 :])
         whole = (each for each in layer.ranges if not each.tombstones)
-        found += [each for each in whole if _is_alone(each, base, others, choice)]
+        found += [each for each in whole if _is_alone(each, base, others, path_filter)]
     return sorted(found, key=lambda each: each.min_key)
 
 
-def _is_alone(each: RangeInfo, base: Ranges, others: Iterable[Side], choice: Choice) -> bool:
+def _is_alone(
+    each: RangeInfo, base: Ranges, others: Iterable[SideStream], path_filter: PathFilter
+) -> bool:
     hull = Interval(each.min_key, successor(each.max_key))
-    if overlaps(base, hull) or not choice.holds(hull):
+    if overlaps(base, hull) or not path_filter.holds(hull):
         return False
     return not any(overlaps(other.ranges, hull) or rows_in(other, hull) for other in others)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning.plan import Opened, Piece, Plan, joined, part_of
+from sparklake.graveler.planning.plan import OpenPiece, Piece, Plan, joined_side, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class TaskPiece:
     """An opened piece and its position in its plan, which identifies its results."""
 
     position: int
-    piece: Opened
+    piece: OpenPiece
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class Task:
     pieces: tuple[TaskPiece, ...]
 
 
-def pack(plan: Plan, task_records: int) -> list[Task]:
+def pack_tasks(plan: Plan, task_records: int) -> list[Task]:
     """Return tasks that read about `task_records` records each. A piece is never cut."""
     tasks: list[Task] = []
     held: list[TaskPiece] = []
     records = 0
     for position, piece in enumerate(plan.pieces):
-        if not isinstance(piece, Opened):
+        if not isinstance(piece, OpenPiece):
             continue
         if held and records + piece.records > task_records:
             tasks.append(Task(tuple(held)))
@@ -48,19 +48,19 @@ def coalesced(plan: Plan, task_records: int) -> Plan:
     A joined stream is split into ranges as a whole, so its segments need no stitching.
     """
     pieces: list[Piece] = []
-    held: list[Opened] = []
+    held: list[OpenPiece] = []
     records = 0
     for piece in plan.pieces:
         fits = (
             held
-            and isinstance(piece, Opened)
+            and isinstance(piece, OpenPiece)
             and held[-1].interval.stop == piece.interval.start
             and records + piece.records <= task_records
         )
         if held and not fits:
             pieces.append(_joined(held))
             held, records = [], 0
-        if isinstance(piece, Opened):
+        if isinstance(piece, OpenPiece):
             held.append(piece)
             records += piece.records
         else:
@@ -78,14 +78,14 @@ def divided(plan: Plan, task_records: int) -> Plan:
     """
     pieces: list[Piece] = []
     for piece in plan.pieces:
-        if isinstance(piece, Opened) and piece.records > task_records:
+        if isinstance(piece, OpenPiece) and piece.records > task_records:
             pieces.extend(_parts(piece, task_records))
         else:
             pieces.append(piece)
     return replace(plan, pieces=tuple(pieces))
 
 
-def _parts(piece: Opened, task_records: int) -> Iterator[Opened]:
+def _parts(piece: OpenPiece, task_records: int) -> Iterator[OpenPiece]:
     interval, records, left = piece.interval, 0, piece.records
     ends = sorted((each.max_key, each.count) for side in piece.sides for each in side.ranges)
     for max_key, count in ends:
@@ -97,7 +97,7 @@ def _parts(piece: Opened, task_records: int) -> Iterator[Opened]:
     yield part_of(piece, interval)
 
 
-def _joined(pieces: Sequence[Opened]) -> Opened:
+def _joined(pieces: Sequence[OpenPiece]) -> OpenPiece:
     interval = Interval(pieces[0].interval.start, pieces[-1].interval.stop)
     streams = zip(*(piece.sides for piece in pieces), strict=True)
-    return Opened(interval, tuple(map(joined, streams)))
+    return OpenPiece(interval, tuple(map(joined_side, streams)))

@@ -11,15 +11,15 @@ from sparklake.graveler.keys import (
     EVERYTHING,
     Interval,
     common,
-    listed,
     object_key,
+    path_tuple,
     prefix_interval,
     successor,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PathFilter:
     """The chosen keys: intervals in ascending order, with gaps between them."""
 
     intervals: tuple[Interval, ...]
@@ -76,10 +76,10 @@ class Choice:
             yield rest, False
 
 
-ALL = Choice((EVERYTHING,))
+ALL = PathFilter((EVERYTHING,))
 
 
-def chosen_keys(paths: Sequence[str] | None) -> Choice:
+def filter_for(paths: Sequence[str] | None) -> PathFilter:
     """Return the keys of objects and of prefixes. A prefix ends with a '/'.
 
     None is everything. Raises InvalidKeyError. Raises InvalidInputError for no path at all,
@@ -87,12 +87,12 @@ def chosen_keys(paths: Sequence[str] | None) -> Choice:
     """
     if paths is None:
         return ALL
-    keys = [object_key(path) for path in listed(paths, "the paths to choose")]
+    keys = [object_key(path) for path in path_tuple(paths, "the paths to choose")]
     if not keys:
         raise InvalidInputError(
             "the list of paths is empty: name an object, or a prefix that ends with '/'"
         )
-    return Choice(tuple(_disjoint(map(_interval, sorted(keys)))))
+    return PathFilter(tuple(_disjoint(map(_interval, sorted(keys)))))
 
 
 def _interval(key: bytes) -> Interval:
@@ -115,7 +115,7 @@ def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
         yield held
 
 
-def named(paths: Iterable[str]) -> str:
+def first_paths(paths: Iterable[str]) -> str:
     """Return the first three paths, for use in a message."""
     listed = list(paths)
     return ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "")

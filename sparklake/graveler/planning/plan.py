@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sparklake.graveler.algebra.classify import Outcome, classify
+from sparklake.graveler.algebra.classify import KeyOutcome, classify
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import EVERYTHING, Interval, common
 from sparklake.graveler.planning.segments import Segment, segments_apart
@@ -26,7 +26,7 @@ from sparklake.graveler.records import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SideStream:
     """One stream of a segment: ranges to read, or a few staged rows sent along."""
 
     ranges: tuple[RangeInfo, ...] = ()
@@ -44,7 +44,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedPiece:
     """A piece of a plan that is copied by id. New ranges come from a staged layer."""
 
     ranges: Ranges
@@ -52,11 +52,11 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenPiece:
     """A piece of a plan that must be read: an interval and the sides' streams in it."""
 
     interval: Interval
-    sides: tuple[Side, ...]
+    sides: tuple[SideStream, ...]
 
     @property
     def records(self) -> int:
@@ -64,7 +64,7 @@ class Opened:
         return sum(side.records for side in self.sides)
 
 
-Piece = Copied | Opened
+Piece = CopiedPiece | OpenPiece
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +95,19 @@ class Plan:
         return tuple(each for piece in copied for each in piece.ranges)
 
     @property
-    def stretches_copied(self) -> tuple[Copied, ...]:
+    def stretches_copied(self) -> tuple[CopiedPiece, ...]:
         """The pieces copied by id."""
-        return tuple(piece for piece in self.pieces if isinstance(piece, Copied))
+        return tuple(piece for piece in self.pieces if isinstance(piece, CopiedPiece))
 
     @property
-    def stretches(self) -> tuple[Opened, ...]:
+    def stretches(self) -> tuple[OpenPiece, ...]:
         """The pieces that must be read."""
-        return tuple(piece for piece in self.pieces if isinstance(piece, Opened))
+        return tuple(piece for piece in self.pieces if isinstance(piece, OpenPiece))
 
     @property
-    def streams(self) -> tuple[Side, ...]:
+    def streams(self) -> tuple[SideStream, ...]:
         """One stream per side with all ranges to read. A range shared by pieces occurs once."""
-        return tuple(map(joined, zip(*(piece.sides for piece in self.stretches), strict=True)))
+        return tuple(map(joined_side, zip(*(piece.sides for piece in self.stretches), strict=True)))
 
     @property
     def records(self) -> int:
@@ -159,18 +159,18 @@ def plan_three_way_diff(
     opened = (
         _opened(segment)
         for segment in segments_apart(*(overlapping(side, within) for side in (base, source, dest)))
-        if settle(segment) in (Outcome.TAKE_SOURCE, Outcome.CONFLICT)
+        if settle(segment) in (KeyOutcome.TAKE_SOURCE, KeyOutcome.CONFLICT)
     )
     return Plan(tuple(opened)).restricted(within)
 
 
-def _opened(segment: Segment) -> Opened:
-    return Opened(segment.interval, tuple(Side(tuple(side)) for side in segment.sides))
+def _opened(segment: Segment) -> OpenPiece:
+    return OpenPiece(segment.interval, tuple(SideStream(tuple(side)) for side in segment.sides))
 
 
-def settle(segment: Segment) -> Outcome:
+def settle(segment: Segment) -> KeyOutcome:
     """Return the outcome of a segment from its range ids, by the rule for keys."""
-    return Outcome.SAME if segment.alike else classify(*map(_digest, segment.sides))
+    return KeyOutcome.SAME if segment.alike else classify(*map(_digest, segment.sides))
 
 
 def _digest(ranges: Ranges) -> bytes | None:
@@ -185,9 +185,9 @@ def merge_piece(segment: Segment) -> Piece:
     """Return the piece of a merge for a segment."""
     _, source, dest = segment.sides
     outcome = settle(segment)
-    if outcome is Outcome.CONFLICT:
+    if outcome is KeyOutcome.CONFLICT:
         return _opened(segment)
-    return Copied(source if outcome is Outcome.TAKE_SOURCE else dest)
+    return CopiedPiece(source if outcome is KeyOutcome.TAKE_SOURCE else dest)
 
 
 def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
@@ -195,7 +195,7 @@ def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
 
     Only base ranges that straddle a bound of the interval are read.
     """
-    pieces = [*_restricted_copy(base, Interval(b"", within.start)), Copied(replacement)]
+    pieces = [*_restricted_copy(base, Interval(b"", within.start)), CopiedPiece(replacement)]
     if within.stop is not None:
         pieces.extend(_restricted_copy(base, Interval(within.stop, None)))
     return Plan(tuple(pieces), open_tails(base, replacement))
@@ -209,32 +209,32 @@ def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:
     first = int(inside[0].min_key not in interval)
     last = max(first, len(inside) - (inside[-1].max_key not in interval))
     if first:
-        yield Opened(interval, (Side((inside[0],)),))
+        yield OpenPiece(interval, (SideStream((inside[0],)),))
     if inside[first:last]:
-        yield Copied(inside[first:last])
+        yield CopiedPiece(inside[first:last])
     if inside[last:]:
-        yield Opened(interval, (Side((inside[-1],)),))
+        yield OpenPiece(interval, (SideStream((inside[-1],)),))
 
 
-def joined(sides: Iterable[Side]) -> Side:
+def joined_side(sides: Iterable[SideStream]) -> SideStream:
     """Return one side of several pieces, in key order, as a single stream."""
     held = tuple(sides)
     # A staged run's range may overlap several pieces. It is read once.
     ranges = dict.fromkeys(each for side in held for each in side.ranges)
-    return Side(tuple(ranges), tuple(row for side in held for row in side.rows))
+    return SideStream(tuple(ranges), tuple(row for side in held for row in side.rows))
 
 
-def part_of(piece: Opened, interval: Interval) -> Opened:
+def part_of(piece: OpenPiece, interval: Interval) -> OpenPiece:
     """Return the part of a piece that lies in an interval."""
-    return Opened(interval, tuple(side_in(side, interval) for side in piece.sides))
+    return OpenPiece(interval, tuple(side_in(side, interval) for side in piece.sides))
 
 
-def side_in(side: Side, interval: Interval) -> Side:
+def side_in(side: SideStream, interval: Interval) -> SideStream:
     """Return the part of a side that may lie in an interval."""
-    return Side(tuple(overlapping(side.ranges, interval)), rows_in(side, interval))
+    return SideStream(tuple(overlapping(side.ranges, interval)), rows_in(side, interval))
 
 
-def rows_in(side: Side, interval: Interval) -> tuple[Record, ...]:
+def rows_in(side: SideStream, interval: Interval) -> tuple[Record, ...]:
     """Return the staged rows of a side that lie in an interval."""
     first = bisect_left(side.rows, (interval.start,))
     last = len(side.rows) if interval.stop is None else bisect_left(side.rows, (interval.stop,))

@@ -11,19 +11,26 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning.plan import Copied, Opened, Piece, Plan, Side, open_tails
+from sparklake.graveler.planning.plan import (
+    CopiedPiece,
+    OpenPiece,
+    Piece,
+    Plan,
+    SideStream,
+    open_tails,
+)
 from sparklake.graveler.ranges import Ranges, overlapping
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ExecutedPlan:
     """A plan that was executed, as it was planned, and the resulting tree."""
 
     plan: Plan
     ranges: Ranges
 
 
-def reusing(plan: Plan, made: Made, *, layered: bool = False) -> Plan:
+def reusing(plan: Plan, made: ExecutedPlan, *, layered: bool = False) -> Plan:
     """Return a plan that copies the results of an executed plan of the same verb.
 
     A piece stays opened if a range of the executed tree begins in it and ends in a changed
@@ -43,8 +50,8 @@ def _apart(plan: Plan) -> Plan:
     """Return a plan that copies each range separately, to isolate the changed ranges."""
     pieces: list[Piece] = []
     for piece in plan.pieces:
-        if isinstance(piece, Copied):
-            pieces.extend(Copied((each,), piece.is_new) for each in piece.ranges)
+        if isinstance(piece, CopiedPiece):
+            pieces.extend(CopiedPiece((each,), piece.is_new) for each in piece.ranges)
         else:
             pieces.append(piece)
     return replace(plan, pieces=tuple(pieces))
@@ -70,7 +77,7 @@ def _distances(plan: Plan, other: Plan, *, layered: bool) -> Iterator[int | None
 
 
 def _are_same(one: Piece, other: Piece, *, layered: bool) -> bool:
-    if isinstance(one, Copied) or isinstance(other, Copied):
+    if isinstance(one, CopiedPiece) or isinstance(other, CopiedPiece):
         return one == other
     if _sides(one, layered=layered) != _sides(other, layered=layered):
         return False
@@ -78,14 +85,14 @@ def _are_same(one: Piece, other: Piece, *, layered: bool) -> bool:
     return one.interval == other.interval or (_is_contained(one) and _is_contained(other))
 
 
-def _sides(piece: Opened, *, layered: bool) -> tuple[Side, ...]:
+def _sides(piece: OpenPiece, *, layered: bool) -> tuple[SideStream, ...]:
     if not layered:
         return piece.sides
     base, *layers = piece.sides
     return (base, *(each for each in layers if each.ranges or each.rows))
 
 
-def _is_contained(piece: Opened) -> bool:
+def _is_contained(piece: OpenPiece) -> bool:
     """Return whether all ranges of a piece lie in its interval."""
     ranges = (each for side in piece.sides for each in side.ranges)
     return all(each.min_key in piece.interval and each.max_key in piece.interval for each in ranges)
@@ -93,7 +100,7 @@ def _is_contained(piece: Opened) -> bool:
 
 def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
     """Return the first possible key of a piece and its last key's successor; or None."""
-    sides = (Side(tuple(piece.ranges)),) if isinstance(piece, Copied) else piece.sides
+    sides = (SideStream(tuple(piece.ranges)),) if isinstance(piece, CopiedPiece) else piece.sides
     firsts = [side.ranges[0].min_key for side in sides if side.ranges]
     firsts += [side.rows[0][0] for side in sides if side.rows]
     lasts = [side.ranges[-1].max_key for side in sides if side.ranges]
@@ -101,7 +108,7 @@ def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
     if not firsts:
         return None
     start, stop = min(firsts), successor(max(lasts))
-    if isinstance(piece, Opened):
+    if isinstance(piece, OpenPiece):
         start = max(start, piece.interval.start)
         stop = stop if piece.interval.stop is None else min(stop, piece.interval.stop)
     return start, stop
@@ -114,9 +121,9 @@ def _taken_over(pieces: Sequence[Piece], tree: Ranges) -> Iterator[Piece]:
     stops = ((at, stop) for at, _, stop in reversed(hulls) if not _is_straddled(tree, stop))
     first, start = next(starts, (len(pieces), b""))
     last, stop = next(stops, (-1, b""))
-    if any(isinstance(piece, Opened) for piece in pieces[first : last + 1]):
+    if any(isinstance(piece, OpenPiece) for piece in pieces[first : last + 1]):
         yield from pieces[:first]
-        yield Copied(overlapping(tree, Interval(start, stop)))
+        yield CopiedPiece(overlapping(tree, Interval(start, stop)))
         yield from pieces[last + 1 :]
     else:
         yield from pieces

@@ -17,7 +17,7 @@ CAP_FACTOR = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class NewRangeRecords:
     """The records of one new range. `closed` means that they stop at a true range end."""
 
     records: Block
@@ -29,7 +29,7 @@ def is_range_end(record_id: bytes, range_records: int) -> bool:
     return int.from_bytes(record_id, "big") % range_records == 0
 
 
-def split(blocks: Blocks, range_records: int) -> Iterator[Stretch]:
+def split(blocks: Blocks, range_records: int) -> Iterator[NewRangeRecords]:
     """Cut records in key order into the records of ranges.
 
     The records begin at a range start. At most one range and one block are in memory at a time.
@@ -44,15 +44,15 @@ def split(blocks: Blocks, range_records: int) -> Iterator[Stretch]:
             stop = len(block) if end is None else end
             while count + stop - at >= cap:
                 cut = at + cap - count
-                yield Stretch(concatenated([*held, block.slice(at, cut)]), closed=True)
+                yield NewRangeRecords(concatenated([*held, block.slice(at, cut)]), closed=True)
                 held, count, at = [], 0, cut
             if end is not None and at < stop:
-                yield Stretch(concatenated([*held, block.slice(at, stop)]), closed=True)
+                yield NewRangeRecords(concatenated([*held, block.slice(at, stop)]), closed=True)
                 held, count, at = [], 0, stop
         held.append(block.slice(at, len(block)))
         count += len(block) - at
     if count:
-        yield Stretch(concatenated(held), closed=False)
+        yield NewRangeRecords(concatenated(held), closed=False)
 
 
 def _ends(ids: Ids, range_records: int) -> list[int]:
@@ -75,7 +75,7 @@ WriteRange = Callable[[Block], RangeInfo]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RangeRow:
     """Consecutive ranges of one tree. An open row may have to be joined at its end.
 
     `closed` is whether the last range stops at a true range end. The other ranges always do.
@@ -86,7 +86,7 @@ class Row:
 
 
 def stitch(
-    rows: Sequence[Row], range_records: int, read: ReadRange, write: WriteRange
+    rows: Sequence[RangeRow], range_records: int, read: ReadRange, write: WriteRange
 ) -> RangeList:
     """Return the ranges of a whole tree from rows in key order.
 

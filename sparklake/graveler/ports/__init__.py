@@ -14,16 +14,22 @@ from sparklake.graveler.ports.branches import (
     LayerKind,
     Staging,
 )
-from sparklake.graveler.ports.collections import Collections, Moment
-from sparklake.graveler.ports.history import Commits, Operation, Operations, RefVerb, TagInfo, Tags
-from sparklake.graveler.ports.objects import Content, Folder, ObjectStore, Part, StoredObject
+from sparklake.graveler.ports.collections import Collections, RepositorySnapshot
+from sparklake.graveler.ports.commits import Commits, Operation, Operations, RefVerb, TagInfo, Tags
+from sparklake.graveler.ports.objects import (
+    Content,
+    ContentPart,
+    ObjectStore,
+    StoredFolder,
+    StoredObject,
+)
 from sparklake.graveler.ports.registers import Write, Writes, WriteState
 from sparklake.graveler.ports.repositories import (
     RefsSnapshot,
     RefStore,
     RepositoryInfo,
     RepositoryRefs,
-    Settings,
+    SettingsStore,
 )
 
 __all__ = [
@@ -33,21 +39,21 @@ __all__ = [
     "Collections",
     "Commits",
     "Content",
-    "Folder",
+    "StoredFolder",
     "Layer",
     "LayerCut",
     "LayerKind",
-    "Moment",
+    "RepositorySnapshot",
     "ObjectStore",
     "Operation",
     "Operations",
-    "Part",
+    "ContentPart",
     "RefStore",
     "RefVerb",
     "RefsSnapshot",
     "RepositoryInfo",
     "RepositoryRefs",
-    "Settings",
+    "SettingsStore",
     "Staging",
     "StoredObject",
     "TagInfo",

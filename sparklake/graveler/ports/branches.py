@@ -87,8 +87,8 @@ class BranchMove:
 
     With a cut, the new head contains only the cut part of these layers. The rest stays under
     new ids, so an operation that has read these layers, or layers added on top since, loses the
-    race. `touched` is stored with the commits: the change summary of each commit, where it is
-    known. `fence` is the fence of a branch of the repository, read before anything that the new
+    race. `change_summaries` is stored with the commits: the change summary of each commit, where it
+    is known. `fence` is the fence of a branch of the repository, read before anything that the new
     head refers to was read or written.
     """
 
@@ -100,7 +100,7 @@ class BranchMove:
     commits: tuple[Commit, ...] = ()
     applied_layers: tuple[int, ...] = ()
     cut: LayerCut | None = None
-    touched: Mapping[CommitId, bytes] = field(default_factory=dict)
+    change_summaries: Mapping[CommitId, bytes] = field(default_factory=dict)
     fence: int = field(kw_only=True)
 
 

@@ -13,7 +13,7 @@ from sparklake.graveler.records import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RepositorySnapshot:
     """A repository at one moment: refs, commits, and rows of staging layers.
 
     `expired` are the commits that had expired before. `expiring` are the commits that expire at
@@ -37,10 +37,10 @@ class Collections(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Exclude every other collection; raise CollectionOpenError if one is in progress."""
 
-    def look(self) -> AbstractContextManager[Moment]:
+    def look(self) -> AbstractContextManager[RepositorySnapshot]:
         """Return the repository as it is now. It blocks nothing and expires no commit."""
 
-    def begin(self) -> AbstractContextManager[Moment]:
+    def begin(self) -> AbstractContextManager[RepositorySnapshot]:
         """Raise the fence of all branches; return the repository at that moment.
 
         Commits that the retention does not keep expire at that moment, by the store's own

@@ -24,7 +24,7 @@ class StoredObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class StoredFolder:
     """The common prefix of several objects' keys, up to and with a '/'."""
 
     key: str
@@ -44,7 +44,7 @@ class Content(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ContentPart:
     """A part of an object's bytes. `size` is the size of the whole object."""
 
     body: bytes
@@ -71,7 +71,7 @@ class ObjectStore(Protocol):
     def get(self, key: str) -> bytes:
         """Return the bytes of an object."""
 
-    def get_part(self, key: str, start: int, stop: int) -> Part:
+    def get_part(self, key: str, start: int, stop: int) -> ContentPart:
         """Return the bytes from `start` up to and without `stop`, and read no others.
 
         An object that ends before `stop` gives fewer bytes.
@@ -125,7 +125,7 @@ class ObjectStore(Protocol):
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects with a key prefix, in undefined order."""
 
-    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
         """Yield the objects under a prefix, in undefined order.
 
         The prefix is empty or ends with '/'. With `level`, yields only the objects without

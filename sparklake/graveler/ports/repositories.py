@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports.branches import Branches, BranchState, Staging
-from sparklake.graveler.ports.history import Commits, Operations, TagInfo, Tags
+from sparklake.graveler.ports.commits import Commits, Operations, TagInfo, Tags
 from sparklake.graveler.ports.registers import HookRuns, Purges, Writes
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RefsSnapshot:
         return (*self.branches, *self.tags)
 
 
-class Settings(Protocol):
+class SettingsStore(Protocol):
     """The settings of one repository."""
 
     def get(self) -> RepositorySettings:
@@ -85,7 +85,7 @@ class RepositoryRefs(Protocol):
     @property
     def operations(self) -> Operations: ...
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> SettingsStore: ...
     @property
     def hook_runs(self) -> HookRuns: ...
     @property

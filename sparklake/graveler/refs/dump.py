@@ -30,7 +30,7 @@ _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class DumpManifest:
     """The ids of the metaranges of a dump. "" is an empty metarange."""
 
     branches_meta_range_id: str
@@ -38,12 +38,12 @@ class Manifest:
     tags_meta_range_id: str
 
 
-def manifest_bytes(manifest: Manifest) -> bytes:
+def manifest_bytes(manifest: DumpManifest) -> bytes:
     """Return the bytes of a manifest in lakeFS's format."""
     return msgspec.json.format(msgspec.json.encode(asdict(manifest)), indent=2)
 
 
-def read_manifest(store: ObjectStore) -> Manifest:
+def read_dump_manifest(store: ObjectStore) -> DumpManifest:
     """Read the manifest of a namespace; raise MissingFileError or CorruptFileError."""
     try:
         body = store.get(MANIFEST_KEY)
@@ -53,13 +53,13 @@ def read_manifest(store: ObjectStore) -> Manifest:
             "`sparklake refs dump` or lakeFS"
         ) from error
     way_out = "dump the refs again, or restore the file from a backup"
-    return decode_json(body, Manifest, f"the manifest {MANIFEST_KEY} in {store.uri}", way_out)
+    return decode_json(body, DumpManifest, f"the manifest {MANIFEST_KEY} in {store.uri}", way_out)
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def encode_refs(refs: RefsSnapshot) -> tuple[Manifest, dict[str, bytes]]:
+def encode_refs(refs: RefsSnapshot) -> tuple[DumpManifest, dict[str, bytes]]:
     """Return the manifest of refs and the files by key. Equal refs give equal bytes."""
     branches, branch_files = make_ref_tables(
         Entity.BRANCH, [_name_record(Entity.BRANCH, each) for each in _in_order(refs.branches)]
@@ -69,7 +69,7 @@ def encode_refs(refs: RefsSnapshot) -> tuple[Manifest, dict[str, bytes]]:
     tags, tag_files = make_ref_tables(
         Entity.TAG, [_name_record(Entity.TAG, each) for each in _in_order(refs.tags)]
     )
-    return Manifest(branches, commits, tags), {**branch_files, **commit_files, **tag_files}
+    return DumpManifest(branches, commits, tags), {**branch_files, **commit_files, **tag_files}
 
 
 def _in_order(named: Sequence[Any]) -> list[Any]:
@@ -106,7 +106,7 @@ def _record(key: str, identity: str, message: Any) -> Record:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_refs(store: ObjectStore, manifest: Manifest) -> RefsSnapshot:
+def read_refs(store: ObjectStore, manifest: DumpManifest) -> RefsSnapshot:
     """Read a dump of sparklake or lakeFS; check that it is complete and consistent."""
     branches = _read(store, manifest.branches_meta_range_id, Entity.BRANCH, _branch)
     tags = _read(store, manifest.tags_meta_range_id, Entity.TAG, _tag)

@@ -32,7 +32,7 @@ from sparklake.graveler.sstable import (
     read_foreign,
     table_properties,
 )
-from sparklake.graveler.sstable.store import lakefs_id, table_key
+from sparklake.graveler.sstable.range_files import lakefs_id, table_key
 
 _RANGES, _META_RANGES = "ranges", "metaranges"
 _HASHED = ("entity", "schema_definition", "schema_name", "type")

@@ -29,7 +29,7 @@ class StepKind(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RefStep:
     """One modifier: `~count` first parents back, or the `^count`-th parent."""
 
     kind: StepKind
@@ -45,7 +45,7 @@ class Ref:
     """
 
     base: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RefStep, ...] = ()
     committed: bool = False
     staged: bool = False
 
@@ -70,10 +70,10 @@ def parse_ref(text: str) -> Ref:
     return Ref(base, tuple(_step(text, kind, digits) for kind, digits in _STEP.findall(modifiers)))
 
 
-def _step(text: str, kind: str, digits: str) -> Step:
+def _step(text: str, kind: str, digits: str) -> RefStep:
     if len(digits) > _MAX_STEP_DIGITS:
         raise InvalidRefError(f"the step {kind}{digits} of {text!r} is too large")
-    return Step(StepKind(kind), int(digits) if digits else 1)
+    return RefStep(StepKind(kind), int(digits) if digits else 1)
 
 
 def is_commit_id(text: str) -> bool:

@@ -7,7 +7,7 @@ written in columns, and only in part.
 
 from sparklake.graveler.sstable.foreign import make_plain_table, read_foreign, table_properties
 from sparklake.graveler.sstable.layout import damaged_table, out_of_order
-from sparklake.graveler.sstable.reader import read_table
+from sparklake.graveler.sstable.reader import read_sstable
 from sparklake.graveler.sstable.writer import make_table
 
 __all__ = [
@@ -16,6 +16,6 @@ __all__ = [
     "make_table",
     "out_of_order",
     "read_foreign",
-    "read_table",
+    "read_sstable",
     "table_properties",
 ]

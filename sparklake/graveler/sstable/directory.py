@@ -27,7 +27,7 @@ _HEADER = struct.Struct("<QQ")
 _WORD = 8
 
 
-class Column(IntEnum):
+class BlockColumn(IntEnum):
     """The numbers of each data block, in the order of a directory's rows."""
 
     COUNT = 0
@@ -45,8 +45,8 @@ class Column(IntEnum):
 class Directory(NamedTuple):
     """The content of a table's directory.
 
-    `numbers` has a row per Column and a column per data block. `first_keys` and `last_keys` are
-    the keys of the data blocks.
+    `numbers` has a row per BlockColumn and a column per data block. `first_keys` and `last_keys`
+    are the keys of the data blocks.
     """
 
     ids: Ids
@@ -84,15 +84,17 @@ def read_directory(content: memoryview, data_bytes: int) -> Directory:
     except struct.error:
         raise NotOurLayoutError from None
     at = _HEADER.size
-    words_end = at + len(Column) * blocks * _WORD
+    words_end = at + len(BlockColumn) * blocks * _WORD
     ids_end = words_end + records * RECORD_ID_BYTES
     if not 0 < blocks <= records or ids_end > len(content):
         raise NotOurLayoutError
-    numbers: Positions = np.frombuffer(content[at:words_end], "<i8").reshape(len(Column), blocks)
+    numbers: Positions = np.frombuffer(content[at:words_end], "<i8").reshape(
+        len(BlockColumn), blocks
+    )
     ids = np.frombuffer(content[words_end:ids_end], np.uint64)
     tail = bytes(content[ids_end:])
     _check_numbers(numbers, records, data_bytes, len(tail))
-    sizes = numbers[[Column.FIRST_KEY_BYTES, Column.LAST_KEY_BYTES]].ravel()
+    sizes = numbers[[BlockColumn.FIRST_KEY_BYTES, BlockColumn.LAST_KEY_BYTES]].ravel()
     ends = np.cumsum(sizes).tolist()
     if ends[-1] != len(tail):
         raise NotOurLayoutError
@@ -107,17 +109,18 @@ def _check_numbers(numbers: Positions, records: int, data_bytes: int, key_bytes:
     overflow.
     """
     highest = numbers.max(axis=1)
-    counts, offsets, sizes, raw_sizes = numbers[: Column.RAW_SIZE + 1]
+    counts, offsets, sizes, raw_sizes = numbers[: BlockColumn.RAW_SIZE + 1]
     if (
         numbers.min() < 0
         or counts.min() < 1
-        or highest[Column.COUNT] > records
-        or max(highest[Column.OFFSET], highest[Column.SIZE]) > data_bytes
-        or max(highest[Column.FIRST_KEY_BYTES], highest[Column.LAST_KEY_BYTES]) > key_bytes
+        or highest[BlockColumn.COUNT] > records
+        or max(highest[BlockColumn.OFFSET], highest[BlockColumn.SIZE]) > data_bytes
+        or max(highest[BlockColumn.FIRST_KEY_BYTES], highest[BlockColumn.LAST_KEY_BYTES])
+        > key_bytes
         or int(counts.sum()) != records
         or (raw_sizes > SNAPPY_RATIO * (sizes + 1)).any()
-        or (numbers[Column.KEY_BYTES : Column.VALUE_BYTES + 1] > raw_sizes).any()
-        or (numbers[Column.TOMBSTONES] > counts).any()
+        or (numbers[BlockColumn.KEY_BYTES : BlockColumn.VALUE_BYTES + 1] > raw_sizes).any()
+        or (numbers[BlockColumn.TOMBSTONES] > counts).any()
         or (offsets[1:] < (offsets + sizes)[:-1] + TRAILER_BYTES).any()
         or offsets[-1] + sizes[-1] + TRAILER_BYTES > data_bytes
     ):

@@ -12,7 +12,7 @@ from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.blocks.encoded import find_stored
 from sparklake.graveler.ports import Content
-from sparklake.graveler.sstable.directory import DIRECTORY, Column, Directory, read_directory
+from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn, Directory, read_directory
 from sparklake.graveler.sstable.layout import (
     TRAILER_BYTES,
     Handle,
@@ -23,7 +23,7 @@ from sparklake.graveler.sstable.layout import (
     opened,
 )
 
-_PLACE = slice(Column.OFFSET, Column.RAW_SIZE + 1)
+_PLACE = slice(BlockColumn.OFFSET, BlockColumn.RAW_SIZE + 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +53,7 @@ class DataBlocks:
     @property
     def counts(self) -> Positions:
         """The number of records in each data block."""
-        counts: Positions = self.numbers[Column.COUNT]
+        counts: Positions = self.numbers[BlockColumn.COUNT]
         return counts
 
     @property
@@ -77,7 +77,7 @@ class DataBlocks:
 
     def packed(self) -> bytes:
         """Return the data blocks as in the file, each verified; raise CorruptFileError."""
-        spans = self.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
+        spans = self.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1].T.tolist()
         start = spans[0][0]
         packed = self.table.file[start : sum(spans[-1]) + TRAILER_BYTES]
         try:
@@ -134,7 +134,7 @@ def _rows(numbers: Sequence[int]) -> Iterator[range]:
             start = at
 
 
-def read_table(name: str, file: Content) -> Block | None:
+def read_sstable(name: str, file: Content) -> Block | None:
     """Return the records of a table by its directory, at least one.
 
     Returns None for a table without a directory, which is another writer's or damaged. Raises

@@ -14,7 +14,7 @@ from sparklake.graveler.blocks.columns import Bytes, Mask, Positions, offsets_of
 from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
 from sparklake.graveler.sstable.directory import (
     DIRECTORY,
-    Column,
+    BlockColumn,
     Directory,
     block_ends,
     directory_bytes,
@@ -93,7 +93,7 @@ class NewTable(NamedTuple):
     tombstones: int
 
 
-class _Placed(NamedTuple):
+class _PlacedBlocks(NamedTuple):
     """Consecutive data blocks in their new file, as the directory describes them."""
 
     numbers: Positions
@@ -125,12 +125,14 @@ def make_table(block: Block, *, compress: bool = True) -> NewTable:
         b"rocksdb.index.size": number_bytes(index_handle.size),
         b"rocksdb.num.data.blocks": number_bytes(len(directory.last_keys)),
         b"rocksdb.num.entries": number_bytes(len(block)),
-        b"rocksdb.raw.key.size": number_bytes(sums[Column.KEY_BYTES] + SUFFIX_BYTES * len(block)),
-        b"rocksdb.raw.value.size": number_bytes(sums[Column.VALUE_BYTES]),
+        b"rocksdb.raw.key.size": number_bytes(
+            sums[BlockColumn.KEY_BYTES] + SUFFIX_BYTES * len(block)
+        ),
+        b"rocksdb.raw.value.size": number_bytes(sums[BlockColumn.VALUE_BYTES]),
     }
     content = file.ended(index_handle, properties, [(DIRECTORY, directory_handle)])
-    size = sums[Column.KEY_BYTES] + sums[Column.VALUE_BYTES]
-    return NewTable(content, size, sums[Column.TOMBSTONES])
+    size = sums[BlockColumn.KEY_BYTES] + sums[BlockColumn.VALUE_BYTES]
+    return NewTable(content, size, sums[BlockColumn.TOMBSTONES])
 
 
 def _check_order(directory: Directory) -> None:
@@ -142,12 +144,12 @@ def _check_order(directory: Directory) -> None:
 
 def _index(directory: Directory) -> bytes:
     """Return RocksDB's index: the last key and the handle of each data block."""
-    places = directory.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
+    places = directory.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1].T.tolist()
     pairs = zip(directory.last_keys, places, strict=True)
     return small_block([(key + KEY_SUFFIX, handle_bytes(Handle(*place))) for key, place in pairs])
 
 
-def _data_blocks(file: TableFile, block: Block) -> Iterator[_Placed]:
+def _data_blocks(file: TableFile, block: Block) -> Iterator[_PlacedBlocks]:
     """Add the data blocks of a table. Existing ones with the right bounds are copied."""
     stops = block_ends(block.ids)
     starts = np.concatenate(([0], stops[:-1]))
@@ -159,7 +161,7 @@ def _data_blocks(file: TableFile, block: Block) -> Iterator[_Placed]:
     )
     turns = np.flatnonzero(is_there[1:] != is_there[:-1]) + 1
     anew = np.flatnonzero(~is_there)
-    made = _Anew.of(block, starts[anew], stops[anew]) if len(anew) else None
+    made = _NewBlocks.of(block, starts[anew], stops[anew]) if len(anew) else None
     for first, stop in pairwise([0, *turns.tolist(), len(starts)]):
         if made is not None and not is_there[first]:
             yield made.place(file, stop - first)
@@ -168,15 +170,15 @@ def _data_blocks(file: TableFile, block: Block) -> Iterator[_Placed]:
                 yield _taken_over(file, cast("DataBlocks", unit))
 
 
-def _taken_over(file: TableFile, blocks: DataBlocks) -> _Placed:
+def _taken_over(file: TableFile, blocks: DataBlocks) -> _PlacedBlocks:
     numbers = blocks.numbers.copy()
-    numbers[Column.OFFSET] += file.size - numbers[Column.OFFSET, 0]
+    numbers[BlockColumn.OFFSET] += file.size - numbers[BlockColumn.OFFSET, 0]
     file.append(blocks.packed())
-    return _Placed(numbers, blocks.first_keys, blocks.last_keys)
+    return _PlacedBlocks(numbers, blocks.first_keys, blocks.last_keys)
 
 
 @dataclass(slots=True)
-class _Anew:
+class _NewBlocks:
     """Data blocks to encode from records.
 
     `spans` has for each data block the bounds of its entries in `entries`, and the bounds of
@@ -192,7 +194,7 @@ class _Anew:
     done: int = 0
 
     @classmethod
-    def of(cls, block: Block, starts: Positions, stops: Positions) -> _Anew:
+    def of(cls, block: Block, starts: Positions, stops: Positions) -> _NewBlocks:
         """Open the leaves of a block between some positions."""
         covered = np.zeros(len(block.starts) + 1, np.int64)
         np.add.at(covered, block.leaves_at(starts), 1)
@@ -205,13 +207,13 @@ class _Anew:
             raise out_of_order(records.first_key)
         keys, bounds = records.keys, offsets_of(records.entries).astype(np.int64)
         value_sizes = records.value_ends - records.value_starts
-        numbers = np.zeros((len(Column), len(starts)), np.int64)
-        numbers[Column.COUNT] = counts
-        numbers[Column.KEY_BYTES] = _sums(keys.lengths, starts, stops)
-        numbers[Column.VALUE_BYTES] = _sums(value_sizes, starts, stops)
-        numbers[Column.TOMBSTONES] = _sums(records.tombstones, starts, stops)
-        numbers[Column.FIRST_KEY_BYTES] = keys.lengths[starts]
-        numbers[Column.LAST_KEY_BYTES] = keys.lengths[stops - 1]
+        numbers = np.zeros((len(BlockColumn), len(starts)), np.int64)
+        numbers[BlockColumn.COUNT] = counts
+        numbers[BlockColumn.KEY_BYTES] = _sums(keys.lengths, starts, stops)
+        numbers[BlockColumn.VALUE_BYTES] = _sums(value_sizes, starts, stops)
+        numbers[BlockColumn.TOMBSTONES] = _sums(records.tombstones, starts, stops)
+        numbers[BlockColumn.FIRST_KEY_BYTES] = keys.lengths[starts]
+        numbers[BlockColumn.LAST_KEY_BYTES] = keys.lengths[stops - 1]
         listed = np.cumsum(counts)
         rows = rows_between(starts, counts)
         return cls(
@@ -223,7 +225,7 @@ class _Anew:
             np.stack((bounds[starts], bounds[stops], listed - counts, listed)).T.tolist(),
         )
 
-    def place(self, file: TableFile, count: int) -> _Placed:
+    def place(self, file: TableFile, count: int) -> _PlacedBlocks:
         """Add the next data blocks to a file."""
         some = slice(self.done, self.done + count)
         self.done += count
@@ -232,8 +234,8 @@ class _Anew:
             content = _content(self.entries[begin:end], self.places[first:stop])
             made.append((*file.add(*file.pack(content)), len(content)))
         numbers = self.numbers[:, some]
-        numbers[Column.OFFSET : Column.RAW_SIZE + 1] = np.array(made).T
-        return _Placed(numbers, self.first_keys[some], self.last_keys[some])
+        numbers[BlockColumn.OFFSET : BlockColumn.RAW_SIZE + 1] = np.array(made).T
+        return _PlacedBlocks(numbers, self.first_keys[some], self.last_keys[some])
 
 
 def _content(entries: Bytes, places: NDArray[np.uint32]) -> bytes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sparklake.config import CacheSettings
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.store import verify_table
+from sparklake.graveler.sstable.range_files import verify_table
+from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import CacheCounts
 from sparklake.stores.cache.disk import CacheUsage, DiskCache, find_cache
-from sparklake.stores.cache.store import CachedStore
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local import LocalStore
 

@@ -50,7 +50,7 @@ class CacheUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedFile:
     path: Path
     size: int
     used: float
@@ -150,14 +150,14 @@ class DiskCache:
             held -= each.size
         return held
 
-    def _kept(self) -> list[_Kept]:
+    def _kept(self) -> list[_CachedFile]:
         kept = []
         for folder in filter(Path.is_dir, self.folder.iterdir()):
             with os.scandir(folder) as entries:
                 for entry in entries:
                     with suppress(FileNotFoundError):
                         status = entry.stat()
-                        kept.append(_Kept(Path(entry.path), status.st_size, status.st_mtime))
+                        kept.append(_CachedFile(Path(entry.path), status.st_size, status.st_mtime))
         return kept
 
     @contextmanager

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparklake.stores.exports.checking import Wanted
-from sparklake.stores.exports.local import LocalDestination
+from sparklake.stores.exports.checking import ExpectedObject
+from sparklake.stores.exports.local_destination import LocalDestination
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local import LocalStore
 
 if TYPE_CHECKING:
     from sparklake.stores.exports.checking import Destination
 
-__all__ = ["Wanted", "open_destination"]
+__all__ = ["ExpectedObject", "open_destination"]
 
 
 def open_destination(uri: str) -> Destination:
@@ -21,6 +21,6 @@ def open_destination(uri: str) -> Destination:
     if isinstance(store, LocalStore):
         return LocalDestination(store.root)
     # Lazy import: boto3 is optional, and its import takes most of a second.
-    from sparklake.stores.exports.s3 import S3Destination
+    from sparklake.stores.exports.s3_destination import S3Destination
 
     return S3Destination.at(uri)

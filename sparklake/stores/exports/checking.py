@@ -21,7 +21,7 @@ _ETAG_OF_PARTS = re.compile(r"[0-9a-f]{32}-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedObject:
     """An object to copy: its place and its expected size and content."""
 
     path: str
@@ -87,7 +87,7 @@ class Destination(Protocol):
     def why_unfit(self, key: str) -> str:
         """Return why an object of a key is impossible here; "" if it is possible."""
 
-    def copy(self, key: str, wanted: Wanted) -> None:
+    def copy(self, key: str, wanted: ExpectedObject) -> None:
         """Copy an object; raise MissingFileError, CorruptFileError, InvalidKeyError."""
 
     def put(self, key: str, body: bytes) -> None:
@@ -103,13 +103,13 @@ class Destination(Protocol):
         """Remove temporary files when no writes are in progress."""
 
 
-class Checked(io.RawIOBase):
+class CheckedStream(io.RawIOBase):
     """A stream that raises CorruptFileError before the end of a wrong object.
 
     So a sender never completes a wrong object.
     """
 
-    def __init__(self, stream: BinaryIO, wanted: Wanted) -> None:
+    def __init__(self, stream: BinaryIO, wanted: ExpectedObject) -> None:
         super().__init__()
         self._stream = stream
         self._wanted = wanted

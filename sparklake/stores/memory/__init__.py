@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparklake.stores.memory.branches import MemoryBranches
+from sparklake.stores.memory.ref_store import MemoryRefStore
 from sparklake.stores.memory.staging import MemoryStaging
-from sparklake.stores.memory.store import MemoryRefStore
 
 __all__ = ["MemoryBranches", "MemoryRefStore", "MemoryStaging"]

@@ -99,8 +99,8 @@ class MemoryBranches:
             for each in move.commits:
                 state.commits.setdefault(each.id, each)
                 state.expired.discard(each.id)
-            for commit_id, touched in move.touched.items():
-                state.touched.setdefault(commit_id, touched)
+            for commit_id, touched in move.change_summaries.items():
+                state.change_summaries.setdefault(commit_id, touched)
             moved = replace(branch, commit_id=move.to)
             if move.cut is not None:
                 state.cut_layers(moved, move.applied_layers, move.cut)

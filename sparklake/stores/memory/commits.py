@@ -50,10 +50,10 @@ class MemoryCommits:
                     waiting += [parent for parent in each.parents if parent not in found]
             return list(found.values())
 
-    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+    def change_summaries(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
         """Return the stored change summaries of commits, where they exist."""
         with self._state.lock:
-            kept = self._state.touched
+            kept = self._state.change_summaries
             return {each: kept[each] for each in commit_ids if each in kept}
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from sparklake.errors import AlreadyExistsError, CollectionOpenError, RepositoryNotFoundError
-from sparklake.graveler.ports import Moment, RefsSnapshot, Write, WriteState
+from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot, Write, WriteState
 from sparklake.graveler.ports.registers import HookRun, Purge, PurgeState
 from sparklake.graveler.records import Record
 from sparklake.graveler.retention import expired_commits
@@ -81,14 +81,14 @@ class MemoryCollections:
             self._state.collecting.release()
 
     @contextmanager
-    def look(self) -> Iterator[Moment]:
+    def look(self) -> Iterator[RepositorySnapshot]:
         """Return the repository as it is now."""
         with self._state.lock:
             moment = self._moment()
         yield moment
 
     @contextmanager
-    def begin(self) -> Iterator[Moment]:
+    def begin(self) -> Iterator[RepositorySnapshot]:
         """Raise the fence and expire commits; return the repository at that moment."""
         state = self._state
         with state.lock:
@@ -101,7 +101,7 @@ class MemoryCollections:
             state.expired |= moment.expiring
         yield moment
 
-    def _moment(self) -> Moment:
+    def _moment(self) -> RepositorySnapshot:
         rows = {layer: dict(kept) for layer, kept in self._state.rows.items()}
 
         def read(layer_id: int) -> Iterator[Record]:
@@ -109,7 +109,7 @@ class MemoryCollections:
 
         refs, expired = self._snapshot(), frozenset(self._state.expired)
         unkept = expired_commits(refs, self._state.settings.retention, int(time.time()))
-        return Moment(refs, read, expired, unkept - expired)
+        return RepositorySnapshot(refs, read, expired, unkept - expired)
 
 
 class MemoryPurges:

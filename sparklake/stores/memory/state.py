@@ -37,7 +37,7 @@ class State:
     tags: dict[str, TagInfo] = field(default_factory=dict)
     commits: dict[CommitId, Commit] = field(default_factory=dict)
     expired: set[CommitId] = field(default_factory=set)
-    touched: dict[CommitId, bytes] = field(default_factory=dict)
+    change_summaries: dict[CommitId, bytes] = field(default_factory=dict)
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
     hook_runs: list[HookRun] = field(default_factory=list)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
-from sparklake.stores.objects.keys import check_key, check_prefix
+from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local_files import (
-    ABSENT,
+    NO_FILE_ERRORS,
     TEMPORARY,
     LocalFile,
     link_new,
@@ -33,7 +33,7 @@ from sparklake.stores.objects.local_files import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sparklake.graveler.ports import Folder, Part, StoredObject
+    from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
 
 # A later write removes the temporary files of a killed process after this time.
 _ABANDONED_SECONDS = 24 * 3600
@@ -65,7 +65,7 @@ class LocalStore:
         with self._reading(path):
             return path.read_bytes()
 
-    def get_part(self, key: str, start: int, stop: int) -> Part:
+    def get_part(self, key: str, start: int, stop: int) -> ContentPart:
         """Return the bytes from `start` up to and without `stop`."""
         path = self._path(key)
         with self._reading(path):
@@ -125,7 +125,7 @@ class LocalStore:
         with store_errors(path):
             try:
                 return stored(key, path.stat())
-            except ABSENT:
+            except NO_FILE_ERRORS:
                 self._check_root()
                 return None
 
@@ -152,7 +152,7 @@ class LocalStore:
             return iter(())
         return walk(self.root, folder, start)
 
-    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
         """Yield the files below a folder, with any names, or one level of them."""
         with store_errors(self.root):
             self._check_root()
@@ -165,7 +165,7 @@ class LocalStore:
             resolve(self.root, path.parent)
             try:
                 path.unlink()
-            except ABSENT:
+            except NO_FILE_ERRORS:
                 self._check_root()
 
     def _publish(self, writers: Mapping[str, Callable[[Path], object]]) -> Sequence[str]:
@@ -232,7 +232,7 @@ class LocalStore:
         with store_errors(path):
             try:
                 yield
-            except ABSENT as error:
+            except NO_FILE_ERRORS as error:
                 self._check_root()
                 raise MissingFileError(
                     f"The object {path} does not exist: it was moved or deleted outside the "

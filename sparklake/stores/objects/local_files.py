@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, SparklakeError, StoreError, StorePermissionError
-from sparklake.graveler.ports import Folder, Part, StoredObject
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
 from sparklake.interrupts import Threads
-from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.key_checks import check_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -146,11 +146,11 @@ class LocalFile:
         return _read_part(self._descriptor, start, stop)
 
 
-def read_part(path: Path, start: int, stop: int) -> Part:
+def read_part(path: Path, start: int, stop: int) -> ContentPart:
     """Return some bytes of a file, or fewer at its end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return Part(_read_part(descriptor, start, stop), os.fstat(descriptor).st_size)
+        return ContentPart(_read_part(descriptor, start, stop), os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
 
@@ -214,7 +214,7 @@ TEMPORARY = ".sparklake-tmp"
 """The folder for incomplete files under the root. No key may have such a part."""
 
 # A key may lead to a directory or through a file. S3 would report all of these as not found.
-ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+NO_FILE_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
@@ -227,7 +227,7 @@ def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
 
 def scan(
     root: Path, folder: str, start: str = "", *, level: bool = False
-) -> Iterator[StoredObject | Folder]:
+) -> Iterator[StoredObject | StoredFolder]:
     """Yield the files under a folder, with any names.
 
     With `level`, yields only its direct files and its folders.
@@ -242,7 +242,7 @@ def scan(
                 continue
             key = f"{folder}/{entry.name}" if folder else entry.name
             if level and entry.is_dir(follow_symlinks=False):
-                yield Folder(f"{key}/")
+                yield StoredFolder(f"{key}/")
             elif entry.is_dir(follow_symlinks=False):
                 waiting.append((key, ""))
             elif stat.S_ISDIR(status.st_mode):
@@ -253,11 +253,11 @@ def scan(
 
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
     """Yield the entries of a folder, without those deleted meanwhile."""
-    with store_errors(folder), suppress(*ABSENT), os.scandir(folder) as entries:
+    with store_errors(folder), suppress(*NO_FILE_ERRORS), os.scandir(folder) as entries:
         for entry in entries:
             try:
                 status = entry.stat()
-            except ABSENT:
+            except NO_FILE_ERRORS:
                 continue
             yield entry, status
 

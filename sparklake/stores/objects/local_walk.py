@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from sparklake.stores.objects.local_files import ABSENT, TEMPORARY, store_errors
+from sparklake.stores.objects.local_files import NO_FILE_ERRORS, TEMPORARY, store_errors
 
 
 class SkipReason(str, Enum):
@@ -72,7 +72,7 @@ def walk_files(
 
 def _names(folder: Path) -> list[str]:
     """Return the names in a folder; none if it was deleted meanwhile."""
-    with store_errors(folder), suppress(*ABSENT):
+    with store_errors(folder), suppress(*NO_FILE_ERRORS):
         return sorted(each.name for each in folder.iterdir())
     return []
 
@@ -88,7 +88,7 @@ def _look_at(path: Path, *, follow_links: bool) -> os.stat_result | SkipReason:
                 if not follow_links:
                     return SkipReason.LINK if path.exists() else SkipReason.DANGLING_LINK
                 status = path.stat()
-        except ABSENT:
+        except NO_FILE_ERRORS:
             return SkipReason.DANGLING_LINK
         except OSError as error:
             if error.errno == errno.ELOOP:

@@ -14,9 +14,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
-from sparklake.graveler.ports import Folder, Part, StoredObject
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
 from sparklake.interrupts import Threads, within_grace
-from sparklake.stores.objects.keys import check_key, check_prefix
+from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local_files import store_errors, whole_file
 from sparklake.stores.objects.prefetch import overlapped
 from sparklake.stores.objects.s3_client import (
@@ -87,7 +87,7 @@ class S3Store:
         with s3_errors(self._address(key)):
             return _read(target, _whole_body)
 
-    def get_part(self, key: str, start: int, stop: int) -> Part:
+    def get_part(self, key: str, start: int, stop: int) -> ContentPart:
         """Return the bytes from `start` up to and without `stop`, with a range request."""
         target = {**self._target(key), "Range": f"bytes={start}-{stop - 1}"}
         with s3_errors(self._address(key)):
@@ -97,7 +97,7 @@ class S3Store:
             except ClientError as error:
                 if error_code(error) not in _BEYOND_THE_END:
                     raise
-        return Part(b"", self._head(key).size)
+        return ContentPart(b"", self._head(key).size)
 
     def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
         """Yield the bytes of objects. Several reads run at a time."""
@@ -164,7 +164,7 @@ class S3Store:
         check_prefix(prefix)
         return (each for each in self._objects(prefix) if isinstance(each, StoredObject))
 
-    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
         """Yield the objects below a prefix, with any names, or one level of them."""
         return self._objects(prefix, "/" if level else "")
 
@@ -200,14 +200,14 @@ class S3Store:
             if error_code(error) == "404":
                 raise no_bucket(self._address(key)) from error
 
-    def _objects(self, prefix: str, delimiter: str = "") -> Iterator[StoredObject | Folder]:
+    def _objects(self, prefix: str, delimiter: str = "") -> Iterator[StoredObject | StoredFolder]:
         root = f"{self.prefix}/" if self.prefix else ""
         with s3_errors(self._address(prefix)):
             pages = s3_client().get_paginator("list_objects_v2")
             asked = {"Bucket": self.bucket, "Prefix": root + prefix}
             for page in pages.paginate(**asked, **({"Delimiter": delimiter} if delimiter else {})):
                 for each in page.get("CommonPrefixes", ()):
-                    yield Folder(each["Prefix"].removeprefix(root))
+                    yield StoredFolder(each["Prefix"].removeprefix(root))
                 for each in page.get("Contents", ()):
                     key = each["Key"].removeprefix(root)
                     # Consoles and Hadoop write an empty object for a directory.
@@ -238,7 +238,9 @@ def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
             return consume(answer)
         _LOG.warning(
             "s3://%s/%s arrived damaged or incomplete: reading it again, after attempt %d",
-            *(target["Bucket"], target["Key"], attempt),
+            target["Bucket"],
+            target["Key"],
+            attempt,
         )
     answer = s3_client().get_object(**target)
     with closing(answer["Body"]):
@@ -250,11 +252,11 @@ def _whole_body(answer: _Answer) -> bytes:
     return content
 
 
-def _part(answer: _Answer, start: int, stop: int) -> Part:
+def _part(answer: _Answer, start: int, stop: int) -> ContentPart:
     body = _whole_body(answer)
     _, slash, size = answer.get("ContentRange", "").rpartition("/")
     # A store without range requests returns the whole object.
-    return Part(body, int(size)) if slash else Part(body[start:stop], len(body))
+    return ContentPart(body, int(size)) if slash else ContentPart(body[start:stop], len(body))
 
 
 def _save(answer: _Answer, path: Path) -> None:

@@ -82,7 +82,9 @@ class Waits:
             if now - oldest.since >= SAY_SECONDS and now >= due:
                 _LOG.warning(
                     "waiting for %s: no answer for %.0f s, attempt %d",
-                    *(oldest.endpoint, now - oldest.since, oldest.attempt),
+                    oldest.endpoint,
+                    now - oldest.since,
+                    oldest.attempt,
                 )
                 due = now + _AGAIN_SECONDS
             time.sleep(_LOOK_SECONDS)

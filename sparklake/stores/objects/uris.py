@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidKeyError, InvalidUriError
-from sparklake.stores.objects.keys import check_key, is_utf8
+from sparklake.stores.objects.key_checks import check_key, is_utf8
 from sparklake.stores.objects.local import LocalStore
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.migrations import migrate
-from sparklake.stores.postgres.store import PostgresRefStore
+from sparklake.stores.postgres.ref_store import PostgresRefStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,14 +17,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
-from sparklake.stores.postgres.commits import (
-    IS_KEPT,
-    check_kept,
-    insert_commit,
-    log_operation,
-    renew_commits,
-)
-from sparklake.stores.postgres.layers import (
+from sparklake.stores.postgres.branch_rows import (
     Scope,
     cut_layers,
     drop_layers,
@@ -32,6 +25,13 @@ from sparklake.stores.postgres.layers import (
     guard_of,
     layer_of,
     lock_branch,
+)
+from sparklake.stores.postgres.commits import (
+    IS_KEPT,
+    check_not_expired,
+    insert_commit,
+    log_operation,
+    renew_commits,
 )
 from sparklake.stores.postgres.settings import hold_settings
 
@@ -146,7 +146,7 @@ class PostgresBranches:
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
             if not made:
-                check_kept(connection, self._uid, commit_id)
+                check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(f"the branch {name!r} already exists")
             verb = RefVerb.CREATE_BRANCH.value
             log_operation(connection, self._uid, who, verb, name, None, commit_id)
@@ -192,7 +192,9 @@ class PostgresBranches:
             known = [
                 each.id
                 for each in move.commits
-                if not insert_commit(connection, self._uid, each, move.touched.get(each.id))
+                if not insert_commit(
+                    connection, self._uid, each, move.change_summaries.get(each.id)
+                )
             ]
             self._swap(connection, move)
             if known:
@@ -268,7 +270,7 @@ class PostgresBranches:
         if not swapped:
             head = lock_branch(connection, self._scope, move.branch, *actions, fence=move.fence)
             if head == move.expected and not is_new:
-                check_kept(connection, self._uid, move.to)
+                check_not_expired(connection, self._uid, move.to)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
 
 

@@ -159,7 +159,7 @@ class PostgresCommits:
         )
         return [_commit(row) for row in rows]
 
-    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+    def change_summaries(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
         """Return the stored change summaries of commits, where they exist."""
         rows = self._connections.fetch(
             "SELECT id, touched FROM sparklake.commits WHERE repository_uid = %(uid)s"
@@ -211,7 +211,7 @@ def mark_expired(connection: psycopg.Connection, uid: str, commit_ids: Sequence[
         )
 
 
-def check_kept(connection: psycopg.Connection, uid: str, commit_id: CommitId) -> None:
+def check_not_expired(connection: psycopg.Connection, uid: str, commit_id: CommitId) -> None:
     """Raise ExpiredError for an expired commit, within a transaction."""
     query = f"SELECT {IS_KEPT}"
     row = connection.execute(query, {"uid": uid, "commit": commit_id}).fetchone()

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from sparklake.errors import CollectionOpenError, RefStoreUnavailableError
 from sparklake.graveler.guards import read_only_error
-from sparklake.graveler.ports import Moment, RefsSnapshot
+from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.ports.registers import (
     HookResult,
     HookRun,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from sparklake.stores.postgres.branch_rows import Scope
     from sparklake.stores.postgres.connections import Connections
-    from sparklake.stores.postgres.layers import Scope
 
 ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -70,13 +70,13 @@ class PostgresCollections:
                 held.close()
 
     @contextmanager
-    def look(self) -> Iterator[Moment]:
+    def look(self) -> Iterator[RepositorySnapshot]:
         """Return the repository as it is now."""
         with self._connections.transaction(ONE_MOMENT) as connection:
             yield _moment(connection, self._uid)
 
     @contextmanager
-    def begin(self) -> Iterator[Moment]:
+    def begin(self) -> Iterator[RepositorySnapshot]:
         """Raise all fences and expire commits; return the repository at that moment."""
         with ExitStack() as held:
             with self._connections.transaction() as connection:
@@ -99,14 +99,14 @@ def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
     )
 
 
-def _moment(connection: psycopg.Connection, uid: str) -> Moment:
+def _moment(connection: psycopg.Connection, uid: str) -> RepositorySnapshot:
     refs, rows = snapshot_of(connection, uid), partial(layer_rows, connection, uid)
     found = connection.execute(_NOW, {"uid": uid}).fetchone()
     if found is None:
-        return Moment(refs, rows)
+        return RepositorySnapshot(refs, rows)
     *columns, expired, now = found
     unkept = expired_commits(refs, settings_of(*columns).retention, now)
-    return Moment(refs, rows, frozenset(expired), unkept.difference(expired))
+    return RepositorySnapshot(refs, rows, frozenset(expired), unkept.difference(expired))
 
 
 def _raise_fences(connection: psycopg.Connection, uid: str) -> None:
@@ -193,10 +193,17 @@ class PostgresPurges:
 
 
 def _purge(*row: Any) -> Purge:
-    purge_id, who, date, message, patterns, state, counts, *switches = row
+    purge_id, who, date, message, patterns, state, counts, even_shared, also_external = row
     return Purge(
-        *(purge_id, who, date, message, tuple(patterns), PurgeState(state)),
-        *(PurgeCounts(**counts), *switches),
+        id=purge_id,
+        who=who,
+        date=date,
+        message=message,
+        patterns=tuple(patterns),
+        state=PurgeState(state),
+        counts=PurgeCounts(**counts),
+        even_shared=even_shared,
+        also_external=also_external,
     )
 
 

@@ -14,15 +14,15 @@ from psycopg.types.json import Jsonb
 from sparklake.errors import RepositoryNotFoundError
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings, read_only_error
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.stores.postgres.layers import guard_of, seal_layers
+from sparklake.stores.postgres.branch_rows import guard_of, seal_layers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import psycopg
 
+    from sparklake.stores.postgres.branch_rows import Scope
     from sparklake.stores.postgres.connections import Connections
-    from sparklake.stores.postgres.layers import Scope
 
 _SELECT = """
     SELECT read_only, protection, metadata, retention

@@ -15,8 +15,7 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import disjoint_prefixes, prefix_end
 from sparklake.graveler.ports import BranchState, Layer, LayerKind, Write, WriteState
 from sparklake.graveler.records import MAX_KEY_BYTES
-from sparklake.stores.postgres.branches import locked_state
-from sparklake.stores.postgres.layers import (
+from sparklake.stores.postgres.branch_rows import (
     Scope,
     cut_layers,
     drop_layers,
@@ -26,6 +25,7 @@ from sparklake.stores.postgres.layers import (
     lock_branch,
     seal_layers,
 )
+from sparklake.stores.postgres.branches import locked_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,8 @@ import psycopg
 
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
 from sparklake.graveler.ports import RefVerb, TagInfo
-from sparklake.stores.postgres.commits import IS_KEPT, check_kept, log_operation
-from sparklake.stores.postgres.layers import Scope
+from sparklake.stores.postgres.branch_rows import Scope
+from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, log_operation
 from sparklake.stores.postgres.settings import hold_settings
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class PostgresTags:
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
             if not made:
-                check_kept(connection, self._uid, commit_id)
+                check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(f"the tag {name!r} already exists")
             verb = RefVerb.CREATE_TAG.value
             log_operation(connection, self._uid, who, verb, name, None, commit_id)

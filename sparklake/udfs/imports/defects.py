@@ -70,15 +70,15 @@ def new_defect(
 ) -> Defect:
     """Return a defect with its texts made printable and cut to a bounded length."""
     return Defect(
-        path=None if path is None else shown(path),
-        address=None if address is None else shown(address),
+        path=None if path is None else encodable(path),
+        address=None if address is None else encodable(address),
         size=size,
         reason=reason,
-        message=shown(message),
+        message=encodable(message),
     )
 
 
-def shown(text: str) -> str:
+def encodable(text: str) -> str:
     """Return a text that can be encoded, cut to a bounded length."""
     return text[:_SHOWN].encode(errors="backslashreplace").decode()
 

@@ -22,8 +22,8 @@ from sparklake.config import disk_root
 from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA
-from sparklake.udfs.objects.rows import unix_microseconds
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
+from sparklake.udfs.objects.object_rows import unix_microseconds
 from sparklake.udfs.workspace import TASK_SCHEMA
 
 _BATCH_ROWS = 32768
@@ -61,7 +61,7 @@ class InventoryFile(msgspec.Struct, frozen=True):
     md5: str | None = msgspec.field(name="MD5checksum", default=None)
 
 
-class Manifest(msgspec.Struct, frozen=True, rename="camel"):
+class InventoryManifest(msgspec.Struct, frozen=True, rename="camel"):
     """The fields of an inventory's manifest.json that an import uses."""
 
     source_bucket: str
@@ -83,7 +83,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class InventoryTerms:
+class InventoryTaskSettings:
     """The settings of an inventory that its tasks need."""
 
     source_bucket: str
@@ -93,12 +93,12 @@ class InventoryTerms:
     folder: str
 
 
-def read_manifest(inventory: S3Inventory) -> Manifest:
+def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
     """Read a manifest; raise InvalidInputError if it is invalid or cannot be used."""
     uri = normalise_object_uri(inventory.manifest)
     store, key = open_object(uri)
     try:
-        manifest = msgspec.json.decode(store.get(key), type=Manifest)
+        manifest = msgspec.json.decode(store.get(key), type=InventoryManifest)
     except BAD_JSON as error:
         raise InvalidInputError(
             f"{uri} is not the manifest of an S3 Inventory ({error}): use its manifest.json"
@@ -116,15 +116,15 @@ def read_manifest(inventory: S3Inventory) -> Manifest:
     return manifest
 
 
-def inventory_work(manifest: Manifest) -> pa.Table:
+def inventory_work(manifest: InventoryManifest) -> pa.Table:
     """Return the files of an inventory as TASK_SCHEMA, one row each."""
     encoded = pa.array([msgspec.msgpack.encode(each) for each in manifest.files], pa.binary())
     return pa.table([pa.array(range(len(encoded)), pa.int64()), encoded], schema=TASK_SCHEMA)
 
 
-def inventory_terms(manifest: Manifest, folder: str) -> InventoryTerms:
+def inventory_terms(manifest: InventoryManifest, folder: str) -> InventoryTaskSettings:
     """Return the settings that the tasks need from a manifest."""
-    return InventoryTerms(
+    return InventoryTaskSettings(
         manifest.source_bucket,
         manifest.place,
         manifest.file_format.lower(),
@@ -134,7 +134,7 @@ def inventory_terms(manifest: Manifest, folder: str) -> InventoryTerms:
 
 
 def read_inventory(
-    terms: InventoryTerms, batches: Iterable[pa.RecordBatch]
+    settings: InventoryTaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of IMPORT_SCHEMA for the files of an inventory, given as TASK_SCHEMA.
 
@@ -146,19 +146,19 @@ def read_inventory(
         for encoded in batch.column("task"):
             file = decode(encoded.as_py())
             with scratch_folder(disk_root()) as scratch:
-                path = _fetched(terms, file, scratch)
+                path = _fetched(settings, file, scratch)
                 try:
-                    for rows in _READERS[terms.file_format](path, terms):
-                        yield _objects(rows, terms)
-                except pa.ArrowException as error:
+                    for rows in _READERS[settings.file_format](path, settings):
+                        yield _objects(rows, settings)
+                except (pa.ArrowException, OSError) as error:
                     raise CorruptFileError(
-                        f"s3://{terms.place}/{file.key} of the inventory does not match its "
+                        f"s3://{settings.place}/{file.key} of the inventory does not match its "
                         f"manifest ({error}): use another inventory"
                     ) from error
 
 
-def _fetched(terms: InventoryTerms, file: InventoryFile, scratch: Path) -> Path:
-    store, key = open_object(f"s3://{terms.place}/{file.key}")
+def _fetched(settings: InventoryTaskSettings, file: InventoryFile, scratch: Path) -> Path:
+    store, key = open_object(f"s3://{settings.place}/{file.key}")
     path = scratch / f"inventory{''.join(Path(file.key).suffixes[-2:])}"
     store.get_to_file(key, path)
     digest = hashlib.md5(usedforsecurity=False)
@@ -167,34 +167,34 @@ def _fetched(terms: InventoryTerms, file: InventoryFile, scratch: Path) -> Path:
             digest.update(chunk)
     if file.md5 and digest.hexdigest() != file.md5.lower():
         raise CorruptFileError(
-            f"s3://{terms.place}/{file.key} does not have the MD5 in the inventory's "
+            f"s3://{settings.place}/{file.key} does not have the MD5 in the inventory's "
             "manifest: it was overwritten or is damaged; use another inventory"
         )
     return path
 
 
-def _parquet(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
+def _parquet(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path) as file:
         names = [each for each in file.schema_arrow.names if each in _NAMES]
         yield from file.iter_batches(_BATCH_ROWS, columns=names)
 
 
-def _orc(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
+def _orc(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch]:
     file = orc.ORCFile(path)
     names = [each for each in file.schema.names if each in _NAMES]
     for stripe in range(file.nstripes):
         yield file.read_stripe(stripe, columns=names)
 
 
-def _csv(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
+def _csv(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch]:
     with pa.input_stream(path) as file:
         if not file.read(1):
             return
-    wanted = [each for each in terms.columns if each in _NAMES]
+    wanted = [each for each in settings.columns if each in _NAMES]
     kinds = {**dict.fromkeys(wanted, pa.string()), "size": pa.int64()}
     with csv.open_csv(
         path,
-        csv.ReadOptions(column_names=list(terms.columns)),
+        csv.ReadOptions(column_names=list(settings.columns)),
         csv.ParseOptions(newlines_in_values=True),
         csv.ConvertOptions(
             column_types=kinds, include_columns=wanted, strings_can_be_null=True, null_values=[""]
@@ -212,17 +212,17 @@ def _csv(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
 _READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
 
 
-def _objects(rows: pa.RecordBatch, terms: InventoryTerms) -> pa.RecordBatch:
+def _objects(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.RecordBatch:
     """Return the rows of objects: latest versions, without delete or folder markers."""
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns["key"] = columns["key"].cast(pa.binary())
     columns["size"] = columns["size"].cast(pa.int64())
-    chosen = [pc.starts_with(columns["key"], terms.folder), _is_object(columns)]
+    chosen = [pc.starts_with(columns["key"], settings.folder), _is_object(columns)]
     if "is_latest" in columns:
         chosen.append(_truth(columns["is_latest"], missing=True))
     if "is_delete_marker" in columns:
         chosen.append(pc.invert(_truth(columns["is_delete_marker"], missing=False)))
-    return _named(pa.record_batch(columns).filter(reduce(pc.and_, chosen)), terms)
+    return _named(pa.record_batch(columns).filter(reduce(pc.and_, chosen)), settings)
 
 
 def _is_object(columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
@@ -239,12 +239,12 @@ def _truth(column: pa.Array, *, missing: bool) -> pa.BooleanArray:
     return column.fill_null(missing)
 
 
-def _named(rows: pa.RecordBatch, terms: InventoryTerms) -> pa.RecordBatch:
+def _named(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.RecordBatch:
     key = rows.column("key")
     nothing = pa.nulls(rows.num_rows, pa.string())
-    place = f"s3://{terms.source_bucket}/".encode()
+    place = f"s3://{settings.source_bucket}/".encode()
     columns: Sequence[pa.Array] = [
-        _below(key, terms.folder).view(pa.string()),
+        _below(key, settings.folder).view(pa.string()),
         rows.column("size"),
         _checksums(rows.column("e_tag")) if "e_tag" in rows.schema.names else nothing,
         _mtimes(rows),

@@ -17,14 +17,14 @@ from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.defects import MARK, Defect, Reason, defects_of, error_file, new_defect
-from sparklake.udfs.objects.rows import object_info
+from sparklake.udfs.objects.object_rows import object_info
 from sparklake.udfs.results import ErrorsResult, PieceResult, encode_results
 from sparklake.udfs.workspace import Workspace, open_sink
-from sparklake.udfs.write import record_block
+from sparklake.udfs.write_ranges import record_block
 
 
 @dataclass(frozen=True, slots=True)
-class ImportTerms:
+class ImportTaskSettings:
     """The settings of an import.
 
     `folder` is put before every path. `imported_at`, in unix nanoseconds, is the time of objects
@@ -45,19 +45,19 @@ _ERRORS_A_FILE = 50_000
 
 
 def ranges_body(
-    workspace: Workspace, terms: ImportTerms, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, settings: ImportTaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the ranges of an import from sorted rows of RECORD_SCHEMA, defects first.
 
     After the first error nothing more is written, unless errors are skipped.
     """
-    ledger = Ledger(workspace, terms)
+    ledger = Ledger(workspace, settings)
     sink = open_sink(workspace)
     blocks = each_once(_records(batches, ledger), ledger.note_twice)
-    written = sink.cut(blocks if terms.skips else ledger.while_empty(blocks))
+    written = sink.cut(blocks if settings.skips else ledger.while_empty(blocks))
     while pieces := tuple(islice(written, _RANGES_TOLD)):
         yield encode_results([PieceResult(0, pieces)])
-    if terms.skips or not ledger.counts:
+    if settings.skips or not ledger.counts:
         sink.put()
     else:
         sink.drop()
@@ -112,7 +112,7 @@ class Ledger:
     """The errors of a task: counts, the first ones, and those of the next file."""
 
     workspace: Workspace
-    terms: ImportTerms
+    settings: ImportTaskSettings
     counts: Counter[Reason] = field(default_factory=Counter)
     _first: list[Defect] = field(default_factory=list)
     _pending: list[Defect] = field(default_factory=list)
@@ -121,8 +121,8 @@ class Ledger:
     def note(self, defects: list[Defect]) -> None:
         """Count defects, and write a file once there are enough of them."""
         self.counts.update(each.reason for each in defects)
-        self._first += defects[: max(0, self.terms.reported - len(self._first))]
-        if self.terms.errors_to is not None:
+        self._first += defects[: max(0, self.settings.reported - len(self._first))]
+        if self.settings.errors_to is not None:
             self._pending += defects
             while len(self._pending) >= _ERRORS_A_FILE:
                 self._write()
@@ -156,10 +156,10 @@ class Ledger:
         return new_defect(path, info.address, info.size, Reason.DUPLICATE_PATH, message)
 
     def _write(self) -> None:
-        assert self.terms.errors_to is not None
+        assert self.settings.errors_to is not None
         rows, self._pending = self._pending[:_ERRORS_A_FILE], self._pending[_ERRORS_A_FILE:]
         name, body = error_file(rows, self._files)
-        open_store(self.terms.errors_to).put_if_absent(name, body)
+        open_store(self.settings.errors_to).put_if_absent(name, body)
         self._files += 1
 
 

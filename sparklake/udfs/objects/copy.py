@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from sparklake.errors import AlreadyExistsError
-from sparklake.graveler.algebra import ChangeCounts, Changes, apply, diff
+from sparklake.graveler.algebra import BlockChanges, ChangeCounts, apply, diff
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import Block, Blocks, block_of_records
 from sparklake.graveler.blocks.edit import edited, renamed, tombstones
 from sparklake.graveler.planning.packing import Task
-from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.records import tombstone
 from sparklake.udfs.results import ChangesResult, PieceResult, encode_results
 from sparklake.udfs.streams import open_sides, records_of
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
-from sparklake.udfs.write import written_pieces
+from sparklake.udfs.write_ranges import written_pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _unless_there(blocks: Blocks, existing: Blocks) -> Iterator[Block]:
 
 
 def restore_body(
-    workspace: Workspace, choice: Choice, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, path_filter: PathFilter, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the changes that make the chosen keys of left equal to right.
 
@@ -107,7 +107,9 @@ def restore_body(
     """
     for task in decode_tasks(batches):
         sink, counts = open_sink(workspace), ChangeCounts()
-        left, right = (records_of(each, choice) for each in open_sides(sink.store, task.pieces))
+        left, right = (
+            records_of(each, path_filter) for each in open_sides(sink.store, task.pieces)
+        )
         results = written_pieces(sink, task, _staged(left, right, counts))
         sink.put()
         yield encode_results([*results, ChangesResult(counts)])
@@ -119,7 +121,7 @@ def _staged(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Block
         yield _restored_records(changes)
 
 
-def _restored_records(changes: Changes) -> Block:
+def _restored_records(changes: BlockChanges) -> Block:
     """Return the records of the right side, and tombstones for keys that it lacks."""
     gone = changes.left.where(~changes.right.present)
     removals = block_of_records([tombstone(key) for key in gone.keys().array().to_pylist()])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.graveler.records import MAX_KEY_BYTES
 from sparklake.udfs.strategies.decisions import Both, Decision, Take
-from sparklake.udfs.strategies.objects import Objects
+from sparklake.udfs.strategies.object_access import Objects
 
 if TYPE_CHECKING:
     import pyarrow as pa

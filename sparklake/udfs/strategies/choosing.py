@@ -12,12 +12,12 @@ from typing import Any
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.udfs.strategies.decisions import Function
-from sparklake.udfs.strategies.globs import glob_pattern
+from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.udfs.strategies.resolution import (
     NO_STRATEGY,
-    Carried,
     Chosen,
-    Named,
+    NamedStrategy,
+    PickledStrategy,
     Resolution,
     Rule,
 )
@@ -27,9 +27,9 @@ ENTRY_POINTS = "sparklake.strategies"
 
 _HERE = "sparklake.udfs.strategies"
 BUILT_IN = {
-    "newest-wins": f"{_HERE}.sides:newest_wins",
-    "larger-wins": f"{_HERE}.sides:larger_wins",
-    "union-lines": f"{_HERE}.lines:union_lines",
+    "newest-wins": f"{_HERE}.built_in:newest_wins",
+    "larger-wins": f"{_HERE}.built_in:larger_wins",
+    "union-lines": f"{_HERE}.built_in:union_lines",
     "keep-both": f"{_HERE}.both:keep_both",
 }
 """The targets of the built-in strategies, besides the members of Strategy."""
@@ -69,7 +69,7 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
         return strategy
     if isinstance(strategy, str):
         chosen = named_strategy(strategy)
-        if isinstance(chosen, Named):
+        if isinstance(chosen, NamedStrategy):
             chosen.load()
         return chosen
     if not callable(strategy):
@@ -78,7 +78,7 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
     module = getattr(strategy, "__module__", None) or type(strategy).__module__
     # The name goes into the metadata of a commit, which are UTF-8.
     named = f"{module}:{name}".encode(errors="backslashreplace").decode()
-    carried = Carried(named, strategy)
+    carried = PickledStrategy(named, strategy)
     try:
         pickle.dumps(carried)
     except Exception as error:  # Objects inside of a user's function may raise any error.
@@ -96,12 +96,12 @@ def named_strategy(name: str) -> Chosen:
     if name in {each.value for each in Strategy}:
         return Strategy(name)
     if name in BUILT_IN:
-        return Named(name, BUILT_IN[name])
+        return NamedStrategy(name, BUILT_IN[name])
     if _TARGET.fullmatch(name):
-        return Named(name, name)
+        return NamedStrategy(name, name)
     offered = entry_point_targets()
     if name in offered:
-        return Named(name, offered[name])
+        return NamedStrategy(name, offered[name])
     known = ", ".join(
         [*(each.value for each in Strategy), *BUILT_IN, NO_STRATEGY, *sorted(offered)]
     )

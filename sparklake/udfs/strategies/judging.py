@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparklake.delta_log.names import log_folder
+from sparklake.delta_log.file_names import log_folder
 from sparklake.errors import (
     ExpiredError,
     InvalidKeyError,
@@ -25,10 +25,16 @@ from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
-from sparklake.udfs.results import Kept
+from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
-from sparklake.udfs.strategies.objects import NewObject, Objects
-from sparklake.udfs.strategies.resolution import Carried, Chosen, Named, Resolution, strategy_name
+from sparklake.udfs.strategies.object_access import NewObject, Objects
+from sparklake.udfs.strategies.resolution import (
+    Chosen,
+    NamedStrategy,
+    PickledStrategy,
+    Resolution,
+    strategy_name,
+)
 
 MAX_CONFLICTS_REPORTED = 10_000
 
@@ -53,7 +59,7 @@ class Judge:
     conflicts: int = 0
     left: int = 0
     reported: list[Conflict] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[KeptObject] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
         """Return the stored values that resolve conflicts; raise StrategyError."""
@@ -131,7 +137,7 @@ class Judge:
             raise too_many_kept()
         path = decision.path
         wanted = path if isinstance(path, bytes) else object_key(path)
-        self.kept.append(Kept(key, wanted, stored))
+        self.kept.append(KeptObject(key, wanted, stored))
 
     @cached_property
     def _objects(self) -> Objects:
@@ -157,7 +163,7 @@ def too_many_kept() -> StrategyError:
 
 
 def _asked(
-    chosen: Named | Carried, conflicts: Sequence[Conflict], objects: Objects
+    chosen: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], objects: Objects
 ) -> list[Decision]:
     """Return the checked decisions of a function. Turn all its errors into StrategyError."""
     try:
@@ -183,7 +189,9 @@ def _listed(returned: object) -> list[Any]:
     raise TypeError(f"it must return a list of decisions or an Arrow array, not {type(returned)}")
 
 
-def _checked(chosen: Named | Carried, conflict: Conflict, answer: object) -> Decision:
+def _checked(
+    chosen: NamedStrategy | PickledStrategy, conflict: Conflict, answer: object
+) -> Decision:
     if isinstance(answer, str) and answer in _TAKES:
         return _TAKES[answer]
     if isinstance(answer, NewObject):
@@ -197,7 +205,9 @@ def _checked(chosen: Named | Carried, conflict: Conflict, answer: object) -> Dec
     raise _failure(chosen, [conflict], words)
 
 
-def _check_new(chosen: Named | Carried, conflict: Conflict, answer: NewObject) -> None:
+def _check_new(
+    chosen: NamedStrategy | PickledStrategy, conflict: Conflict, answer: NewObject
+) -> None:
     try:
         new_record(conflict.key, answer)
     except (InvalidRecordError, UnicodeEncodeError) as error:
@@ -211,7 +221,7 @@ def new_record(key: bytes, made: NewObject) -> Record:
     return encode_record(key, entry_identity(made.entry), encode_entry(made.entry))
 
 
-def _check_both(chosen: Named | Carried, conflict: Conflict, answer: Both) -> None:
+def _check_both(chosen: NamedStrategy | PickledStrategy, conflict: Conflict, answer: Both) -> None:
     if conflict.source is None or conflict.dest is None:
         raise _failure(chosen, [conflict], "decided to keep both, but one side has no object")
     try:
@@ -224,7 +234,9 @@ def _check_both(chosen: Named | Carried, conflict: Conflict, answer: Both) -> No
         raise _failure(chosen, [conflict], "decided to keep both objects under one path")
 
 
-def _failure(chosen: Named | Carried, conflicts: Sequence[Conflict], what: str) -> StrategyError:
+def _failure(
+    chosen: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], what: str
+) -> StrategyError:
     some = ", ".join(repr(find_path(each.key) or each.key) for each in conflicts[:3])
     rest = f" and {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
     return StrategyError(

@@ -9,12 +9,12 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-from sparklake.delta_log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, table_folder
+from sparklake.delta_log.file_names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, folder_of_log
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
 from sparklake.udfs.strategies.decisions import Function
-from sparklake.udfs.strategies.globs import matches
+from sparklake.udfs.strategies.path_globs import matches
 
 NO_STRATEGY = "none"
 DEFAULT_LABEL = "default"
@@ -22,7 +22,7 @@ DEFAULT_LABEL = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedStrategy:
     """A strategy that each task imports. `target` is `module:function`."""
 
     name: str
@@ -34,7 +34,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class PickledStrategy:
     """A strategy that is sent to tasks, pickled by value if they could not import it."""
 
     name: str
@@ -44,14 +44,14 @@ class Carried:
         """Return the function."""
         return self.function
 
-    def __reduce__(self) -> tuple[Callable[[str, bytes], Carried], tuple[str, bytes]]:
+    def __reduce__(self) -> tuple[Callable[[str, bytes], PickledStrategy], tuple[str, bytes]]:
         # Lazy import: few merges need cloudpickle.
         import cloudpickle
 
         return _unpacked, (self.name, cloudpickle.dumps(self.function))
 
 
-Chosen = Strategy | Named | Carried | None
+Chosen = Strategy | NamedStrategy | PickledStrategy | None
 """A strategy, or None to leave the conflict."""
 
 
@@ -94,7 +94,7 @@ class Resolution:
 
     def side(self, folder: bytes) -> Strategy | None:
         """Return the side that wins every kind of file of the table with this log folder."""
-        table = table_folder(folder)
+        table = folder_of_log(folder)
         names = (LAST_CHECKPOINT.encode(), b"part-0.parquet")
         first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))
         if isinstance(first, Strategy) and all(each is first for each in rest):
@@ -111,7 +111,7 @@ class Resolution:
     def asks_functions(self) -> bool:
         """Whether functions decide conflicts, which may take base's object."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
-        return any(isinstance(each, Named | Carried) for each in every)
+        return any(isinstance(each, NamedStrategy | PickledStrategy) for each in every)
 
     @property
     def label(self) -> str:
@@ -147,8 +147,8 @@ def imported(target: str) -> Function:
     return found  # type: ignore[no-any-return]
 
 
-def _unpacked(name: str, packed: bytes) -> Carried:
+def _unpacked(name: str, packed: bytes) -> PickledStrategy:
     import cloudpickle
 
     # The bytes come from the driver of this merge, like the task itself.
-    return Carried(name, cloudpickle.loads(packed))
+    return PickledStrategy(name, cloudpickle.loads(packed))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sparklake.engine.base import Body
-from sparklake.engine.execution import Outcome, finish, run_plan
+from sparklake.engine.execution import PlanResult, finish, run_plan
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.change_summary import KnownKeys
 from sparklake.graveler.planning.plan import Plan
-from sparklake.graveler.planning.resume import Made, reusing
+from sparklake.graveler.planning.resume import ExecutedPlan, reusing
 from sparklake.graveler.ranges import MetaRange
 from sparklake.verbs.base.context import Context
 
@@ -30,7 +30,7 @@ class Attempts:
     layered: bool = False
     logs: set[bytes] = field(default_factory=set)
     """The folders of Delta logs that any attempt has seen: reused pieces do not report theirs."""
-    _made: Made | None = None
+    _made: ExecutedPlan | None = None
     _ran: Plan = field(default_factory=lambda: Plan(()))
 
     @property
@@ -41,7 +41,7 @@ class Attempts:
         """
         return self._made is not None
 
-    def run(self, body: Body, plan: Plan) -> Outcome:
+    def run(self, body: Body, plan: Plan) -> PlanResult:
         """Run a plan, except for pieces with reusable results."""
         rest = reusing(plan, self._made, layered=self.layered) if self._made else plan
         self._ran = rest
@@ -49,10 +49,10 @@ class Attempts:
         runner = runners.choose(rest.records, self.title)
         return run_plan(runner, body, rest, progress=runners.progress)
 
-    def finish(self, plan: Plan, outcome: Outcome, over: MetaRangeId) -> MetaRange:
+    def finish(self, plan: Plan, outcome: PlanResult, over: MetaRangeId) -> MetaRange:
         """Write the tree of a plan that was run over another tree; it is durable on return."""
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
-        self._made = Made(plan, tree.ranges)
+        self._made = ExecutedPlan(plan, tree.ranges)
         self.context.trees.keep(tree)
         if outcome.changed.keys is not None and len(self._ran.pieces) <= _MOST_PIECES:
             # What was taken over from an earlier attempt is no part of it.

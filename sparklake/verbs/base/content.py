@@ -14,7 +14,7 @@ from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import Content
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.digests import contradicts, may_be_md5
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 
 AHEAD_BYTES = 1 << 20
 

@@ -17,7 +17,7 @@ from sparklake.engine.choice import Runners
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
-from sparklake.graveler.planning.change_summary import KnownKeys, Touched, touched_between
+from sparklake.graveler.planning.change_summary import ChangeSummary, KnownKeys, summary_between
 from sparklake.graveler.ports import (
     BranchMove,
     ObjectStore,
@@ -26,7 +26,7 @@ from sparklake.graveler.ports import (
     RepositoryRefs,
 )
 from sparklake.graveler.ranges import MetaRange
-from sparklake.graveler.sstable.store import read_meta_range
+from sparklake.graveler.sstable.range_files import read_meta_range
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.lookup import OpenRanges
 
@@ -111,14 +111,14 @@ class Trees:
         with self._lock:
             self._known[before, after] = known
 
-    def touched(self, before: MetaRangeId, after: MetaRangeId) -> Touched | None:
+    def change_summary(self, before: MetaRangeId, after: MetaRangeId) -> ChangeSummary | None:
         """Return the possible changes between two trees; None unless both are in memory."""
         with self._lock:
             one, other = self._kept.get(before), self._kept.get(after)
             known = self._known.get((before, after))
         if one is None or other is None:
             return None
-        return touched_between(one.ranges, other.ranges, known)
+        return summary_between(one.ranges, other.ranges, known)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sparklake.engine.rows import Rows, RowShape
+from sparklake.engine.lazy_rows import Rows, RowShape
 from sparklake.errors import InvalidInputError
 from sparklake.udfs.differences import (
     COUNTS,

@@ -12,13 +12,14 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
+from sparklake.graveler.algebra.changes import NO_ROW
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import Bytes, Positions, keys_of
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching
-from sparklake.graveler.sstable.store import read_each, read_packed
+from sparklake.graveler.sstable.range_files import read_each, read_packed
 
 OPEN_BYTES = 512 * 1024 * 1024
 """The memory limit of open ranges: about a million objects."""
@@ -34,8 +35,6 @@ _PART_OPENED = 4
 
 _ROWS = tuple(range(1 << 16))
 """Row numbers that all open ranges share: each is a Python object."""
-
-ABSENT = -1
 
 Offsets = NDArray[np.int32]
 
@@ -75,8 +74,8 @@ class OpenRange:
                 yield each
 
     def rows(self, keys: Sequence[bytes]) -> Positions:
-        """Return where in the block some keys are, ABSENT for those that are not there."""
-        return np.fromiter(map(self._rows.get, keys, repeat(ABSENT)), np.int64, len(keys))
+        """Return where in the block some keys are, NO_ROW for those that are not there."""
+        return np.fromiter(map(self._rows.get, keys, repeat(NO_ROW)), np.int64, len(keys))
 
     @cached_property
     def _rows(self) -> dict[bytes, int]:

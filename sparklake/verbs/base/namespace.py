@@ -22,7 +22,7 @@ from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 from sparklake.stores.objects import normalise_store_uri
 from sparklake.stores.objects.namespaces import MARKER_KEY, find_enclosing, roots_overlap
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
         ) from error
 
 
-def check_writable(store: ObjectStore, verb: str) -> None:
+def check_namespace_writable(store: ObjectStore, verb: str) -> None:
     """Raise ReadOnlyNamespaceError if nothing can be written next to the mark."""
     with first_write(store, verb):
         if store.uri.startswith("file://"):

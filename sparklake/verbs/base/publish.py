@@ -17,7 +17,7 @@ from tenacity import (
 from sparklake.errors import CollectionBegunError, RaceLostError
 from sparklake.graveler.commits import Commit, new_commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
-from sparklake.graveler.planning.change_summary import encode_touched
+from sparklake.graveler.planning.change_summary import encode_summary
 from sparklake.graveler.ports import BranchMove, BranchState, LayerCut
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.signing import Signature
@@ -30,7 +30,7 @@ _MAX_WAIT_SECONDS = 0.5
 T = TypeVar("T")
 
 
-def until_it_lands(attempt: Callable[[], T]) -> T:
+def retry_lost_races(attempt: Callable[[], T]) -> T:
     """Retry `attempt` while it loses races; it must start from the branch's head."""
     retrying = Retrying(
         stop=stop_after_attempt(MAX_ATTEMPTS),
@@ -41,7 +41,7 @@ def until_it_lands(attempt: Callable[[], T]) -> T:
     return retrying(attempt)
 
 
-def until_it_moves(context: Context, branch: str, attempt: Callable[[], T]) -> T:
+def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
     """Retry `attempt` while it loses races for a branch, in the branch's queue.
 
     After losing a race, wait in the branch's FIFO queue. New writers queue, too, while others wait.
@@ -55,7 +55,7 @@ def until_it_moves(context: Context, branch: str, attempt: Callable[[], T]) -> T
             if not _is_race(error):
                 raise
     with branches.turn(branch, _TURN_SECONDS):
-        return until_it_lands(attempt)
+        return retry_lost_races(attempt)
 
 
 def publish(
@@ -115,14 +115,14 @@ def publish_all(
         commits=tuple(commits),
         applied_layers=tuple(applied_layers),
         cut=cut,
-        touched=touched_by(context, commits),
+        change_summaries=change_summaries(context, commits),
         fence=state.fence,
     )
     with context.move_guard.around_move(context, move):
         context.refs.branches.move(move)
 
 
-def touched_by(context: Context, commits: Sequence[Commit]) -> dict[CommitId, bytes]:
+def change_summaries(context: Context, commits: Sequence[Commit]) -> dict[CommitId, bytes]:
     """Return the possible changes of new commits against their first parents.
 
     Nothing is read for this.
@@ -135,11 +135,11 @@ def touched_by(context: Context, commits: Sequence[Commit]) -> dict[CommitId, by
         before = trees.get(parent)
         if before is None:
             before = context.graph.commit(parent).meta_range_id
-        touched = None
+        summary = None
         if before != each.meta_range_id:
-            touched = context.trees.touched(before, each.meta_range_id)
-        if touched is not None:
-            found[each.id] = encode_touched(touched)
+            summary = context.trees.change_summary(before, each.meta_range_id)
+        if summary is not None:
+            found[each.id] = encode_summary(summary)
     return found
 
 
@@ -153,7 +153,7 @@ _ATTEMPTS = 5
 P = ParamSpec("P")
 
 
-def begun_anew(verb: Callable[P, T]) -> Callable[P, T]:
+def retry_on_gc(verb: Callable[P, T]) -> Callable[P, T]:
     """Return a verb that restarts from nothing when a collection has started."""
 
     @wraps(verb)

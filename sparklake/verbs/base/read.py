@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.engine.explanation import LAYERED, TWO_WAY
-from sparklake.engine.rows import Row, Rows, RowShape
+from sparklake.engine.lazy_rows import Row, Rows, RowShape
 from sparklake.errors import CorruptFileError, MissingFileError, PurgedError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.parquet_files import decode_parquet
@@ -18,9 +18,9 @@ from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
+from sparklake.udfs.objects.object_rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.own_namespace import OwnNamespace
-from sparklake.udfs.purges import Patterns, one_spelling, purge_folder
+from sparklake.udfs.purges import Patterns, canonical_addresses, purge_folder
 from sparklake.udfs.read import (
     DIFF_DDL,
     DIFF_SCHEMA,
@@ -34,9 +34,9 @@ from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.differences import Differences
-from sparklake.verbs.base.resolve import Resolved, get_branch, steadily
+from sparklake.verbs.base.resolve import ResolvedRef, get_branch, read_consistently
 from sparklake.verbs.base.snapshot import kept_object
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.staging import StagedLayers
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
@@ -54,7 +54,7 @@ def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -
 
 def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | None:
     own = OwnNamespace(context.info.storage_namespace)
-    (address,) = one_spelling(pa.array([found.address]), own).to_pylist()
+    (address,) = canonical_addresses(pa.array([found.address]), own).to_pylist()
     for each in context.refs.purges.list():
         if found.path in Patterns(each.patterns) or (
             each.even_shared and _is_listed(context.store, each, address)
@@ -63,7 +63,9 @@ def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | Non
             return PurgedError(
                 f"{found.path!r} was purged from all of history by {each.who} (purge "
                 f"{each.id}{why}); its record stays, but its bytes are permanently deleted",
-                *(each.id, each.who, each.date),
+                each.id,
+                each.who,
+                each.date,
             )
     return None
 
@@ -86,11 +88,11 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
     """Return the objects of a ref with a prefix, in the byte order of paths."""
     start = key_prefix(prefix)
 
-    def plan(found: Resolved) -> Plan:
-        sides = Staged(context, start).sides(found.layers)
+    def plan(found: ResolvedRef) -> Plan:
+        sides = StagedLayers(context, start).sides(found.layers)
         return plan_listing(found.tree(context).ranges, sides, prefix_interval(start))
 
-    return listing_of_plan(context, steadily(context, ref, plan), ref)
+    return listing_of_plan(context, read_consistently(context, ref, plan), ref)
 
 
 def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows[ObjectInfo]:
@@ -130,11 +132,11 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
     """Return the staged changes of a branch that would change it."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
-    def plan(found: Resolved) -> Plan:
-        plan = Staged(context, start).plan(found.tree(context), found.layers, plan_view)
+    def plan(found: ResolvedRef) -> Plan:
+        plan = StagedLayers(context, start).plan(found.tree(context), found.layers, plan_view)
         return plan.restricted(prefix_interval(start))
 
-    found = steadily(context, name, plan)
+    found = read_consistently(context, name, plan)
     return differences_of_plan(context, found, staged_diff_body, "diff", name, LAYERED, prefix)
 
 

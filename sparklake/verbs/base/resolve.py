@@ -14,7 +14,7 @@ from sparklake.graveler.ports import BranchState, Layer
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.refs.names import (
     Ref,
-    Step,
+    RefStep,
     StepKind,
     is_commit_id,
     is_commit_id_prefix,
@@ -22,13 +22,13 @@ from sparklake.graveler.refs.names import (
 )
 from sparklake.graveler.retention import expired_error
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.publish import until_it_lands
+from sparklake.verbs.base.publish import retry_lost_races
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedRef:
     """The content of a ref: the tree of a commit, and a branch's staged layers over it.
 
     `staged` marks `branch$`, which shows staged layers over nothing. If the ref `is_name` of a
@@ -79,7 +79,7 @@ def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:
         raise expired_error(first)
 
 
-def _of_commit(context: Context, text: str) -> Resolved:
+def _of_commit(context: Context, text: str) -> ResolvedRef:
     ref = parse_ref(text)
     if ref.staged:
         raise InvalidRefError(
@@ -89,7 +89,7 @@ def _of_commit(context: Context, text: str) -> Resolved:
     return _resolve(context, text, ref)
 
 
-def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
+def _resolve(context: Context, text: str, ref: Ref) -> ResolvedRef:
     """Return the meaning of a ref: full commit id, branch, tag, unique prefix, in this order."""
     found = _base(context, ref)
     if (ref.committed or ref.staged) and found.branch is None:
@@ -101,17 +101,17 @@ def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
         commit = _follow(context, text, commit, step)
     bare = not ref.steps and not ref.committed
     is_name = found.is_name and not ref.steps
-    return Resolved(commit, found.branch if bare else None, ref.staged, is_name)
+    return ResolvedRef(commit, found.branch if bare else None, ref.staged, is_name)
 
 
-def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
+def read_consistently(context: Context, ref: str, read: Callable[[ResolvedRef], T]) -> T:
     """Return the result of `read` for a ref at one moment.
 
     A commit removes the rows that it has applied from Postgres. A later read of these rows raises
     RaceLostError, and is repeated from the new head.
     """
     parsed = parse_ref(ref)
-    return until_it_lands(lambda: read(_resolve(context, ref, parsed)))
+    return retry_lost_races(lambda: read(_resolve(context, ref, parsed)))
 
 
 def get_branch(context: Context, name: str) -> BranchState:
@@ -143,18 +143,18 @@ def check_clean(state: BranchState, verb: str) -> None:
         )
 
 
-def _base(context: Context, ref: Ref) -> Resolved:
+def _base(context: Context, ref: Ref) -> ResolvedRef:
     if is_commit_id(ref.base):
         commit = context.refs.commits.find(CommitId(ref.base))
         if commit is not None:
-            return Resolved(commit)
+            return ResolvedRef(commit)
     branch = context.refs.branches.find(ref.base)
     if branch is not None:
-        return Resolved(context.graph.commit(branch.commit_id), branch, is_name=True)
+        return ResolvedRef(context.graph.commit(branch.commit_id), branch, is_name=True)
     tag = context.refs.tags.find(ref.base)
     if tag is not None:
-        return Resolved(context.graph.commit(tag.commit_id), is_name=True)
-    return Resolved(_by_prefix(context, ref.base))
+        return ResolvedRef(context.graph.commit(tag.commit_id), is_name=True)
+    return ResolvedRef(_by_prefix(context, ref.base))
 
 
 def _by_prefix(context: Context, prefix: str) -> Commit:
@@ -169,7 +169,7 @@ def _by_prefix(context: Context, prefix: str) -> Commit:
     return found[0]
 
 
-def _follow(context: Context, text: str, commit: Commit, step: Step) -> Commit:
+def _follow(context: Context, text: str, commit: Commit, step: RefStep) -> Commit:
     if step.kind is StepKind.PARENT:
         if step.count == 0:
             return commit

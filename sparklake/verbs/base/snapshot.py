@@ -14,18 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.graveler.algebra.changes import NO_ROW
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.keys import object_key
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, max_keys
 from sparklake.graveler.records import is_tombstone
-from sparklake.graveler.sstable.store import read_together
-from sparklake.udfs.objects.rows import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
+from sparklake.graveler.sstable.range_files import read_together
+from sparklake.udfs.objects.object_rows import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.lookup import ABSENT, OpenRange, OpenRanges
-from sparklake.verbs.base.resolve import Resolved, steadily
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.lookup import OpenRange, OpenRanges
+from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
+from sparklake.verbs.base.staging import StagedLayers
 
 LOOKUP_SCHEMA = pa.schema(
     [OBJECT_SCHEMA.field("path"), *(each.with_nullable(True) for each in list(OBJECT_SCHEMA)[1:])]
@@ -54,17 +55,17 @@ def open_snapshot(
     objects may be read or named elsewhere, and an expired commit raises ExpiredError.
     """
 
-    def read(found: Resolved) -> Snapshot:
+    def read(found: ResolvedRef) -> Snapshot:
         if kept:
             found.check_kept(context)
-        sides = Staged(context, prefix).sides(found.layers)
+        sides = StagedLayers(context, prefix).sides(found.layers)
         return snapshot_over(context, ref, found.tree(context), sides)
 
-    return steadily(context, ref, read)
+    return read_consistently(context, ref, read)
 
 
 def snapshot_over(
-    context: Context, what: str, tree: MetaRange, sides: Sequence[Side] = ()
+    context: Context, what: str, tree: MetaRange, sides: Sequence[SideStream] = ()
 ) -> Snapshot:
     """Return a snapshot of a tree under staged layers, with or without a commit."""
     base = RangeLayer(context.open_ranges, tree.ranges)
@@ -77,7 +78,7 @@ class Snapshot:
 
     _context: Context
     _ref: str
-    _layers: Sequence[RangeLayer | _Rows]
+    _layers: Sequence[RangeLayer | _MemoryLayer]
 
     def stat(self, path: str) -> ObjectInfo:
         """Return one object; raise ObjectNotFoundError."""
@@ -103,9 +104,9 @@ class Snapshot:
         asked = _texts(paths)
         order = pc.sort_indices(asked)
         found, rows = self._found(asked.take(order).cast(pa.binary()).to_pylist())
-        at = np.full(len(asked), ABSENT)
+        at = np.full(len(asked), NO_ROW)
         at[order.to_numpy()[rows]] = np.arange(len(rows))
-        table = found.take(pa.array(at, mask=at == ABSENT))
+        table = found.take(pa.array(at, mask=at == NO_ROW))
         return table.add_column(0, LOOKUP_SCHEMA.field("path"), asked).cast(LOOKUP_SCHEMA)
 
     def _stored(self, key: bytes) -> bytes | None:
@@ -134,7 +135,7 @@ class Snapshot:
         return table.combine_chunks(), np.concatenate(rows)
 
 
-class _Rows:
+class _MemoryLayer:
     """A layer of few records, all in memory."""
 
     def __init__(self, block: Block) -> None:
@@ -186,9 +187,9 @@ class RangeLayer:
             start = stop
 
 
-def _layer(context: Context, side: Side) -> RangeLayer | _Rows:
+def _layer(context: Context, side: SideStream) -> RangeLayer | _MemoryLayer:
     if side.rows:
-        return _Rows(block_of_records(side.rows))
+        return _MemoryLayer(block_of_records(side.rows))
     return RangeLayer(context.open_ranges, side.ranges)
 
 
@@ -199,7 +200,7 @@ def _found(
     blocks, places = [], []
     for each, part in zip(opened, parts, strict=True):
         rows = each.rows(keys[part])
-        there = np.flatnonzero(rows != ABSENT)
+        there = np.flatnonzero(rows != NO_ROW)
         blocks.append(each.block.take(rows[there]))
         places.append(part.start + there)
     return concatenated(blocks), np.concatenate(places)

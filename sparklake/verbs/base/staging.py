@@ -11,16 +11,16 @@ from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, run_plan, write_run
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning.filtered import chosen_side, plan_without
+from sparklake.graveler.planning.filtered import filtered_side, plan_without
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.path_filter import ALL, Choice
-from sparklake.graveler.planning.plan import Plan, Side
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
+from sparklake.graveler.planning.plan import Plan, SideStream
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, overlapping, overlaps
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.store import read_ranges
-from sparklake.udfs.objects.rows import record_batch
-from sparklake.udfs.write import apply_body
+from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.context import Context
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ INLINE_ROWS = 10_000
 
 _BATCH_ROWS = 8192
 
-Planned = Callable[[Ranges, Sequence[Side], Iterable[Interval]], Plan]
+Planned = Callable[[Ranges, Sequence[SideStream], Iterable[Interval]], Plan]
 """A function that makes a plan from a base, layers, and their intervals."""
 
 
-class Staged:
+class StagedLayers:
     """A reader of staging layers for plans, which keeps what it has read.
 
     Sealed layers never change. With `dry`, all rows are in the plan, and nothing is ever written.
@@ -44,16 +44,16 @@ class Staged:
     """
 
     def __init__(
-        self, context: Context, *prefixes: bytes, dry: bool = False, choice: Choice = ALL
+        self, context: Context, *prefixes: bytes, dry: bool = False, path_filter: PathFilter = ALL
     ) -> None:
         self._context = context
-        self._prefixes = prefixes or (choice.prefix,)
-        self._choice = choice
+        self._prefixes = prefixes or (path_filter.prefix,)
+        self._choice = path_filter
         self._dry = dry
         self._side = cache(self._read_side)
         self._keys = cache(self._read_keys)
 
-    def sides(self, layers: Sequence[Layer]) -> list[Side]:
+    def sides(self, layers: Sequence[Layer]) -> list[SideStream]:
         """Return layers as sides, in the order given."""
         return [self._side(layer) for layer in layers]
 
@@ -64,25 +64,25 @@ class Staged:
         return self.plan_sides(base, self.sides(layers), planned)
 
     def plan_sides(
-        self, base: MetaRange, sides: Sequence[Side], planned: Planned | None = None
+        self, base: MetaRange, sides: Sequence[SideStream], planned: Planned | None = None
     ) -> Plan:
         """Return the plan of sides over a base, which need not be staged."""
         intervals = (each for side in sides for each in self._intervals(base.ranges, side))
         touched = sorted(intervals, key=lambda interval: interval.start)
-        planned = planned or partial(plan_apply, choice=self._choice)
+        planned = planned or partial(plan_apply, path_filter=self._choice)
         return planned(base.ranges, sides, touched)
 
-    def _read_side(self, layer: Layer) -> Side:
+    def _read_side(self, layer: Layer) -> SideStream:
         if layer.kind is LayerKind.RUN and layer.meta_range_id is not None:
             run = self._context.trees.get(layer.meta_range_id)
-            return chosen_side(Side(tuple(run.ranges)), self._choice)
+            return filtered_side(SideStream(tuple(run.ranges)), self._choice)
         limit = None if self._dry else INLINE_ROWS + 1
         rows = tuple(islice(self._rows(layer), limit))
         if len(rows) != limit:
-            return Side(rows=rows)
+            return SideStream(rows=rows)
         runner = self._context.runner(0, "stage", "rows")
         run = write_meta_run(self._context, runner, iter, _batches(self._rows(layer)))
-        return Side(tuple(run.ranges))
+        return SideStream(tuple(run.ranges))
 
     def _rows(self, layer: Layer) -> Iterator[Record]:
         rows = self._context.refs.staging.rows(layer.id, *self._prefixes)
@@ -91,7 +91,7 @@ class Staged:
     def _has(self, row: Record) -> bool:
         return row[0] in self._choice
 
-    def _intervals(self, base: Ranges, side: Side) -> Iterator[Interval]:
+    def _intervals(self, base: Ranges, side: SideStream) -> Iterator[Interval]:
         yield from map(_point, (key for key, _ in side.rows))
         for each in side.ranges:
             hull = Interval(each.min_key, successor(each.max_key))
@@ -124,20 +124,22 @@ def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
         yield record_batch(chunk)
 
 
-def cut_out(context: Context, state: BranchState, choice: Choice, verb: str) -> LayerCut:
+def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb: str) -> LayerCut:
     """Return the cut of some keys out of sealed layers; the rest of runs is written."""
     runs = {}
     for layer in state.layers:
         if layer.meta_range_id is not None:
             ranges = context.trees.get(layer.meta_range_id).ranges
-            if any(overlaps(ranges, each) for each in choice.intervals):
-                runs[layer.id] = _rest(context, state.name, ranges, choice, verb)
-    return LayerCut(choice.intervals, runs)
+            if any(overlaps(ranges, each) for each in path_filter.intervals):
+                runs[layer.id] = _rest(context, state.name, ranges, path_filter, verb)
+    return LayerCut(path_filter.intervals, runs)
 
 
-def _rest(context: Context, branch: str, run: Ranges, choice: Choice, verb: str) -> MetaRangeId:
+def _rest(
+    context: Context, branch: str, run: Ranges, path_filter: PathFilter, verb: str
+) -> MetaRangeId:
     """Write the rest of a run; only ranges that extend beyond the chosen keys are read."""
-    plan = plan_without(run, choice)
+    plan = plan_without(run, path_filter)
     runner = context.runner(plan.records, verb, branch)
     outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
     return finish(context.store, context.workspace, outcome.pieces).id

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from sparklake.delta_log.names import (
+from sparklake.delta_log.file_names import (
     LOG_FOLDER,
     MAX_TABLES,
+    folder_of_log,
     log_folder,
     log_folders_batch,
-    table_folder,
     table_name,
     too_many_tables,
 )
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.udfs.read import Encode, diff_body, removed_batch
 from sparklake.udfs.workspace import encode_tasks
@@ -49,7 +49,7 @@ def gone_files(
 
     Only differing ranges of the two trees are read.
     """
-    table = table_folder(folder)
+    table = folder_of_log(folder)
     before, after = (context.trees.get(each).ranges for each in (base, side))
     plan = plan_diff(before, after, prefix_interval(table))
     found = _streamed(context, plan, removed_batch, table_name(folder))
@@ -64,7 +64,7 @@ def _streamed(context: Context, plan: Plan, encode: Encode, what: str) -> Iterat
         return
     runner = context.runner(plan.records, "merge", what)
     size = runner.task_records(plan.records)
-    work = encode_tasks(pack(divided(plan, size), size))
+    work = encode_tasks(pack_tasks(divided(plan, size), size))
     body = partial(diff_body, context.workspace, encode=encode)
     for batch in runner.stream(body, work):
         yield from batch["key"].to_pylist()

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparklake.delta_log.actions import FileKey, Said, encode_actions
-from sparklake.delta_log.commits import NotUnitedError
-from sparklake.delta_log.names import LOG_FOLDER, log_key
+from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.file_names import LOG_FOLDER, log_key
 from sparklake.delta_log.paths import file_keys, name_of
 from sparklake.delta_log.rewrite import rewritten_commit, to_addresses
 from sparklake.delta_log.table_files import hashes, repeated, spark_uris, unlike
-from sparklake.delta_log.union.sides import LogSide
+from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.ranges import MetaRange

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from sparklake.delta_log.actions import Action, FileKey, encode_actions
-from sparklake.delta_log.commits import NotUnitedError
-from sparklake.delta_log.names import LOG_FOLDER, MAX_TABLES, table_folder, too_many_tables
+from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, folder_of_log, too_many_tables
 from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.liveness import live_after
-from sparklake.delta_log.union.sides import Made
+from sparklake.delta_log.union.log_sides import UnionSignature
 from sparklake.delta_log.union.unite import united
 from sparklake.errors import MissingFileError
 from sparklake.graveler.algebra.classify import Strategy
@@ -24,9 +24,9 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_kept
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import gone_files
-from sparklake.verbs.delta.merged_log import Stored, TableUnion, record_id
+from sparklake.verbs.delta.merged_log import StoredValues, TableUnion, stored_record_id
 from sparklake.verbs.delta.tree_log import (
     Commits,
     TreeLog,
@@ -60,16 +60,16 @@ class MovedRanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedSides:
     """The moved ranges of both sides. No range is opened to find them."""
 
     source: MovedRanges
     dest: MovedRanges
 
     @staticmethod
-    def of(base: Ranges, source: Ranges, dest: Ranges) -> Moved:
+    def of(base: Ranges, source: Ranges, dest: Ranges) -> MovedSides:
         """Return the ranges that the sides have moved."""
-        return Moved(MovedRanges.of(base, source), MovedRanges.of(base, dest))
+        return MovedSides(MovedRanges.of(base, source), MovedRanges.of(base, dest))
 
     def by_both(self, interval: Interval) -> bool:
         """Return whether both sides may have changed a key in an interval."""
@@ -86,7 +86,7 @@ class Moved:
             for each in side.ranges:
                 hull = Interval(each.min_key, successor(each.max_key))
                 if not other.meets(hull):
-                    folders = {*folders_of(each.min_key), *folders_of(each.max_key)}
+                    folders = {*key_folders(each.min_key), *key_folders(each.max_key)}
                     yield from (
                         (each, log)
                         for folder in folders
@@ -98,7 +98,7 @@ class Moved:
 _LOG = LOG_FOLDER.encode()
 
 
-def folders_of(key: bytes) -> Iterator[bytes]:
+def key_folders(key: bytes) -> Iterator[bytes]:
     """Yield the folders that contain a key, including the root."""
     at = key.rfind(b"/")
     while at >= 0:
@@ -112,7 +112,7 @@ _SOURCE, _DEST = 1, 2
 
 
 def table_unions(
-    context: Context, sides: Sides, resolution: Resolution, seen: Iterable[bytes]
+    context: Context, sides: ThreeWayTrees, resolution: Resolution, seen: Iterable[bytes]
 ) -> list[TableUnion]:
     """Return the unions of tables whose logs tasks have seen, and of unread logs.
 
@@ -120,7 +120,7 @@ def table_unions(
     """
     if not resolution.delta:
         return []
-    moved = Moved.of(*(context.trees.get(each).ranges for each in sides.trees))
+    moved = MovedSides.of(*(context.trees.get(each).ranges for each in sides.trees))
     unseen = (log for each, log in moved.places_of_logs() if has_log(context, (each,), log))
     logs = sorted({*seen, *unseen, *_logs_around(context, sides)})
     if len(logs) > MAX_TABLES:
@@ -128,7 +128,8 @@ def table_unions(
     found = (
         _union(context, sides, folder, resolution.side(folder), moved)
         for folder in logs
-        if resolution.unites(folder) and sides.choice.parts(prefix_interval(table_folder(folder)))
+        if resolution.unites(folder)
+        and sides.path_filter.parts(prefix_interval(folder_of_log(folder)))
     )
     try:
         return [each for each in found if each is not None]
@@ -137,48 +138,55 @@ def table_unions(
         raise
 
 
-def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
-    """Yield the folders of dest's logs of the tables that contain chosen paths."""
-    if sides.choice.is_everything:
+def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
+    """Yield the folders of the logs, of either side, of tables that contain chosen paths."""
+    if sides.path_filter.is_everything:
         return
-    ranges = context.trees.get(sides.dest).ranges
-    for folder in {each for part in sides.choice.intervals for each in folders_of(part.start)}:
+    trees = [context.trees.get(each).ranges for each in {sides.source, sides.dest}]
+    for folder in {
+        each for part in sides.path_filter.intervals for each in key_folders(part.start)
+    }:
         log = folder + LOG_FOLDER.encode()
-        if has_log(context, overlapping(ranges, prefix_interval(log)), log):
+        part = prefix_interval(log)
+        if any(has_log(context, overlapping(ranges, part), log) for ranges in trees):
             yield log
 
 
 def _union(
-    context: Context, sides: Sides, folder: bytes, winner: Strategy | None, moved: Moved
+    context: Context,
+    sides: ThreeWayTrees,
+    folder: bytes,
+    winner: Strategy | None,
+    moved: MovedSides,
 ) -> TableUnion | None:
     """Return the union of a table, or None if a merge by keys is correct."""
     base, source, dest = logs = [read_log(context, tree, folder) for tree in sides.trees]
     if source.ids == dest.ids:
         return None
     keys = sorted({*base.ids, *source.ids, *dest.ids})
-    stored = {key: Stored(*(each.records.get(key) for each in logs)) for key in keys}
-    changed = {key: each for key, each in stored.items() if len({*map(record_id, each)}) > 1}
+    stored = {key: StoredValues(*(each.records.get(key) for each in logs)) for key in keys}
+    changed = {key: each for key, each in stored.items() if len({*map(stored_record_id, each)}) > 1}
     union = TableUnion(folder, changed)
-    if source.ids == base.ids or not sides.choice.parts(prefix_interval(folder)):
+    if source.ids == base.ids or not sides.path_filter.parts(prefix_interval(folder)):
         return _of_one_side(context, sides, union, logs, _DEST, moved)
-    if not sides.choice.holds(prefix_interval(folder)) and (
-        dest.ids != base.ids or any(key not in sides.choice for key in changed)
+    if not sides.path_filter.holds(prefix_interval(folder)) and (
+        dest.ids != base.ids or any(key not in sides.path_filter for key in changed)
     ):
         return replace(union, refusal="the chosen paths include only a part of its log")
     if dest.ids == base.ids and not (sides.logs_grow and _takes_back(source, dest)):
         return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:
-        before, theirs, ours = parted = log_sides(logs)
+        base_log, source_log, dest_log = parted = log_sides(logs)
     except NotUnitedError as error:
         return replace(union, refusal=str(error))
     apart = [each.commits for each in parted]
-    made = Made(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
+    made = UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
     try:
-        commits = united(before, theirs, ours, source.adds, made)
+        commits = united(base_log, source_log, dest_log, made)
         needed = _needed(logs, apart, _DEST, commits)
     except NotUnitedError as error:
         refused = replace(union, refusal=str(error))
-        if any(each.metadata is None for each in (theirs, ours)):
+        if any(each.metadata is None for each in (source_log, dest_log)):
             # One side dropped the table and its files. No log lists the files that the other side
             # needs.
             return refused
@@ -203,7 +211,7 @@ def _takes_back(source: TreeLog, dest: TreeLog) -> bool:
 
 def _taken(
     context: Context,
-    sides: Sides,
+    sides: ThreeWayTrees,
     refused: TableUnion,
     logs: Sequence[TreeLog],
     apart: Sequence[Commits],
@@ -221,18 +229,18 @@ def _taken(
 
 def _of_one_side(
     context: Context,
-    sides: Sides,
+    sides: ThreeWayTrees,
     union: TableUnion,
     logs: Sequence[TreeLog],
     place: int,
-    moved: Moved,
+    moved: MovedSides,
 ) -> TableUnion | None:
     """Return the union of a table whose log only one side changed.
 
     Returns None if a merge by keys keeps all files of the table.
     """
-    table = prefix_interval(table_folder(union.folder))
-    if sides.choice.holds(table) and not moved.by_both(table):
+    table = prefix_interval(folder_of_log(union.folder))
+    if sides.path_filter.holds(table) and not moved.by_both(table):
         return None
     alone = replace(union, is_of_one_side=True)
     try:
@@ -271,4 +279,4 @@ def _record_ids(
 ) -> dict[bytes, bytes | None]:
     wanted = sorted({*keys})
     found = context.open_ranges.lookup_many(context.trees.get(tree).ranges, wanted)
-    return dict(zip(wanted, map(record_id, found), strict=True))
+    return dict(zip(wanted, map(stored_record_id, found), strict=True))

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sparklake.delta_log.commits import NotUnitedError
-from sparklake.delta_log.names import commit_key, table_folder, table_name
+from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.file_names import commit_key, folder_of_log, table_name
 from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.algebra.classify import Outcome, Strategy, classify
+from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
 from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record, tombstone
 from sparklake.udfs.read import DiffRow, diff_row
 from sparklake.udfs.strategies.judging import new_record
-from sparklake.udfs.strategies.objects import Objects
+from sparklake.udfs.strategies.object_access import Objects
 from sparklake.verbs.base.context import Context
 
 _MAX_LABEL_CHARACTERS = 4_000
@@ -25,7 +25,7 @@ FindMany = Callable[[Sequence[bytes]], Sequence[bytes | None]]
 """A function from ascending keys to their stored values in the merged tree."""
 
 
-class Stored(NamedTuple):
+class StoredValues(NamedTuple):
     """The stored values of base, source and dest for a key."""
 
     base: bytes | None
@@ -35,17 +35,17 @@ class Stored(NamedTuple):
     @property
     def source_differs(self) -> bool:
         """Whether source has changed the key since base."""
-        return record_id(self.source) != record_id(self.base)
+        return stored_record_id(self.source) != stored_record_id(self.base)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> KeyOutcome:
         """The outcome of a merge by keys."""
-        return classify(*map(record_id, self))
+        return classify(*map(stored_record_id, self))
 
     @property
     def by_keys(self) -> bytes | None:
         """The value that the tasks of a merge give a key of a log. A conflict keeps dest's."""
-        return self.source if self.outcome is Outcome.TAKE_SOURCE else self.dest
+        return self.source if self.outcome is KeyOutcome.TAKE_SOURCE else self.dest
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class TableUnion:
     """
 
     folder: bytes
-    log: Mapping[bytes, Stored]
+    log: Mapping[bytes, StoredValues]
     commits: Mapping[int, bytes] = field(default_factory=dict)
     needed: Mapping[bytes, bytes | None] = field(default_factory=dict)
     taken: Strategy | None = None
@@ -83,7 +83,7 @@ class TableUnion:
         """The bytes of the commits that are added to dest's log, by key."""
         return {commit_key(self.folder, each): body for each, body in self.commits.items()}
 
-    def becomes(self, stored: Stored) -> bytes | None:
+    def becomes(self, stored: StoredValues) -> bytes | None:
         """Return the final value of an existing key of the log."""
         if self.is_of_one_side:
             return stored.by_keys
@@ -93,13 +93,13 @@ class TableUnion:
         """Yield the records of the log that differ from a merge by keys."""
         for key, stored in self.log.items():
             end = self.becomes(stored)
-            if record_id(end) != record_id(stored.by_keys):
+            if stored_record_id(end) != stored_record_id(stored.by_keys):
                 yield tombstone(key) if end is None else (key, end)
 
     def conflicts(self) -> list[Conflict]:
         """Return the conflicts to report for a refused union: source's worst changes."""
         found = [each for each in self.log.items() if each[1].source_differs or self.is_of_one_side]
-        for outcome in (Outcome.CONFLICT, Outcome.TAKE_SOURCE):
+        for outcome in (KeyOutcome.CONFLICT, KeyOutcome.TAKE_SOURCE):
             worst = [each for each in found if each[1].outcome is outcome]
             if worst:
                 return [_conflict(*each) for each in worst]
@@ -108,24 +108,24 @@ class TableUnion:
     def checked(self, find_many: FindMany) -> TableUnion:
         """Return the union, refused if a needed file is missing from the tree or differs."""
         keys = sorted(self.needed)
-        found = zip(keys, map(record_id, find_many(keys)), strict=True)
+        found = zip(keys, map(stored_record_id, find_many(keys)), strict=True)
         lost = [
             key for key, there in found if there is None or self.needed[key] not in {None, there}
         ]
         if not lost:
             return self
-        start = len(table_folder(self.folder))
+        start = len(folder_of_log(self.folder))
         names = (key[start:].decode(errors="replace") for key in lost)
         why = NotUnitedError("the merge lacks files that the table needs", names)
         return replace(self, refusal=str(why))
 
 
-def record_id(stored: bytes | None) -> bytes | None:
+def stored_record_id(stored: bytes | None) -> bytes | None:
     """Return the record id of a stored value, or None."""
     return stored and stored[-RECORD_ID_BYTES:]
 
 
-def _conflict(key: bytes, stored: Stored) -> Conflict:
+def _conflict(key: bytes, stored: StoredValues) -> Conflict:
     disputed = stored.base is not None and is_disagreement(stored.base)
     return Conflict(key, None if disputed else stored.base, stored.source, stored.dest, disputed)
 

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sparklake.graveler.algebra.classify import Outcome
+from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
 from sparklake.udfs.read import DiffRow
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import (
     FindMany,
@@ -35,7 +35,7 @@ class PreviewedUnions:
 
 def preview_unions(
     context: Context,
-    sides: Sides,
+    sides: ThreeWayTrees,
     resolution: Resolution,
     folders: Iterable[bytes],
     find_many: FindMany,
@@ -56,7 +56,7 @@ def preview_unions(
     # A refused table may be represented by a key that is no conflict of the tasks.
     conflicts = [(each, one.key) for each in refused for one in each.conflicts()]
     counts["conflicts"] = sum(
-        each.log[key].outcome is not Outcome.CONFLICT for each, key in conflicts
+        each.log[key].outcome is not KeyOutcome.CONFLICT for each, key in conflicts
     )
     rows = tuple(refused_rows(refused))
     return PreviewedUnions(united_tables(unions), taken_tables(unions), rows, counts)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.delta_log.actions import SECOND_FORM, has_any
-from sparklake.delta_log.names import (
+from sparklake.delta_log.file_names import (
     LAST_CHECKPOINT,
     LOG_FOLDER,
     LogListing,
@@ -30,7 +30,7 @@ from sparklake.delta_log.rewrite import (
     to_addresses,
 )
 from sparklake.delta_log.table_files import data_files, hashes, repeated, spark_uris, unlike
-from sparklake.delta_log.view_log import commit_info, last_checkpoint
+from sparklake.delta_log.view_log import checkpointed_commit, last_checkpoint
 from sparklake.errors import (
     CorruptFileError,
     InvalidInputError,
@@ -38,7 +38,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
 )
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.formats import VERSION_AS_OF, log_files
@@ -129,7 +129,7 @@ def _write(
     if base is None:
         view.put(files)
         return
-    files.setdefault(log_key(base), commit_info())
+    files.setdefault(log_key(base), checkpointed_commit())
     with scratch_folder(disk_root()) as scratch:
         made = scratch / "checkpoint.parquet"
         size = _write_checkpoint(table, log.checkpoints[base], rewrite, scratch, made)
@@ -149,22 +149,29 @@ def _write_checkpoint(
         store.get_to_file(key, local[-1])
     try:
         schema = pq.read_schema(local[0])
-        return write_checkpoint(made, schema, _rewritten(table, local, rewrite))
-    except pa.ArrowException as error:
-        raise CorruptFileError(
-            f"a checkpoint in the Delta log of {table.path!r} at {table.ref!r} is not "
-            f"Parquet: {error}"
-        ) from error
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(table, error) from error
+    return write_checkpoint(made, schema, _rewritten(table, local, rewrite))
 
 
 def _rewritten(
     table: TableVersion, parts: list[Path], rewrite: Rewrite
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the actions of a checkpoint with addresses for paths; raise CorruptFileError."""
     for part in parts:
-        with pq.ParquetFile(part) as file:
-            for batch in file.iter_batches():
-                _check_form(table, batch)
-                yield rewritten_batch(batch, rewrite)
+        try:
+            with pq.ParquetFile(part) as file:
+                for batch in file.iter_batches():
+                    _check_form(table, batch)
+                    yield rewritten_batch(batch, rewrite)
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(table, error) from error
+
+
+def _damaged(table: TableVersion, error: Exception) -> CorruptFileError:
+    return CorruptFileError(
+        f"a checkpoint in the Delta log of {table.path!r} at {table.ref!r} is not Parquet: {error}"
+    )
 
 
 def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:

@@ -12,17 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklake.delta_log.actions import FileKey, Said, adds_in, has_any, said_in
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, parse_commit
-from sparklake.delta_log.names import LogListing, log_listing
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.file_names import LogListing, log_listing
 from sparklake.delta_log.paths import name_of
-from sparklake.delta_log.union.sides import LogSide
+from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.ranges import RangeInfo, overlapping
-from sparklake.graveler.sstable.store import read_together
-from sparklake.udfs.objects.rows import object_info
+from sparklake.graveler.sstable.range_files import read_together
+from sparklake.udfs.objects.object_rows import object_info
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 
@@ -252,7 +252,7 @@ def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
         said = next((each for each in (c.last(kind) for c in commits[::-1]) if each), None)
         found[kind] = said if said is not None else shared.said(kind)
     before = partial(log.had_file_beside, shared.version)
-    return LogSide(commits, found["metaData"], found["protocol"], before)
+    return LogSide(commits, found["metaData"], found["protocol"], before, log.adds)
 
 
 class _Shared:

@@ -13,22 +13,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.delta_log.actions import Action, decode_actions, encode_actions, said_of
-from sparklake.delta_log.commits import is_blind_append, lets_append
-from sparklake.delta_log.names import LOG_FOLDER, commit_name, commit_version
-from sparklake.delta_log.paths import is_relative, name_of
+from sparklake.delta_log.delta_commits import is_blind_append, lets_append
+from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
+from sparklake.delta_log.paths import is_relative_path, name_of
 from sparklake.errors import InvalidInputError, MissingFileError, TableMovedError
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
-from sparklake.udfs.objects.rows import FILE_SCHEMA
+from sparklake.udfs.objects.object_rows import FILE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import until_it_moves
+from sparklake.verbs.base.publish import with_branch_queue
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.snapshot import open_snapshot
-from sparklake.verbs.delta.copy import Base, copy_log, entry_bodies, log_checksums, new_entries
+from sparklake.verbs.delta.table_copy import (
+    BaseTable,
+    copy_log,
+    entry_bodies,
+    log_checksums,
+    new_entries,
+)
 from sparklake.verbs.objects.stage import stage_batches
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
-from sparklake.verbs.tables.version import spark_uri, table_folder
+from sparklake.verbs.tables.version import spark_uri, table_prefix
 from sparklake.verbs.tables.write import (
     check_no_other_table,
     is_there,
@@ -67,7 +73,7 @@ def edit_delta(context: Context, branch: str, path: str) -> Iterator[str]:
 
     Raises TableMovedError, and stages nothing, if another writer has committed to the table.
     """
-    request = WriteRequest(branch, path, table_folder(path), DELTA, WriteMode.OVERWRITE, (), {})
+    request = WriteRequest(branch, path, table_prefix(path), DELTA, WriteMode.OVERWRITE, (), {})
     with _copied(context, request) as copy:
         if copy.base.is_new:
             raise InvalidInputError(
@@ -94,7 +100,7 @@ class _Copy:
     context: Context
     request: WriteRequest
     write: Write
-    base: Base
+    base: BaseTable
 
     @property
     def location(self) -> str:
@@ -105,7 +111,7 @@ class _Copy:
 @contextmanager
 def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
     # Lazy import: writing and the CLI must not pay for importing Spark.
-    from sparklake.frames.tables.sources import check_delta
+    from sparklake.frames.tables.spark_sources import check_delta
 
     open_branch(context, request.branch, Guarded.STAGE)
     check_namespace(context.store)
@@ -155,17 +161,17 @@ def _stage(copy: _Copy) -> TableWrite:
         def land() -> TableWrite:
             return _land(copy, entries, files, rows)
 
-        return until_it_moves(context, request.branch, land)
+        return with_branch_queue(context, request.branch, land)
 
 
-def _added(entries: Sequence[Sequence[Action]], base: Base) -> pa.Array:
+def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
     """Return the names of the files that Delta has written. Other files are ignored.
 
     A file that a RESTORE brings back is already in the tree.
     """
     paths = {said["path"] for each in entries for said in said_of(each, "add", "cdc")}
     new = paths.difference(base.spelled.values())
-    return pa.array(sorted(map(name_of, filter(is_relative, new))), pa.string())
+    return pa.array(sorted(map(name_of, filter(is_relative_path, new))), pa.string())
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
@@ -219,11 +225,11 @@ def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:
     after = base.files.version + 1
     if same and not base.is_new and newer == list(range(after, after + len(newer))):
         snapshot, names = open_snapshot(context, request.branch), map(commit_name, newer)
-        theirs = entry_bodies(snapshot, request.folder, request.branch, tuple(names))
+        landed = entry_bodies(snapshot, request.folder, request.branch, tuple(names))
         if all(map(is_blind_append, entries)) and all(
-            lets_append(decode_actions(body, name), ours)
-            for name, body in theirs
-            for ours in entries
+            lets_append(decode_actions(body, name), appended)
+            for name, body in landed
+            for appended in entries
         ):
             return len(newer)
     raise TableMovedError(

@@ -9,7 +9,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY as NAMESPACE_KEY
-from sparklake.udfs.exports import MANIFEST_FOLDER, Step
+from sparklake.udfs.exports import MANIFEST_FOLDER, ExportPass
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_enclosing
 from sparklake.verbs.base.resolve import get_commit, kept_commit
@@ -20,10 +20,10 @@ from sparklake.verbs.exports.marks import (
     find_mark,
     is_empty,
 )
-from sparklake.verbs.exports.work import Exported, ExportTerms, ExportWork
+from sparklake.verbs.exports.work import ExportOptions, ExportResult, ExportWork
 
 
-def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
+def export(context: Context, ref: str, to: str, options: ExportOptions) -> ExportResult:
     """Write a commit, or the changes to it, to a destination. Return the result.
 
     Raises:
@@ -32,23 +32,23 @@ def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
         MissingFileError: An object is missing.
         CorruptFileError: An object is not what was committed.
     """
-    if terms.manifest_only:
-        return _manifest(context, ref, to, terms)
+    if options.manifest_only:
+        return _manifest(context, ref, to, options)
     store = _open(context, to)
-    commit, origins = kept_commit(context, ref), _origins(context, store, terms)
+    commit, origins = kept_commit(context, ref), _origins(context, store, options)
     folder = f"{MANIFEST_FOLDER}{commit.id}/"
-    work = ExportWork.of(context, store, commit, terms, folder, origins)
-    found = work.run(Step.SURVEY)
-    if terms.dry_run:
+    work = ExportWork.of(context, store, commit, options, folder, origins)
+    found = work.run(ExportPass.SURVEY)
+    if options.dry_run:
         return work.said(ref, found)
     info, begun = context.info, tuple(dict.fromkeys((*origins, commit.id)))
-    mark = ExportMark(info.name, info.uid, terms.prefix, ref, commit.id, uuid4().hex, begun)
+    mark = ExportMark(info.name, info.uid, options.prefix, ref, commit.id, uuid4().hex, begun)
     work.write_mark(mark)
     work.clear_manifest()
     # Removals come before copies: a file may replace a folder, and the other way round.
     if found.removed:
-        work.run(Step.REMOVE)
-    made = work.said(ref, work.run(Step.COPY))
+        work.run(ExportPass.REMOVE)
+    made = work.said(ref, work.run(ExportPass.COPY))
     work.write_summary(made)
     check_still_ours(store, mark)
     work.write_mark(mark.finished)
@@ -56,54 +56,54 @@ def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
     return made
 
 
-def _manifest(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
+def _manifest(context: Context, ref: str, to: str, options: ExportOptions) -> ExportResult:
     """Write the objects of a commit, or its changes, one row each. Copy no object.
 
     Raises:
         InvalidInputError: The destination is not empty, and `overwrite` is not set.
     """
-    if terms.incremental:
+    if options.incremental:
         raise InvalidInputError(
             "a manifest alone cannot continue an export: choose a ref with `since`"
         )
     store = _open(context, to)
     commit = kept_commit(context, ref)
-    if not (terms.overwrite or is_empty(store)):
+    if not (options.overwrite or is_empty(store)):
         raise _not_empty(store.uri)
-    origin = None if terms.since is None else get_commit(context, terms.since).id
-    work = ExportWork.of(context, store, commit, terms, "", (origin,))
-    if terms.dry_run:
-        return work.said(ref, work.run(Step.SURVEY))
+    origin = None if options.since is None else get_commit(context, options.since).id
+    work = ExportWork.of(context, store, commit, options, "", (origin,))
+    if options.dry_run:
+        return work.said(ref, work.run(ExportPass.SURVEY))
     work.clear_manifest()
-    made = work.said(ref, work.run(Step.LIST))
+    made = work.said(ref, work.run(ExportPass.LIST))
     work.write_summary(made)
     work.tidy()
     return made
 
 
 def _origins(
-    context: Context, store: ObjectStore, terms: ExportTerms
+    context: Context, store: ObjectStore, options: ExportOptions
 ) -> tuple[CommitId | None, ...]:
     """Return the commits whose objects are at the destination. None is the empty tree.
 
     The differences between each of them and the exported commit are written.
     """
-    if terms.since is not None and terms.incremental:
+    if options.since is not None and options.incremental:
         raise InvalidInputError("choose one of `since` and `incremental`")
-    since = None if terms.since is None else get_commit(context, terms.since).id
-    if terms.overwrite:
+    since = None if options.since is None else get_commit(context, options.since).id
+    if options.overwrite:
         return (since,)
     mark = find_mark(store)
     if mark is None:
         if not is_empty(store):
             raise _not_empty(store.uri)
         return (since,)
-    check_mark(store, mark, context.info, terms.prefix)
-    if terms.incremental:
+    check_mark(store, mark, context.info, options.prefix)
+    if options.incremental:
         return mark.origins
     if since is not None and since not in mark.origins:
         raise InvalidInputError(
-            f"{store.uri} contains {mark.commit[:12]}, not {terms.since!r}: continue from "
+            f"{store.uri} contains {mark.commit[:12]}, not {options.since!r}: continue from "
             "there (incremental), or overwrite it"
         )
     # The existing objects are written again or removed.

@@ -13,16 +13,16 @@ from sparklake.errors import InvalidInputError, LostResultError, UnfitError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.graveler.planning.packing import Task, divided, pack
+from sparklake.graveler.planning.packing import Task, divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.exports import open_destination
 from sparklake.udfs.exports import (
     MARKER_KEY,
-    Export,
+    ExportPass,
     ExportReport,
+    ExportTaskSettings,
     ManifestFormat,
-    Step,
     decode_reports,
     export_body,
 )
@@ -41,7 +41,7 @@ _UNFIT_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ExportTerms:
+class ExportOptions:
     """The options of an export. See `Repository.export`."""
 
     prefix: str = ""
@@ -66,7 +66,7 @@ class ExportTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """The result of an export, done or planned.
 
     `size` is the bytes of added and changed objects. `since` is the commit that the export
@@ -98,7 +98,7 @@ class ExportWork:
     context: Context
     store: ObjectStore
     commit: Commit
-    terms: ExportTerms
+    options: ExportOptions
     folder: str
     plans: Sequence[tuple[CommitId | None, Plan]]
 
@@ -108,21 +108,23 @@ class ExportWork:
         context: Context,
         store: ObjectStore,
         commit: Commit,
-        terms: ExportTerms,
+        options: ExportOptions,
         folder: str,
         origins: Sequence[CommitId | None],
     ) -> ExportWork:
         """Plan an export from lists of ranges. No range is read."""
-        within = prefix_interval(key_prefix(terms.prefix))
+        within = prefix_interval(key_prefix(options.prefix))
         wanted = context.tree(commit).ranges
 
         def plan(origin: CommitId | None) -> Plan:
             found = EMPTY_META_RANGE if origin is None else _tree_of(context, origin)
             return plan_diff(context.trees.get(found).ranges, wanted, within)
 
-        return cls(context, store, commit, terms, folder, [(each, plan(each)) for each in origins])
+        return cls(
+            context, store, commit, options, folder, [(each, plan(each)) for each in origins]
+        )
 
-    def run(self, step: Step) -> ExportReport:
+    def run(self, step: ExportPass) -> ExportReport:
         """Run one step over all differences; raise UnfitError, LostResultError."""
         total = ExportReport()
         for number, (export, plan) in enumerate(self._exports(step)):
@@ -143,7 +145,7 @@ class ExportWork:
         """Write the mark of the destination's current or wanted state."""
         self._put(MARKER_KEY, msgspec.json.encode(mark))
 
-    def write_summary(self, made: Exported) -> None:
+    def write_summary(self, made: ExportResult) -> None:
         """Write the result next to its manifest."""
         self._put(f"{self.folder}_summary.json", msgspec.json.encode(asdict(made)))
 
@@ -151,22 +153,22 @@ class ExportWork:
         """Remove the leftovers of killed tasks."""
         open_destination(self.store.uri).tidy()
 
-    def said(self, ref: str, found: ExportReport) -> Exported:
+    def said(self, ref: str, found: ExportReport) -> ExportResult:
         """Return the result of the export from the counts of a step."""
         state = self.context.refs.branches.find(ref)
-        return Exported(
+        return ExportResult(
             to=self.store.uri,
             ref=ref,
             commit=self.commit.id,
             since=self.plans[0][0],
-            prefix=self.terms.prefix,
+            prefix=self.options.prefix,
             added=found.added,
             changed=found.changed,
             removed=found.removed,
             size=found.copied_bytes,
             manifest=f"{self.store.uri}/{self.folder}".rstrip("/"),
             left_out=state is not None and bool(state.layers),
-            dry_run=self.terms.dry_run,
+            dry_run=self.options.dry_run,
         )
 
     def _put(self, key: str, body: bytes) -> None:
@@ -174,7 +176,7 @@ class ExportWork:
         destination.put(key, body)
         destination.settle()
 
-    def _exports(self, step: Step) -> Iterator[tuple[Export, Plan]]:
+    def _exports(self, step: ExportPass) -> Iterator[tuple[ExportTaskSettings, Plan]]:
         """Yield the shared settings of the tasks of each plan.
 
         If one plan writes all objects, only the removals of the other plans matter.
@@ -182,28 +184,28 @@ class ExportWork:
         everything = any(origin is None for origin, _ in self.plans)
         for origin, plan in self.plans:
             yield (
-                Export(
+                ExportTaskSettings(
                     workspace=self.context.workspace,
                     to=self.store.uri,
                     step=step,
                     commit=self.commit.id,
                     manifest="",
-                    form=self.terms.form,
+                    form=self.options.form,
                     reserves=bool(self.folder),
-                    removals=not self.terms.keep_removed,
+                    removals=not self.options.keep_removed,
                     writes=origin is None or not everything,
                 ),
                 plan,
             )
 
-    def _reports(self, export: Export, plan: Plan) -> Iterator[ExportReport]:
-        copies = export.step is Step.COPY
+    def _reports(self, export: ExportTaskSettings, plan: Plan) -> Iterator[ExportReport]:
+        copies = export.step is ExportPass.COPY
         records = plan.records * COPY_RECORDS if copies else plan.records
         runner = self.context.runner(records, "export", export.to)
         size = runner.task_records(plan.records)
         if copies:
             size = min(size, TASK_OBJECTS)
-        tasks = pack(divided(plan, size), size)
+        tasks = pack_tasks(divided(plan, size), size)
         progress = self.context.runners.progress
         progress.begin(sum(map(_ranges, tasks)))
         waiting = set(range(len(tasks)))

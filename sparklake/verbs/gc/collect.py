@@ -20,17 +20,17 @@ import pyarrow as pa
 
 from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, write_run
-from sparklake.engine.local import LocalRunner
-from sparklake.engine.rows import Rows
+from sparklake.engine.lazy_rows import Rows
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.sort import sliced
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.planning.layers import plan_listing
-from sparklake.graveler.planning.packing import divided, pack
-from sparklake.graveler.planning.plan import Plan, Side
-from sparklake.graveler.ports import LayerKind, Moment, WriteState
+from sparklake.graveler.planning.packing import divided, pack_tasks
+from sparklake.graveler.planning.plan import Plan, SideStream
+from sparklake.graveler.ports import LayerKind, RepositorySnapshot, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.sstable.store import NO_TREE
+from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
 from sparklake.udfs.gc import (
     WEIGHT_SCHEMA,
@@ -43,9 +43,9 @@ from sparklake.udfs.gc import (
     sweep_body,
     weigh_body,
 )
-from sparklake.udfs.objects.rows import ObjectInfo, record_batch
+from sparklake.udfs.objects.object_rows import ObjectInfo, record_batch
 from sparklake.udfs.read import list_body
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_owner
@@ -100,7 +100,7 @@ def collect_garbage(
         if dry_run:
             folder = _begun(context, None)
             with context.refs.collections.look() as moment:
-                work = _Work.begin(context, folder, _records(context, moment), None)
+                work = _GcWork.begin(context, folder, _records(context, moment), None)
                 return work.said(work.marked(moment, grace, "found"))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
         _finish_interrupted(context)
@@ -112,7 +112,7 @@ def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
     folder = RunFolder(context, run_id)
     plan = plan_listing(folder.tree(folder.read().garbage).ranges, ())
     title, body = context.title("gc", run_id), partial(list_body, folder.workspace)
-    return Rows(*(plan, OBJECTS, title, body, context.runners, "gc", _SIDES))
+    return Rows(plan, OBJECTS, title, body, context.runners, "gc", _SIDES)
 
 
 def _begun(context: Context, earlier: str | None) -> RunFolder:
@@ -133,7 +133,7 @@ def _collected(
     with context.refs.collections.look() as moment:
         records = _records(context, moment)
     # The list is complete before the fence is raised, so later objects are not part of it.
-    work = _Work.begin(context, folder, records, sweep)
+    work = _GcWork.begin(context, folder, records, sweep)
     set_open(context.store, work.folder.run_id)
     try:
         with context.refs.collections.begin() as moment:
@@ -156,11 +156,11 @@ def _finish_interrupted(context: Context) -> None:
         # That run had not begun to delete, and its objects may be named by now.
         set_open(context.store, None)
         return
-    _Work(context, folder, NO_TREE, 0).swept(run)
+    _GcWork(context, folder, NO_TREE, 0).swept(run)
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _GcWork:
     """One run: its folder, its list, and the approximate number of records to read.
 
     The `spared` places are those of writes that were open when the list was complete. A later write
@@ -175,26 +175,29 @@ class _Work:
     is_earlier: bool = False
 
     @staticmethod
-    def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _Work:
+    def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _GcWork:
         """List the objects, or use the list of an earlier run."""
         if earlier is not None:
             listed, spared = folder.tree(folder.read().listed), open_places(context)
-            return _Work(context, folder, listed, records, spared, is_earlier=True)
+            return _GcWork(context, folder, listed, records, spared, is_earlier=True)
         runner = context.runner(records, "gc", "list")
         encode = partial(listed_body, context.workspace)
         work = encode_work(_prefixes(context))
         listed = _written(folder.workspace, runner, encode, _spread(runner, work))
         folder.write(CollectionRun(folder.run_id, "listed", listed.id, objects_listed=listed.count))
-        return _Work(context, folder, listed, records, open_places(context))
+        return _GcWork(context, folder, listed, records, open_places(context))
 
-    def marked(self, moment: Moment, grace: timedelta, state: str) -> CollectionRun:
+    def marked(self, moment: RepositorySnapshot, grace: timedelta, state: str) -> CollectionRun:
         """Write the list of objects that nothing names at a moment. Return the run."""
         before = time.time_ns() - int(grace.total_seconds() * 1_000_000_000)
         named = self._named(moment)
         garbage = self._garbage(named, before)
         objects, size = self._counted("weigh", partial(weigh_body, self.folder.workspace), garbage)
         run = CollectionRun(
-            *(self.folder.run_id, state, self.listed.id, garbage.id),
+            id=self.folder.run_id,
+            state=state,
+            listed=self.listed.id,
+            garbage=garbage.id,
             objects_listed=self.listed.count,
             objects=objects,
             bytes=size,
@@ -218,7 +221,7 @@ class _Work:
         rows = garbage_rows(self.context, run.id)
         return Collection(run, tuple(islice(rows, _SAMPLE)))
 
-    def _named(self, moment: Moment) -> tuple[MetaRange, MetaRange]:
+    def _named(self, moment: RepositorySnapshot) -> tuple[MetaRange, MetaRange]:
         """Write the addresses that ranges name, and the addresses that staged rows name."""
         runner = self.context.runner(self.records, "gc", "names")
         size = runner.task_records(self.records)
@@ -232,7 +235,7 @@ class _Work:
         return by_ranges, by_rows
 
     def _garbage(self, named: tuple[MetaRange, MetaRange], before: int) -> MetaRange:
-        plan = plan_listing(self.listed.ranges, [Side(tuple(each.ranges)) for each in named])
+        plan = plan_listing(self.listed.ranges, [SideStream(tuple(each.ranges)) for each in named])
         runner = self.context.runner(plan.records, "gc", "compare")
         watched = self.context.info.storage_namespace if self.is_earlier else None
         encode = partial(garbage_body, self.folder.workspace, before, self.spared, watched)
@@ -248,11 +251,11 @@ class _Work:
         return sum(objects), bounded_sum(sizes)
 
 
-def _records(context: Context, moment: Moment) -> int:
+def _records(context: Context, moment: RepositorySnapshot) -> int:
     return sum(each.count for each in _ranges(context, moment))
 
 
-def _ranges(context: Context, moment: Moment) -> list[RangeInfo]:
+def _ranges(context: Context, moment: RepositorySnapshot) -> list[RangeInfo]:
     """Return the distinct ranges of all kept commits and staged runs."""
     unkept = moment.unkept
     kept = (each for each in moment.refs.commits if each.id not in unkept)
@@ -265,7 +268,7 @@ def _ranges(context: Context, moment: Moment) -> list[RangeInfo]:
     return list(found.values())
 
 
-def _staged_rows(moment: Moment) -> Iterator[pa.RecordBatch]:
+def _staged_rows(moment: RepositorySnapshot) -> Iterator[pa.RecordBatch]:
     layers = (layer for each in moment.refs.branches for layer in each.layers)
     rows = chain.from_iterable(
         moment.rows(layer.id) for layer in layers if layer.kind is LayerKind.ROWS
@@ -289,7 +292,7 @@ def _prefixes(context: Context) -> list[str]:
 
 def _tasks(plan: Plan, runner: Runner) -> pa.Table:
     records = runner.task_records(plan.records)
-    return encode_tasks(pack(divided(plan, records), records))
+    return encode_tasks(pack_tasks(divided(plan, records), records))
 
 
 def _spread(runner: Runner, work: pa.Table) -> Source:

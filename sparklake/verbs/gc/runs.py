@@ -11,7 +11,7 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
-from sparklake.graveler.sstable.store import read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER, MARKER_KEY
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context

@@ -22,14 +22,14 @@ from sparklake.graveler.blocks.block import Block, concatenated
 from sparklake.graveler.blocks.columns import Ids, Positions
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_interval
-from sparklake.graveler.planning.change_summary import Touched, hashed
+from sparklake.graveler.planning.change_summary import ChangeSummary, name_hashes
 from sparklake.graveler.planning.plan import plan_diff
-from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.base.snapshot import RangeLayer
-from sparklake.verbs.history.log import dates, place_of
-from sparklake.verbs.history.path_changes import TouchedCommits
+from sparklake.verbs.history.log import log_position, spark_timestamps
+from sparklake.verbs.history.path_changes import ChangeSummaries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,7 +86,7 @@ class Blame:
                     pa.array(map(key_path, keys), pa.string(), size=len(keys)),
                     [each.id for each in commits],
                     [each.committer for each in commits],
-                    dates([each.creation_date for each in commits]),
+                    spark_timestamps([each.creation_date for each in commits]),
                     [each.message for each in commits],
                 ],
                 schema=BLAME_SCHEMA,
@@ -107,7 +107,7 @@ class Blame:
     def _found(self) -> Iterator[tuple[list[bytes], Sequence[Commit]]]:
         """Yield keys with their commits, block by block."""
         for block in self._blocks():
-            commits = _Walked(self._context, self._within, block).commits(self._commit)
+            commits = _BlameWalk(self._context, self._within, block).commits(self._commit)
             yield block.key_array().to_pylist(), commits
 
     def _blocks(self) -> Iterator[Block]:
@@ -122,7 +122,7 @@ def blame(context: Context, ref: str, prefix: str) -> Blame:
     return Blame(context, get_commit(context, ref), prefix_interval(key_prefix(prefix)))
 
 
-class _Walked:
+class _BlameWalk:
     """The walk through the history of some objects. Rows are positions among them."""
 
     def __init__(self, context: Context, within: Interval, block: Block) -> None:
@@ -131,8 +131,8 @@ class _Walked:
         self._keys: list[bytes] = block.key_array().to_pylist()
         self._ids: Ids = block.ids
         self._walk = Walk(context.graph)
-        self._touched = TouchedCommits(context)
-        names = hashed(self._keys)
+        self._summaries = ChangeSummaries(context)
+        names = name_hashes(self._keys)
         self._order = np.argsort(names, kind="stable")
         self._hashes = names[self._order]
 
@@ -140,14 +140,14 @@ class _Walked:
         """Return the commit of each object. All objects exist in `start`."""
         found = [start] * len(self._keys)
         pending = {start.id: [np.arange(len(self._keys))]}
-        queue = [place_of(start)]
+        queue = [log_position(start)]
         while queue:
             commit = self._walk.commit(heappop(queue)[2])
             rows = np.sort(np.concatenate(pending.pop(commit.id)))
             for parent, passed in self._passed(commit, rows):
                 if parent.id not in pending:
                     pending[parent.id] = []
-                    heappush(queue, place_of(parent))
+                    heappush(queue, log_position(parent))
                 pending[parent.id].append(passed)
                 rows = np.setdiff1d(rows, passed, assume_unique=True)
             for row in rows.tolist():
@@ -170,9 +170,9 @@ class _Walked:
         if commit.meta_range_id == parent.meta_range_id:
             return _NONE
         if parent.id == commit.parents[0]:
-            touched = self._touched.find(commit)
-            if touched is not None:
-                rows = _common(rows, self._suspects(touched))
+            summary = self._summaries.find(commit)
+            if summary is not None:
+                rows = _common(rows, self._suspects(summary))
         if len(rows) > _FEW:
             rows = _common(rows, self._apart(parent, commit))
         if not len(rows):
@@ -189,13 +189,13 @@ class _Walked:
             same[places] = (block.ids == self._ids[rows[places]]).all(axis=1)
         return rows[~same]
 
-    def _suspects(self, touched: Touched) -> Positions:
+    def _suspects(self, summary: ChangeSummary) -> Positions:
         """Return the rows that a commit may have touched."""
-        first = self._hashes.searchsorted(touched.names)
-        last = self._hashes.searchsorted(touched.names, "right")
+        first = self._hashes.searchsorted(summary.names)
+        last = self._hashes.searchsorted(summary.names, "right")
         hits = np.flatnonzero(last > first).tolist()
         by_name = [self._order[first[at] : last[at]] for at in hits]
-        return _joined([*by_name, *map(self._inside, touched.intervals)])
+        return _joined([*by_name, *map(self._inside, summary.intervals)])
 
     def _apart(self, left: Commit, right: Commit) -> Positions:
         """Return the rows that lie in ranges with different ids."""

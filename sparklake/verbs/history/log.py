@@ -18,14 +18,14 @@ from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.commits import Commit, commits_html
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.planning.change_summary import Sought
-from sparklake.graveler.planning.plan import Opened, Plan, plan_diff
+from sparklake.graveler.planning.change_summary import SearchTarget
+from sparklake.graveler.planning.plan import OpenPiece, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS, microsecond_of
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import get_commit
-from sparklake.verbs.history.path_changes import Changes, sought_in
+from sparklake.verbs.history.path_changes import ChangeTest, sought_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,7 +65,7 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
                 pa.array([each.parents for each in some], pa.list_(pa.string())),
                 [each.committer for each in some],
                 [each.message for each in some],
-                dates([each.creation_date for each in some]),
+                spark_timestamps([each.creation_date for each in some]),
                 [each.meta_range_id for each in some],
                 pa.array([[*each.metadata.items()] for each in some], LOG_SCHEMA.field(6).type),
                 [each.generation for each in some],
@@ -75,7 +75,7 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
         )
 
 
-def dates(unix_seconds: Sequence[int]) -> pa.Array:
+def spark_timestamps(unix_seconds: Sequence[int]) -> pa.Array:
     """Return unix seconds as Spark timestamps, clipped to the years 1 to 9999."""
     seconds = np.clip(np.array(unix_seconds, np.int64), FIRST_SECOND, LAST_SECOND)
     return pa.array(seconds * SECOND_MICROS).cast(pa.timestamp("us", "UTC"))
@@ -143,7 +143,7 @@ class Log:
     _ref: str
     _asked: LogOptions
     _start: Commit
-    _sought: Sought | None
+    _sought: SearchTarget | None
     _stop_at: Commit | None
     _after: Commit | None
 
@@ -234,7 +234,7 @@ def _check(asked: LogOptions) -> None:
         )
 
 
-def place_of(commit: Commit) -> Place:
+def log_position(commit: Commit) -> Place:
     """Return the position of a commit in every log."""
     return -commit.generation, -commit.creation_date, commit.id
 
@@ -246,7 +246,7 @@ def _walk(
 
     The walk does not go past a commit that is far older than `earliest`.
     """
-    walk, queue = Walk(context.graph), [place_of(start)]
+    walk, queue = Walk(context.graph), [log_position(start)]
     seen: set[CommitId] = {start.id}
     while queue:
         each = walk.commit(heappop(queue)[2])
@@ -256,18 +256,23 @@ def _walk(
         for parent_id in walk.parents(each.id)[: 1 if first_parent else None]:
             if parent_id not in seen:
                 seen.add(parent_id)
-                heappush(queue, place_of(walk.commit(parent_id)))
+                heappush(queue, log_position(walk.commit(parent_id)))
 
 
 def _walk_path(
-    context: Context, start: Commit, sought: Sought, earliest: int | None, *, first_parent: bool
+    context: Context,
+    start: Commit,
+    sought: SearchTarget,
+    earliest: int | None,
+    *,
+    first_parent: bool,
 ) -> Iterator[Commit]:
     """Yield the commits of `_walk` that changed the sought objects.
 
     At a merge that equals a parent in these objects, the walk follows only the first such parent.
     """
-    walk, queue = Walk(context.graph), [place_of(start)]
-    changes = Changes(context, walk, sought)
+    walk, queue = Walk(context.graph), [log_position(start)]
+    changes = ChangeTest(context, walk, sought)
     seen: set[CommitId] = {start.id}
     while queue:
         each = walk.commit(heappop(queue)[2])
@@ -280,7 +285,7 @@ def _walk_path(
         for parent_id in parents if origin is None else [origin] if parents else ():
             if parent_id not in seen:
                 seen.add(parent_id)
-                heappush(queue, place_of(walk.commit(parent_id)))
+                heappush(queue, log_position(walk.commit(parent_id)))
 
 
 def _up_to(
@@ -288,7 +293,7 @@ def _up_to(
 ) -> Iterator[Commit]:
     """Yield commits up to `last`. If it is missing and `absent` is given, raise `absent`."""
     for each in commits:
-        if place_of(each) > place_of(last):
+        if log_position(each) > log_position(last):
             break
         yield each
         if each.id == last.id:
@@ -301,7 +306,7 @@ def _behind(
     commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
     """Yield the commits after `first`. If it is missing and `absent` is given, raise that."""
-    rest = dropwhile(lambda each: place_of(each) < place_of(first), commits)
+    rest = dropwhile(lambda each: log_position(each) < log_position(first), commits)
     found = next(rest, None)
     if found is None or found.id != first.id:
         if absent is not None:
@@ -335,7 +340,7 @@ def show(context: Context, ref: str) -> CommitSummary:
 def _counts(context: Context, ref: str, plan: Plan) -> Counter[str]:
     """Return the number of differing objects by type. One-sided ranges are not read."""
     counts: Counter[str] = Counter()
-    pieces: list[Opened] = []
+    pieces: list[OpenPiece] = []
     for piece in plan.stretches:
         left, right = piece.sides
         if left.ranges and right.ranges:

@@ -15,9 +15,14 @@ from sparklake.graveler.algebra import diff
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, RECORD_ID_BYTES, CommitId, MetaRangeId
 from sparklake.graveler.keys import key_prefix, object_key, successor
-from sparklake.graveler.planning.change_summary import Sought, Touched, decode_touched, name_hash
+from sparklake.graveler.planning.change_summary import (
+    ChangeSummary,
+    SearchTarget,
+    decode_summary,
+    name_hash,
+)
 from sparklake.graveler.planning.plan import plan_diff
-from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.verbs.base.context import Context, Walk
 
 if TYPE_CHECKING:
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 _READ_AT_ONCE = 4096
 
 
-def sought_in(path: str | None, prefix: str | None) -> Sought | None:
+def sought_in(path: str | None, prefix: str | None) -> SearchTarget | None:
     """Return the sought part of a history, or None for all of it.
 
     Raises:
@@ -36,36 +41,36 @@ def sought_in(path: str | None, prefix: str | None) -> Sought | None:
     if path is not None and prefix is not None:
         raise InvalidInputError(f"choose one of the path {path!r} and the prefix {prefix!r}")
     if path is not None:
-        return Sought.key(object_key(path))
-    return None if prefix is None else Sought.prefix(key_prefix(prefix))
+        return SearchTarget.key(object_key(path))
+    return None if prefix is None else SearchTarget.prefix(key_prefix(prefix))
 
 
-class TouchedCommits:
+class ChangeSummaries:
     """A cache of change summaries, each relative to the first parent, read in batches."""
 
     def __init__(self, context: Context) -> None:
         self._graph = context.graph
         self._kept: dict[CommitId, bytes | None] = {}
 
-    def find(self, commit: Commit) -> Touched | None:
+    def find(self, commit: Commit) -> ChangeSummary | None:
         """Return the change summary of a commit, or None if it has none."""
         if commit.id not in self._kept:
             asked = self._graph.known_below(commit, _READ_AT_ONCE, self._kept)
             asked = list(dict.fromkeys([commit.id, *asked]))
-            found = self._graph.refs.commits.touched(asked)
+            found = self._graph.refs.commits.change_summaries(asked)
             self._kept.update((each, found.get(each)) for each in asked)
         kept = self._kept[commit.id]
-        return None if kept is None else decode_touched(kept)
+        return None if kept is None else decode_summary(kept)
 
 
-class Changes:
+class ChangeTest:
     """A test of commits for changes to the sought objects."""
 
-    def __init__(self, context: Context, walk: Walk, sought: Sought) -> None:
+    def __init__(self, context: Context, walk: Walk, sought: SearchTarget) -> None:
         self._context = context
         self._walk = walk
         self._sought = sought
-        self._touched = TouchedCommits(context)
+        self._summaries = ChangeSummaries(context)
 
     def origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
         """Return the first parent with the same sought objects, or None if none is equal.
@@ -86,9 +91,9 @@ class Changes:
         """Return whether a commit equals its first parent, as far as known without reads."""
         if commit.meta_range_id == parent.meta_range_id:
             return True
-        touched = self._touched.find(commit)
-        if touched is not None:
-            return not touched.may_hold(self._sought.interval, self._name_hash)
+        summary = self._summaries.find(commit)
+        if summary is not None:
+            return not summary.may_hold(self._sought.interval, self._name_hash)
         return any(
             self._leads_to(each, parent)
             for each in map(self._walk.commit, commit.parents[1:])
@@ -98,13 +103,13 @@ class Changes:
     def _leads_to(self, commit: Commit, ancestor: Commit) -> bool:
         """Return whether first parents lead to an ancestor without a change to the sought."""
         while commit.generation > ancestor.generation:
-            touched = self._touched.find(commit)
+            summary = self._summaries.find(commit)
             parents = self._walk.parents(commit.id)
             if not parents:
                 return False
             parent = self._walk.commit(parents[0])
             if commit.meta_range_id != parent.meta_range_id and (
-                touched is None or touched.may_hold(self._sought.interval, self._name_hash)
+                summary is None or summary.may_hold(self._sought.interval, self._name_hash)
             ):
                 return False
             commit = parent

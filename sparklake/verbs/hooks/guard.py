@@ -22,16 +22,16 @@ from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.graveler.ports.registers import HookRun
 from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.store import read_ranges
-from sparklake.udfs.objects.rows import object_info
+from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.udfs.objects.object_rows import object_info
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.hooks.subject import Subject
+from sparklake.verbs.hooks.subject import RefChange
 
 if TYPE_CHECKING:
-    from sparklake.hooks.declarations import Action
+    from sparklake.hooks.declarations import HookFile
 
-    Declared = Mapping[str, Action | InvalidHooksError]
+    Declared = Mapping[str, HookFile | InvalidHooksError]
     """The declarations in hook files, or their errors, by path."""
 
 FOLDERS = ("_lakefs_actions/", "_sparklake/hooks/")
@@ -69,7 +69,7 @@ class HookGuard:
             return
         made = move.commits[-1] if move.commits else context.graph.commit(move.to)
         mended = self._declared(context, context.tree(made)) if _is_broken(declared) else declared
-        subject = Subject(
+        subject = RefChange(
             context,
             # Whatever makes commits and has no event of its own is guarded as a commit is.
             move.verb if move.verb in _WITH_EVENTS else "commit",
@@ -110,7 +110,7 @@ class HookGuard:
         if target is None or (start and found):
             yield  # What is not there, or there already, is told by the verb itself.
             return
-        subject = Subject(
+        subject = RefChange(
             context,
             verb.value,
             name,
@@ -141,9 +141,9 @@ class HookGuard:
         return known
 
     @contextmanager
-    def _guarded(self, subject: Subject, actions: Sequence[Action]) -> Iterator[None]:
+    def _guarded(self, subject: RefChange, actions: Sequence[HookFile]) -> Iterator[None]:
         # Not at the top: who has no hooks does not pay for what runs them.
-        from sparklake.verbs.hooks.run import run_event
+        from sparklake.verbs.hooks.run_event import run_event
 
         run_event(self.settings, subject, f"pre-{subject.verb}", actions)
         yield
@@ -183,7 +183,7 @@ def _shown(record: Record) -> str:
     return record[0].decode(errors="backslashreplace")
 
 
-def _action(context: Context, record: Record) -> Action | InvalidHooksError:
+def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
     """Return the declarations of a hook file, or its error, for any content of the file.
 
     An error raised here would refuse every later move of the branch, including the repair.
@@ -209,7 +209,7 @@ def _is_broken(declared: Declared) -> bool:
     return any(isinstance(each, InvalidHooksError) for each in declared.values())
 
 
-def _usable(declared: Declared, mended: Declared) -> list[Action]:
+def _usable(declared: Declared, mended: Declared) -> list[HookFile]:
     """Return the hooks that guard; for a broken file, those of its repaired version.
 
     Raises InvalidHooksError if it stays broken: nobody knows what it was meant to guard.

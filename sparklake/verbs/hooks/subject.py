@@ -11,7 +11,7 @@ from sparklake.verbs.base.context import Context
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RefChange:
     """The event of a ref, independent of the hooks."""
 
     context: Context

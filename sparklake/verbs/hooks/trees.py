@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparklake.engine.rows import Rows
+from sparklake.engine.lazy_rows import Rows
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.udfs.read import DiffRow
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context

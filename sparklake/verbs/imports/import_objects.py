@@ -23,30 +23,30 @@ from sparklake.errors import (
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
-from sparklake.graveler.planning.plan import Plan, Side, plan_replace
+from sparklake.graveler.planning.plan import Plan, SideStream, plan_replace
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.defects import Defect, Reason, error_table
-from sparklake.udfs.imports.rows import import_body
-from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
+from sparklake.udfs.imports.row_checks import import_body
+from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
-from sparklake.udfs.write import apply_body
+from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_enclosing, check_namespace
-from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
+from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
-from sparklake.verbs.base.signing import Signature
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.signing import Signature, sign
+from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.imports.sources import Opened, open_source
+from sparklake.verbs.imports.sources import OpenSource, open_source, source_name
 
 if TYPE_CHECKING:
     from sparklake.verbs.imports.sources import ImportSource
 
 E = TypeVar("E", bound=Enum)
-Planned = Callable[[MetaRange], Plan]
+ImportPlan = Callable[[MetaRange], Plan]
 
 MAX_ERRORS = 10_000
 """The most errors that the driver receives. With many tasks, each sends at most a hundred."""
@@ -90,11 +90,14 @@ class ImportReport:
         return sum(self.counts.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
     """The options of an import."""
 
     prefix: str = ""
+    message: str | None = None
+    committer: str | None = None
+    metadata: Mapping[str, str] | None = None
     mode: str = ImportMode.REPLACE
     on_error: str = OnError.ABORT
     errors_to: str | None = None
@@ -106,7 +109,7 @@ class Wish:
 
 
 @dataclass(slots=True)
-class _Written:
+class _ImportResult:
     """The results of the tasks of an import."""
 
     pieces: list[PieceResult] = field(default_factory=list)
@@ -120,7 +123,10 @@ class _Written:
 
 
 def import_objects(
-    context: Context, branch: str, source: ImportSource, wish: Wish, signature: Signature
+    context: Context,
+    branch: str,
+    source: ImportSource,
+    options: ImportOptions,
 ) -> ImportReport:
     """Commit the objects of a source, replacing or adding to a branch's folder.
 
@@ -131,54 +137,61 @@ def import_objects(
         InvalidInputError: The source is empty or overlaps the repository's own namespace.
         AddressTakenError: A range of the same objects exists and names other addresses.
     """
-    comes_once = isinstance(source, pa.RecordBatchReader) or wish.errors_to is not None
+    comes_once = isinstance(source, pa.RecordBatchReader) or options.errors_to is not None
     run = _import_objects if comes_once else with_versions(_import_objects)
-    return run(context, branch, source, wish, signature)
+    return run(context, branch, source, options)
 
 
 def _import_objects(
-    context: Context, branch: str, source: ImportSource, wish: Wish, signature: Signature
+    context: Context,
+    branch: str,
+    source: ImportSource,
+    options: ImportOptions,
 ) -> ImportReport:
-    mode, terms = _checked(ImportMode, wish.mode, "mode"), _terms(context, wish)
+    message = options.message or f"Import {source_name(source)}"
+    signature = sign(context, message, options.committer, options.metadata)
+    mode, settings = _checked(ImportMode, options.mode, "mode"), _task_settings(context, options)
     check_clean(open_branch(context, branch, Action.COMMIT), "import into it")
     check_namespace(context.store)
     opened = open_source(context, source)
-    written = _write(context, branch, opened, terms)
-    if written.counts and not terms.skips:
-        raise _refusal(opened, written, terms)
+    written = _write(context, branch, opened, settings)
+    if written.counts and not settings.skips:
+        raise _refusal(opened, written, settings)
     pieces = rows_in_order(written.pieces)
     imported = stitched(context.store, context.workspace, pieces)
     if not imported:
         if written.counts:
-            raise _refusal(opened, written, terms)
+            raise _refusal(opened, written, settings)
         raise InvalidInputError(f"nothing was imported: {opened.name} contains no objects")
     attempts = Attempts(context, context.title("import", branch), layered=mode is ImportMode.ADD)
     planned = (
-        partial(_addition, Staged(context), imported)
+        partial(_addition, StagedLayers(context), imported)
         if mode is ImportMode.ADD
-        else partial(_replacement, terms.folder, imported)
+        else partial(_replacement, settings.folder, imported)
     )
 
     # Imported objects are never garbage of this namespace, and a source may be readable only once.
     # So only the move is retried after a collection.
-    @begun_anew
+    @retry_on_gc
     def attempt() -> Commit:
-        return _import_once(attempts, get_branch(context, branch), terms.folder, planned, signature)
+        return _import_once(
+            attempts, get_branch(context, branch), settings.folder, planned, signature
+        )
 
-    made = until_it_moves(context, branch, attempt)
+    made = with_branch_queue(context, branch, attempt)
     errors = error_table(written.first)
-    return ImportReport(made, record_count(imported), written.said, errors, terms.errors_to)
+    return ImportReport(made, record_count(imported), written.said, errors, settings.errors_to)
 
 
 # --- before ---------------------------------------------------------------------------------------
 
 
-def _terms(context: Context, wish: Wish) -> ImportTerms:
-    if wish.folder:
-        object_key(wish.folder)
-    skips = _checked(OnError, wish.on_error, "on_error") is OnError.SKIP
-    errors_to = None if wish.errors_to is None else _checked_place(context, wish.errors_to)
-    return ImportTerms(wish.folder, time.time_ns(), skips, errors_to)
+def _task_settings(context: Context, options: ImportOptions) -> ImportTaskSettings:
+    if options.folder:
+        object_key(options.folder)
+    skips = _checked(OnError, options.on_error, "on_error") is OnError.SKIP
+    errors_to = None if options.errors_to is None else _checked_place(context, options.errors_to)
+    return ImportTaskSettings(options.folder, time.time_ns(), skips, errors_to)
 
 
 def _checked(kind: type[E], text: str, name: str) -> E:
@@ -211,16 +224,18 @@ def _checked_place(context: Context, errors_to: str) -> str:
 # --- the tasks ------------------------------------------------------------------------------------
 
 
-def _write(context: Context, branch: str, opened: Opened, terms: ImportTerms) -> _Written:
+def _write(
+    context: Context, branch: str, opened: OpenSource, settings: ImportTaskSettings
+) -> _ImportResult:
     runner = opened.runner(context, branch)
     reported = MAX_ERRORS if runner.name == "local" else _ERRORS_OF_A_TASK
-    terms = replace(terms, reported=reported)
-    encode: Body = partial(import_body, context.workspace, terms, opened.read)
+    settings = replace(settings, reported=reported)
+    encode: Body = partial(import_body, context.workspace, settings, opened.read)
     context.runners.progress.begin(0)
     if runner.name == "local":
         encode = partial(_watched, encode, context)
-    body = partial(ranges_body, context.workspace, terms)
-    written = _Written()
+    body = partial(ranges_body, context.workspace, settings)
+    written = _ImportResult()
     for result in decode_results(runner.sort_and_collect(encode, body, opened.rows)):
         if isinstance(result, PieceResult):
             written.pieces.append(result)
@@ -242,12 +257,14 @@ def _watched(
         context.runners.progress.advance(ranges)
 
 
-def _refusal(opened: Opened, written: _Written, terms: ImportTerms) -> ImportErrorsError:
+def _refusal(
+    opened: OpenSource, written: _ImportResult, settings: ImportTaskSettings
+) -> ImportErrorsError:
     counts = ", ".join(f"{count:,} {name}" for name, count in written.said.items())
     shown = "; ".join(map(_shown, written.first[:_SHOWN]))
     whole = (
-        f"all of them are in {terms.errors_to}"
-        if terms.errors_to
+        f"all of them are in {settings.errors_to}"
+        if settings.errors_to
         else "use errors_to to write all of them to a table"
     )
     return ImportErrorsError(
@@ -255,7 +272,7 @@ def _refusal(opened: Opened, written: _Written, terms: ImportTerms) -> ImportErr
         f"first: {shown}. Correct these rows, or skip them; {whole}",
         written.said,
         error_table(written.first),
-        terms.errors_to,
+        settings.errors_to,
     )
 
 
@@ -267,7 +284,7 @@ def _shown(each: Defect) -> str:
 
 
 def _import_once(
-    attempts: Attempts, state: BranchState, folder: str, planned: Planned, signature: Signature
+    attempts: Attempts, state: BranchState, folder: str, planned: ImportPlan, signature: Signature
 ) -> Commit:
     context = attempts.context
     check_clean(state, "import into it")
@@ -287,6 +304,6 @@ def _replacement(folder: str, imported: Ranges, base: MetaRange) -> Plan:
     return plan_replace(base.ranges, imported, prefix_interval(folder.encode()))
 
 
-def _addition(staged: Staged, imported: Ranges, base: MetaRange) -> Plan:
+def _addition(staged: StagedLayers, imported: Ranges, base: MetaRange) -> Plan:
     """Return the plan of an import that is applied like a staged layer."""
-    return staged.plan_sides(base, [Side(tuple(imported))])
+    return staged.plan_sides(base, [SideStream(tuple(imported))])

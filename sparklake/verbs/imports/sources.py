@@ -18,10 +18,10 @@ from sparklake.udfs.imports.inventory import (
     inventory_terms,
     inventory_work,
     read_inventory,
-    read_manifest,
+    read_inventory_manifest,
 )
-from sparklake.udfs.imports.listing import listing_work, read_listing, split_source
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA, Read
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA, Read
+from sparklake.udfs.imports.source_listing import listing_work, read_listing, split_source
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart
 
@@ -34,7 +34,7 @@ _REQUIRED = {"path", "size", "address"}
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenSource:
     """A checked source: the input of the tasks, and the function that reads it."""
 
     name: str
@@ -66,7 +66,7 @@ def source_name(source: ImportSource) -> str:
     return f"the inventory {source}" if isinstance(source, S3Inventory) else "rows"
 
 
-def open_source(context: Context, source: ImportSource) -> Opened:
+def open_source(context: Context, source: ImportSource) -> OpenSource:
     """Return a checked source. For a listing, its folders are read.
 
     Raises:
@@ -76,15 +76,15 @@ def open_source(context: Context, source: ImportSource) -> Opened:
     if isinstance(source, str | Path):
         root = check_apart(context.info, str(source))
         work = listing_work(split_source(open_store(root)))
-        return Opened(root, Work(work), partial(read_listing, root), partial(_runner, 0))
+        return OpenSource(root, Work(work), partial(read_listing, root), partial(_runner, 0))
     if isinstance(source, S3Inventory):
-        manifest = read_manifest(source)
+        manifest = read_inventory_manifest(source)
         read = partial(read_inventory, inventory_terms(manifest, source.folder))
-        return Opened(name, Work(inventory_work(manifest)), read, partial(_runner, 0))
+        return OpenSource(name, Work(inventory_work(manifest)), read, partial(_runner, 0))
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         _check_columns(source.schema.names)
         count = source.num_rows if isinstance(source, pa.Table) else 0
-        return Opened(name, source, iter, partial(_runner, count))
+        return OpenSource(name, source, iter, partial(_runner, count))
     columns = getattr(source, "columns", None)
     if columns is None or not hasattr(source, "mapInArrow"):
         raise InvalidInputError(
@@ -92,7 +92,7 @@ def open_source(context: Context, source: ImportSource) -> Opened:
             "an Arrow table or reader, or a Spark DataFrame"
         )
     _check_columns(columns)
-    return Opened(name, source, iter, _on_spark)
+    return OpenSource(name, source, iter, _on_spark)
 
 
 def _runner(records: int, context: Context, branch: str) -> Runner:

@@ -12,10 +12,10 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.merge_base import merge_bases
 from sparklake.graveler.graph.virtual_base import VirtualBases
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
-from sparklake.udfs.write import virtual_merge_body
+from sparklake.udfs.write_ranges import virtual_merge_body
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.three_way import plan_sides
 
 
@@ -86,7 +86,7 @@ def _virtual_tree(context: Context, bases: tuple[CommitId, ...]) -> MetaRangeId:
             return dest
         if dest == base:
             return source
-        plan = plan_sides(context, Sides(base, source, dest))
+        plan = plan_sides(context, ThreeWayTrees(base, source, dest))
         runner = context.runner(plan.records, "merge", "common ancestors")
         body = partial(virtual_merge_body, context.workspace, name)
         outcome = run_plan(runner, body, plan, progress=context.runners.progress)

@@ -9,13 +9,13 @@ from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import InvalidKeyError, StrategyError
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
-from sparklake.udfs.objects.rows import record_batch
-from sparklake.udfs.results import Kept
+from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.both import kept_keys
-from sparklake.udfs.write import apply_body
+from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.staging import INLINE_ROWS, write_meta_run
 
@@ -23,7 +23,9 @@ Find = Callable[[bytes], bytes | None]
 """A function from a key to its stored value."""
 
 
-def with_kept(context: Context, title: str, tree: MetaRange, kept: Sequence[Kept]) -> MetaRange:
+def with_kept(
+    context: Context, title: str, tree: MetaRange, kept: Sequence[KeptObject]
+) -> MetaRange:
     """Write a tree with the kept objects added. `kept` is in key order.
 
     Raises StrategyError if there is no free key for an object.
@@ -46,7 +48,7 @@ def with_records(
     return finish(context.store, context.workspace, outcome.pieces)
 
 
-def places(kept: Sequence[Kept], find: Find) -> list[Record]:
+def places(kept: Sequence[KeptObject], find: Find) -> list[Record]:
     """Return the records of kept objects, in key order, each under a free key.
 
     The wanted key is tried first, then keys with a number from 2. If a key already has the same
@@ -66,7 +68,7 @@ def places(kept: Sequence[Kept], find: Find) -> list[Record]:
     return sorted(records)
 
 
-def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:
+def _record(each: KeptObject, key: bytes, identity: bytes, data: bytes) -> Record:
     try:
         return encode_record(key, identity, data)
     except InvalidKeyError as error:
@@ -76,11 +78,11 @@ def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:
         ) from error
 
 
-def _side(context: Context, title: str, records: Sequence[Record]) -> Side:
+def _side(context: Context, title: str, records: Sequence[Record]) -> SideStream:
     """Return records as a side of a plan. Many records become a run."""
     if len(records) <= INLINE_ROWS:
-        return Side(rows=tuple(records))
+        return SideStream(rows=tuple(records))
     runner = context.runners.choose(len(records), title)
     starts = range(0, len(records), INLINE_ROWS)
     batches = (record_batch(records[start : start + INLINE_ROWS]) for start in starts)
-    return Side(tuple(write_meta_run(context, runner, iter, batches).ranges))
+    return SideStream(tuple(write_meta_run(context, runner, iter, batches).ranges))

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.algebra.classify import Outcome, classify
+from sparklake.graveler.algebra.classify import KeyOutcome, classify
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.records import identity_of
-from sparklake.udfs.results import Kept
+from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.keep_both import places
 
 
 def kept_sizes(
-    context: Context, sides: Sides, resolution: Resolution, kept: Sequence[Kept]
+    context: Context, sides: ThreeWayTrees, resolution: Resolution, kept: Sequence[KeptObject]
 ) -> list[int]:
     """Return the sizes of the objects that a merge would keep under other keys.
 
@@ -37,7 +37,7 @@ class MergedView:
     """The tree of a merge, computed per key, without objects kept under other keys."""
 
     context: Context
-    sides: Sides
+    sides: ThreeWayTrees
     resolution: Resolution
 
     def find(self, key: bytes) -> bytes | None:
@@ -46,11 +46,11 @@ class MergedView:
 
     def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the stored values of ascending keys."""
-        choice = self.sides.choice
+        path_filter = self.sides.path_filter
         found = (self._found(tree, keys) for tree in self.sides.trees)
         return [
             self._merged(key, base, source, dest)
-            if source != base and (choice.is_everything or key in choice)
+            if source != base and (path_filter.is_everything or key in path_filter)
             else dest
             for key, base, source, dest in zip(keys, *found, strict=True)
         ]
@@ -62,8 +62,8 @@ class MergedView:
         if dest is None and base is None:
             return source
         outcome = classify(*(identity_of(key, each) for each in (base, source, dest)))
-        if outcome is not Outcome.CONFLICT:
-            return source if outcome is Outcome.TAKE_SOURCE else dest
+        if outcome is not KeyOutcome.CONFLICT:
+            return source if outcome is KeyOutcome.TAKE_SOURCE else dest
         disputed = base is not None and is_disagreement(base)
         conflict = Conflict(key, None if disputed else base, source, dest, disputed)
         namespace = self.context.info.storage_namespace

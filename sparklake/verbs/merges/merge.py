@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
-from sparklake.graveler.planning.path_filter import Choice, chosen_keys, named
+from sparklake.graveler.planning.path_filter import PathFilter, filter_for, first_paths
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
+from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, kept_commit, open_branch
-from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.base.signing import Signature, sign
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import BaseTrees
 from sparklake.verbs.merges.three_way import merged_tree, plan_sides
@@ -29,23 +29,24 @@ ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"
 
 
-@dataclass(frozen=True, slots=True)
-class MergeTerms:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOptions:
     """The options of a merge.
 
     With `squash` or `paths`, the commit does not have source as a parent. A later merge then finds
-    the same base.
+    the same base. Creating options raises InvalidKeyError or InvalidInputError for invalid paths.
     """
 
+    resolution: Resolution = field(default_factory=Resolution)
+    message: str | None = None
+    committer: str | None = None
+    metadata: Mapping[str, str] | None = None
     squash: bool = False
     allow_empty: bool = False
-    paths: tuple[str, ...] | None = None
+    paths: Sequence[str] | None = None
 
-    @staticmethod
-    def of(squash: bool, allow_empty: bool, paths: Sequence[str] | None) -> MergeTerms:
-        """Return checked terms; raise InvalidKeyError or InvalidInputError."""
-        chosen_keys(paths)
-        return MergeTerms(squash, allow_empty, None if paths is None else tuple(paths))
+    def __post_init__(self) -> None:
+        filter_for(self.paths)
 
     @property
     def has_one_parent(self) -> bool:
@@ -53,22 +54,23 @@ class MergeTerms:
         return self.squash or self.paths is not None
 
     @property
-    def choice(self) -> Choice:
+    def path_filter(self) -> PathFilter:
         """The keys to merge."""
-        return chosen_keys(self.paths)
+        return filter_for(self.paths)
 
-    def message(self, source: str, dest: str) -> str:
-        """Return the default message of a merge."""
+    def default_message(self, source: str, dest: str) -> str:
+        """Return the message of a merge without a message."""
         if self.paths is not None:
-            return f"Merge {named(self.paths)} of {source!r} into {dest!r}"
+            return f"Merge {first_paths(self.paths)} of {source!r} into {dest!r}"
         return f"{'Squash' if self.squash else 'Merge'} {source!r} into {dest!r}"
 
     def labels(self, source: Commit) -> dict[str, str]:
-        """Return the metadata for a source that is not a parent."""
-        origin: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
+        """Return the metadata about the strategy, and about a source that is not a parent."""
+        found: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
+        found[STRATEGY_METADATA_KEY] = self.resolution.label
         if self.paths is None:
-            return origin
-        return {**origin, PATHS_METADATA_KEY: json.dumps(self.paths, ensure_ascii=False)}
+            return found
+        return {**found, PATHS_METADATA_KEY: json.dumps([*self.paths], ensure_ascii=False)}
 
 
 class MergeSides(NamedTuple):
@@ -76,52 +78,47 @@ class MergeSides(NamedTuple):
 
     source: Commit
     dest: Commit
-    trees: Sides
+    trees: ThreeWayTrees
 
 
 @with_versions
-@begun_anew
-def merge(
-    context: Context,
-    source: str,
-    dest: str,
-    resolution: Resolution,
-    signature: Signature,
-    terms: MergeTerms,
-) -> Commit:
+@retry_on_gc
+def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Commit:
     """Merge a ref into a branch as a commit with parents [dest, source].
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError or RaceLostError. In
     each case, no branch has moved.
     """
+    message = options.message or options.default_message(source, dest)
+    signature = sign(context, message, options.committer, options.metadata)
     fence = get_branch(context, dest).fence
-    theirs = _source(context, source, dest)
-    labelled = _labelled(context, signature, terms.labels(theirs), resolution)
+    source_commit = _source(context, source, dest)
+    signature = _labelled(context, signature, options, source_commit)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
     bases = BaseTrees(context)
 
     def attempt() -> Commit:
         state = replace(open_branch(context, dest), fence=fence)
-        return _merge_once(attempts, bases, theirs, state, resolution, labelled, terms)
+        return _merge_once(attempts, bases, source_commit, state, signature, options)
 
-    return until_it_moves(context, dest, attempt)
+    return with_branch_queue(context, dest, attempt)
 
 
-def explain_merge(context: Context, source: str, dest: str, terms: MergeTerms) -> Explanation:
+def explain_merge(context: Context, source: str, dest: str, options: MergeOptions) -> Explanation:
     """Return the plan of a merge. No branch moves.
 
     For a criss-cross, the virtual base is written, and no ref leads to it. Raises DirtyBranchError
     and NoChangesError as the merge would.
     """
-    plan = plan_sides(context, merge_sides(context, source, dest, terms).trees)
+    plan = plan_sides(context, merge_sides(context, source, dest, options).trees)
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
 
 
-def merge_sides(context: Context, source: str, dest: str, terms: MergeTerms) -> MergeSides:
+def merge_sides(context: Context, source: str, dest: str, options: MergeOptions) -> MergeSides:
     """Return the sides of a merge in the current state of its refs."""
-    theirs = _source(context, source, dest)
-    return _sides(BaseTrees(context), theirs, get_branch(context, dest), terms)
+    source_commit = _source(context, source, dest)
+    return _sides(BaseTrees(context), source_commit, get_branch(context, dest), options)
 
 
 def _source(context: Context, source: str, dest: str) -> Commit:
@@ -130,14 +127,16 @@ def _source(context: Context, source: str, dest: str) -> Commit:
     return kept_commit(context, source)
 
 
-def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTerms) -> MergeSides:
+def _sides(
+    bases: BaseTrees, source: Commit, state: BranchState, options: MergeOptions
+) -> MergeSides:
     """Return the sides of a merge; raise NoChangesError if there is nothing to merge."""
     check_clean(state, "merge into it")
     dest = bases.context.graph.commit(state.commit_id)
     base, ids = bases.get(source, dest)
-    if source.meta_range_id == base and not terms.allow_empty:
+    if source.meta_range_id == base and not options.allow_empty:
         raise nothing_to_merge(source, state.name)
-    trees = Sides(base, source.meta_range_id, dest.meta_range_id, terms.choice, ids)
+    trees = ThreeWayTrees(base, source.meta_range_id, dest.meta_range_id, options.path_filter, ids)
     return MergeSides(source, dest, trees)
 
 
@@ -145,17 +144,17 @@ def nothing_to_merge(
     source: Commit, dest: str, paths: Sequence[str] | None = None
 ) -> NoChangesError:
     """Return the error for a merge that would not change dest, or its chosen paths."""
-    what = "all changes" if paths is None else f"all changes of {named(paths)}"
+    what = "all changes" if paths is None else f"all changes of {first_paths(paths)}"
     return NoChangesError(
         f"nothing to merge: {dest!r} already has {what} in commit {source.id[:12]}"
     )
 
 
 def _labelled(
-    context: Context, signature: Signature, labels: dict[str, str], resolution: Resolution
+    context: Context, signature: Signature, options: MergeOptions, source: Commit
 ) -> Signature:
-    """Return a signature with the strategy in its metadata; raise InvalidInputError."""
-    metadata = {**signature.metadata, **labels, STRATEGY_METADATA_KEY: resolution.label}
+    """Return a signature with the labels of a merge; raise InvalidInputError."""
+    metadata = {**signature.metadata, **options.labels(source)}
     return sign(context, signature.message, signature.committer, metadata)
 
 
@@ -164,13 +163,12 @@ def _merge_once(
     bases: BaseTrees,
     source: Commit,
     state: BranchState,
-    resolution: Resolution,
     signature: Signature,
-    terms: MergeTerms,
+    options: MergeOptions,
 ) -> Commit:
-    _, dest, trees = _sides(bases, source, state, terms)
-    tree_id, labels = merged_tree(attempts, trees, resolution)
-    if terms.has_one_parent and tree_id == dest.meta_range_id and not terms.allow_empty:
-        raise nothing_to_merge(source, state.name, terms.paths)
-    parents = [dest] if terms.has_one_parent or source.id == dest.id else [dest, source]
+    _, dest, trees = _sides(bases, source, state, options)
+    tree_id, labels = merged_tree(attempts, trees, options.resolution)
+    if options.has_one_parent and tree_id == dest.meta_range_id and not options.allow_empty:
+        raise nothing_to_merge(source, state.name, options.paths)
+    parents = [dest] if options.has_one_parent or source.id == dest.id else [dest, source]
     return publish(attempts.context, state, "merge", parents, tree_id, signature.labelled(labels))

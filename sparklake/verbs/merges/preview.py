@@ -9,8 +9,8 @@ from functools import partial
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.planning.filtered import only_chosen
-from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.filtered import filtered_plan
+from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
 from sparklake.stores.cache.counts import TALLY
@@ -28,11 +28,11 @@ from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.kept_objects import MergedView, kept_sizes
-from sparklake.verbs.merges.merge import MergeTerms, merge_sides, nothing_to_merge
+from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.three_way import plan_sides, without_expired_base
 
 
@@ -72,12 +72,10 @@ class MergePreview:
         return not (self.added or self.changed or self.removed or self.unresolved)
 
 
-def preview_merge(
-    context: Context, source: str, dest: str, resolution: Resolution, terms: MergeTerms
-) -> MergePreview:
+def preview_merge(context: Context, source: str, dest: str, options: MergeOptions) -> MergePreview:
     """Return the preview of a merge; raise DirtyBranchError and NoChangesError."""
-    theirs, ours, trees = merge_sides(context, source, dest, terms)
-    resolution = without_expired_base(context, trees, resolution)
+    source_commit, dest_commit, trees = merge_sides(context, source, dest, options)
+    resolution = without_expired_base(context, trees, options.resolution)
     results = list(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
     )
@@ -91,9 +89,9 @@ def preview_merge(
     unions = preview_unions(context, trees, resolution, logs, merged.find_many)
     conflicts = {row.path: row for row in (*met, *unions.refused)}
     preview = MergePreview(
-        base=merge_base(context, theirs, ours),
-        source=theirs,
-        dest=ours,
+        base=merge_base(context, source_commit, dest_commit),
+        source=source_commit,
+        dest=dest_commit,
         added=sum(each.added for each in counts) + len(beside) + unions.counts["added"],
         changed=sum(each.changed for each in counts) + unions.counts["changed"],
         removed=sum(each.removed for each in counts) + unions.counts["removed"],
@@ -113,25 +111,25 @@ def preview_merge(
         united=unions.united,
         taken=unions.taken,
     )
-    if terms.has_one_parent and preview.changes_nothing and not terms.allow_empty:
-        raise nothing_to_merge(theirs, dest, terms.paths)
+    if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
+        raise nothing_to_merge(source_commit, dest, options.paths)
     return preview
 
 
-def _plan(context: Context, sides: Sides) -> Plan:
+def _plan(context: Context, sides: ThreeWayTrees) -> Plan:
     """Return the plan of the three-way diff of the chosen keys."""
     base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
-    plan = plan_three_way_diff(base, source, dest, sides.choice.hull)
-    return only_chosen(plan, sides.choice)
+    plan = plan_three_way_diff(base, source, dest, sides.path_filter.hull)
+    return filtered_plan(plan, sides.path_filter)
 
 
 def _results(
-    context: Context, plan: Plan, sides: Sides, resolution: Resolution, what: str
+    context: Context, plan: Plan, sides: ThreeWayTrees, resolution: Resolution, what: str
 ) -> Iterable[Result]:
     runner = context.runner(plan.records, "preview", what)
     task_records = runner.task_records(plan.records)
-    tasks = encode_tasks(pack(divided(plan, task_records), task_records))
-    body = partial(preview_body, context.workspace, resolution, sides.choice)
+    tasks = encode_tasks(pack_tasks(divided(plan, task_records), task_records))
+    body = partial(preview_body, context.workspace, resolution, sides.path_filter)
     for result in decode_results(runner.collect(body, tasks)):
         if isinstance(result, CacheResult):
             TALLY.note(result.process, result.counts)

@@ -14,7 +14,12 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, signed_commit, touched_by, until_it_moves
+from sparklake.verbs.base.publish import (
+    change_summaries,
+    retry_on_gc,
+    signed_commit,
+    with_branch_queue,
+)
 from sparklake.verbs.base.resolve import (
     check_clean,
     check_kept,
@@ -22,8 +27,8 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
-from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.base.signing import Signature
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_tree
@@ -42,7 +47,9 @@ class _Replays:
         """Return the unpublished replay of a commit over a head, or None if it is empty."""
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
-        sides = Sides(before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1])
+        sides = ThreeWayTrees(
+            before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1]
+        )
         title = f"rebase {origin.id[:12]}"
         tree_id, labels = replayed_tree(attempts, sides, self.resolution, title)
         # A commit that was empty from the start is kept, because it was made on purpose.
@@ -54,7 +61,7 @@ class _Replays:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
     """Move a branch onto a commit and replay its own commits there. Return the new commits.
 
@@ -83,7 +90,7 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
         _publish(context, replace(state, fence=fence), head, commits)
         return commits
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
 def _own(context: Context, state: BranchState, target: Commit) -> list[Commit]:
@@ -111,7 +118,7 @@ def _publish(context: Context, state: BranchState, head: Commit, commits: list[C
         verb="rebase",
         who=context.committer,
         commits=tuple(commits),
-        touched=touched_by(context, commits),
+        change_summaries=change_summaries(context, commits),
         fence=state.fence,
     )
     with context.move_guard.around_move(context, move):

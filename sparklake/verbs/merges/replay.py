@@ -19,7 +19,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, publish_all, signed_commit, until_it_moves
+from sparklake.verbs.base.publish import publish_all, retry_on_gc, signed_commit, with_branch_queue
 from sparklake.verbs.base.resolve import (
     check_clean,
     check_kept,
@@ -27,8 +27,8 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
-from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.base.signing import Signature, sign
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.three_way import MergedTree, merged_tree
 
@@ -40,7 +40,7 @@ _SUBJECT_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ReplayOptions:
     """The options of a replay. The verb supplies missing texts."""
 
     parent_number: int | None = None
@@ -59,7 +59,7 @@ class _Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _ReplayStep:
     """A change to apply, from base to source. One of them may be None, the empty tree."""
 
     title: str
@@ -69,45 +69,51 @@ class _Step:
 
 
 @with_versions
-@begun_anew
-def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
+@retry_on_gc
+def revert(
+    context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
+) -> list[Commit]:
     """Undo the changes of each commit on a branch, in the given order: all or none.
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, InvalidInputError or
     RaceLostError. In each case, no branch has moved.
     """
 
-    def step(change: _Change) -> _Step:
+    def step(change: _Change) -> _ReplayStep:
         origin = change.commit
-        message = terms.message or f"Revert {_subject(origin)}\n\nThis reverts commit {origin.id}."
-        signature = sign(context, message, terms.committer, terms.metadata)
-        return _Step(f"revert {origin.id[:12]}", origin, change.before, signature)
+        message = (
+            options.message or f"Revert {_subject(origin)}\n\nThis reverts commit {origin.id}."
+        )
+        signature = sign(context, message, options.committer, options.metadata)
+        return _ReplayStep(f"revert {origin.id[:12]}", origin, change.before, signature)
 
     fence = get_branch(context, branch).fence
-    changes = [_change(context, ref, terms) for ref in refs]
+    changes = [_change(context, ref, options) for ref in refs]
     check_kept(context, [each.before.id for each in changes if each.before is not None])
-    return _replay(context, "revert", branch, list(map(step, changes)), terms, fence)
+    return _replay(context, "revert", branch, list(map(step, changes)), options, fence)
 
 
 @with_versions
-@begun_anew
-def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
+@retry_on_gc
+def cherry_pick(
+    context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
+) -> list[Commit]:
     """Apply the changes of each commit to a branch, in the given order: all or none.
 
     Raises the errors of `revert`.
     """
 
-    def step(change: _Change) -> _Step:
+    def step(change: _Change) -> _ReplayStep:
         origin = change.commit
-        message = terms.message or origin.message
-        labels = {**(terms.metadata or own_metadata(origin)), **origin_labels(origin)}
-        signature = sign(context, message, terms.committer, labels)
-        return _Step(f"cherry-pick {origin.id[:12]}", change.before, origin, signature)
+        message = options.message or origin.message
+        labels = {**(options.metadata or own_metadata(origin)), **origin_labels(origin)}
+        signature = sign(context, message, options.committer, labels)
+        return _ReplayStep(f"cherry-pick {origin.id[:12]}", change.before, origin, signature)
 
     fence = get_branch(context, branch).fence
-    changes = [_change(context, ref, terms) for ref in refs]
+    changes = [_change(context, ref, options) for ref in refs]
     check_kept(context, [each.commit.id for each in changes])
-    return _replay(context, "cherry-pick", branch, list(map(step, changes)), terms, fence)
+    return _replay(context, "cherry-pick", branch, list(map(step, changes)), options, fence)
 
 
 def own_metadata(origin: Commit) -> dict[str, str]:
@@ -122,7 +128,7 @@ def origin_labels(origin: Commit) -> dict[str, str]:
 
 
 def replayed_tree(
-    attempts: Attempts, sides: Sides, resolution: Resolution, title: str
+    attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution, title: str
 ) -> MergedTree:
     """Return the tree of a replayed change. A conflict error names the change."""
     try:
@@ -132,9 +138,9 @@ def replayed_tree(
         raise MergeConflictError(words, error.conflicts, error.count) from error
 
 
-def _change(context: Context, ref: str, terms: Terms) -> _Change:
+def _change(context: Context, ref: str, options: ReplayOptions) -> _Change:
     """Return a commit, and the parent that its changes are relative to."""
-    commit, number = get_commit(context, ref), terms.parent_number
+    commit, number = get_commit(context, ref), options.parent_number
     count = len(commit.parents)
     if number is not None and not 1 <= number <= count:
         raise InvalidInputError(f"commit {commit.id[:12]} has no parent {number}: it has {count}")
@@ -148,7 +154,12 @@ def _change(context: Context, ref: str, terms: Terms) -> _Change:
 
 
 def _replay(
-    context: Context, verb: str, branch: str, steps: Sequence[_Step], terms: Terms, fence: int
+    context: Context,
+    verb: str,
+    branch: str,
+    steps: Sequence[_ReplayStep],
+    options: ReplayOptions,
+    fence: int,
 ) -> list[Commit]:
     if not steps:
         raise InvalidInputError(f"nothing to {verb}: name a commit")
@@ -160,20 +171,22 @@ def _replay(
         check_clean(state, f"{verb} on it")
         commits = [context.graph.commit(state.commit_id)]
         for attempts, step in works:
-            commits.append(_replayed(attempts, step, commits[-1], terms))
+            commits.append(_replayed(attempts, step, commits[-1], options))
         publish_all(context, replace(state, fence=fence), verb, commits[1:])
         return commits[1:]
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
-def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Commit:
+def _replayed(
+    attempts: Attempts, step: _ReplayStep, head: Commit, options: ReplayOptions
+) -> Commit:
     """Return the unpublished commit of one step over a head."""
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
-    sides = Sides(base, source, head.meta_range_id, bases=bases, logs_grow=True)
-    tree_id, labels = replayed_tree(attempts, sides, terms.resolution, step.title)
-    if tree_id == head.meta_range_id and not terms.allow_empty:
+    sides = ThreeWayTrees(base, source, head.meta_range_id, bases=bases, logs_grow=True)
+    tree_id, labels = replayed_tree(attempts, sides, options.resolution, step.title)
+    if tree_id == head.meta_range_id and not options.allow_empty:
         raise NoChangesError(f"nothing to do: to {step.title} would change nothing")
     return signed_commit([head], tree_id, step.signature.labelled(labels))
 

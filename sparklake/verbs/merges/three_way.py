@@ -8,19 +8,19 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sparklake.engine.execution import Outcome
+from sparklake.engine.execution import PlanResult
 from sparklake.errors import MergeConflictError
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.planning.filtered import plan_chosen_merge
+from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.read import diff_row
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.write import merge_body
+from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
 from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import TableUnion, refused_rows, union_labels, union_records
@@ -34,13 +34,15 @@ class MergedTree(NamedTuple):
     labels: Mapping[str, str] = MappingProxyType({})
 
 
-def plan_sides(context: Context, sides: Sides) -> Plan:
+def plan_sides(context: Context, sides: ThreeWayTrees) -> Plan:
     """Return the plan of a merge."""
     base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
-    return plan_chosen_merge(base, source, dest, sides.choice)
+    return plan_filtered_merge(base, source, dest, sides.path_filter)
 
 
-def without_expired_base(context: Context, sides: Sides, resolution: Resolution) -> Resolution:
+def without_expired_base(
+    context: Context, sides: ThreeWayTrees, resolution: Resolution
+) -> Resolution:
     """Return a resolution that takes no objects of an expired base."""
     if not resolution.asks_functions:
         return resolution
@@ -49,7 +51,7 @@ def without_expired_base(context: Context, sides: Sides, resolution: Resolution)
     return replace(resolution, expired_base=found)
 
 
-def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
+def merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
     """Write the tree of a merge.
 
     If one side equals the base, the other side is the result and nothing is read, except for
@@ -61,7 +63,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     """
     if sides.source in (sides.base, sides.dest):
         return MergedTree(sides.dest)
-    if not sides.choice.is_everything:
+    if not sides.path_filter.is_everything:
         # Results for a part of some ranges do not apply to the whole ranges.
         attempts = Attempts(attempts.context, attempts.title)
     elif sides.dest == sides.base:
@@ -70,7 +72,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     attempts.logs |= _losing_logs(context, sides, resolution)
     plan = plan_sides(context, sides)
     resolution = without_expired_base(context, sides, resolution)
-    body = partial(merge_body, context.workspace, resolution, choice=sides.choice)
+    body = partial(merge_body, context.workspace, resolution, path_filter=sides.path_filter)
     outcome = attempts.run(body, plan)
     attempts.logs |= outcome.logs
     unions = table_unions(context, sides, resolution, attempts.logs)
@@ -85,7 +87,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     return MergedTree(tree.id, union_labels(unions))
 
 
-def _source_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
+def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
     """Return source's tree for a dest that equals base; raises MergeConflictError.
 
     If logs have to grow, logs that lost versions in source are extended instead.
@@ -95,19 +97,21 @@ def _source_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Me
     unions = table_unions(context, sides, resolution, logs) if logs else []
     if not unions:
         return MergedTree(sides.source)
-    _check_settled(Outcome(), unions)
+    _check_settled(PlanResult(), unions)
     tree = _with_unions(attempts, context.trees.get(sides.source), unions)
     return MergedTree(context.trees.keep(tree).id, union_labels(unions))
 
 
-def _losing_logs(context: Context, sides: Sides, resolution: Resolution) -> frozenset[bytes]:
+def _losing_logs(
+    context: Context, sides: ThreeWayTrees, resolution: Resolution
+) -> frozenset[bytes]:
     """Return the folders of logs that have to grow and that lose keys in source."""
     if not (sides.logs_grow and resolution.delta):
         return frozenset()
     return logs_losing_keys(context, sides.base, sides.source)
 
 
-def _check_settled(outcome: Outcome, unions: Sequence[TableUnion]) -> None:
+def _check_settled(outcome: PlanResult, unions: Sequence[TableUnion]) -> None:
     """Raise MergeConflictError for undecided conflicts of objects or logs."""
     refused = [each for each in unions if each.refusal is not None]
     if outcome.left_count or refused:
@@ -119,11 +123,11 @@ def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnio
     context = attempts.context
     find_many = partial(context.open_ranges.lookup_many, tree.ranges)
     checked = [each.checked(find_many) for each in unions]
-    _check_settled(Outcome(), checked)
+    _check_settled(PlanResult(), checked)
     return with_records(context, attempts.title, tree, union_records(context, checked))
 
 
-def _conflict_error(outcome: Outcome, refused: Sequence[TableUnion]) -> MergeConflictError:
+def _conflict_error(outcome: PlanResult, refused: Sequence[TableUnion]) -> MergeConflictError:
     logs = list(refused_rows(refused))
     rows = sorted([*map(diff_row, outcome.conflicts), *logs], key=lambda row: row.path.encode())[
         :MAX_CONFLICTS_REPORTED

@@ -12,12 +12,11 @@ from datetime import timedelta
 from sparklake.errors import NoChangesError, RefNotFoundError, SparklakeError, TransactionError
 from sparklake.graveler.guards import TRANSACTION_PREFIX
 from sparklake.graveler.ports import BranchState
-from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
-from sparklake.verbs.base.signing import Signature
-from sparklake.verbs.commits import commit
-from sparklake.verbs.merges.merge import MergeTerms, merge
+from sparklake.verbs.base.signing import sign
+from sparklake.verbs.commits import CommitOptions, commit
+from sparklake.verbs.merges.merge import MergeOptions, merge
 from sparklake.verbs.refs.branches import checked_lifetime
 
 KEPT_FOR = timedelta(days=7)
@@ -29,7 +28,7 @@ _UNIQUE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _Transaction:
     """A transaction in progress: a hidden branch that began at the target's head."""
 
     context: Context
@@ -71,8 +70,7 @@ class _Work:
 def transaction(
     context: Context,
     target: str,
-    signature: Signature,
-    resolution: Resolution,
+    options: MergeOptions,
     lifetime: timedelta,
 ) -> Iterator[str]:
     """Yield the name of a hidden branch to work on. Merge it into the target at the end.
@@ -80,6 +78,7 @@ def transaction(
     An exception of the body is re-raised. If the branch has changes, a note with its name is added.
     Raises TransactionError if the work cannot be merged.
     """
+    sign(context, options.message or "", options.committer, options.metadata)
     work = _begin(context, target, lifetime)
     try:
         yield work.name
@@ -88,7 +87,7 @@ def transaction(
         _abandon(work, error)
         raise
     try:
-        _finish(work, state, signature, resolution)
+        _finish(work, state, options)
     except SparklakeError as error:
         words = f"the transaction on {target!r} was not merged: {error}; {work.kept()}"
         raise TransactionError(words, work.name) from error
@@ -98,29 +97,37 @@ def transaction(
     work.drop()
 
 
-def _begin(context: Context, target: str, lifetime: timedelta) -> _Work:
+def _begin(context: Context, target: str, lifetime: timedelta) -> _Transaction:
     state = open_branch(context, target)
     check_clean(state, "begin a transaction on it")
     name = f"{TRANSACTION_PREFIX}{target[:_SHOWN_NAME]}-{uuid.uuid4().hex[:_UNIQUE]}"
     start = context.refs.branches.create(
         name, state.commit_id, context.committer, hidden=True, lifetime=checked_lifetime(lifetime)
     )
-    return _Work(context, target, start)
+    return _Transaction(context, target, start)
 
 
-def _finish(work: _Work, state: BranchState, signature: Signature, resolution: Resolution) -> None:
+def _finish(work: _Transaction, state: BranchState, options: MergeOptions) -> None:
     """Commit staged changes and merge the branch. Without changes, do nothing."""
     if state.layers:
         # The staged changes may equal the existing state.
         with suppress(NoChangesError):
-            commit(work.context, work.name, signature)
+            commit(
+                work.context,
+                work.name,
+                CommitOptions(
+                    message=options.message or "",
+                    committer=options.committer,
+                    metadata=options.metadata,
+                ),
+            )
     if work.has_changes():
         # The commits may cancel each other out.
         with suppress(NoChangesError):
-            merge(work.context, work.name, work.target, resolution, signature, MergeTerms())
+            merge(work.context, work.name, work.target, options)
 
 
-def _abandon(work: _Work, error: BaseException) -> None:
+def _abandon(work: _Transaction, error: BaseException) -> None:
     """Keep the branch and add a note to the error, or drop a branch without changes."""
     try:
         if not work.has_changes():

@@ -15,19 +15,19 @@ from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import Task, TaskPiece
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import record_count
-from sparklake.graveler.sstable.store import WrittenRange
+from sparklake.graveler.sstable.range_files import WrittenRange
 from sparklake.udfs.objects.copy import Transfer, encode_transfers, transfer_body
 from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, until_it_moves
-from sparklake.verbs.base.resolve import Resolved, open_branch, steadily
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.publish import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.resolve import ResolvedRef, open_branch, read_consistently
+from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.base.versions import with_versions
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CopyRequest:
     """The source and destination of a move or copy, and its options. See `routes`.
 
     Without `ref`, objects come from the branch itself. With `force`, existing objects are
@@ -98,7 +98,7 @@ def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
     return found
 
 
-def move(context: Context, branch: str, terms: Terms) -> int:
+def move(context: Context, branch: str, request: CopyRequest) -> int:
     """Stage objects under new paths, and removals of the old. Return their number.
 
     Raises:
@@ -107,16 +107,16 @@ def move(context: Context, branch: str, terms: Terms) -> int:
         AlreadyExistsError: A path is taken. Nothing is staged.
         InvalidKeyError: A path would be too long. Nothing is staged.
     """
-    ways = routes(terms.source, terms.dest, recursive=terms.recursive)
+    ways = routes(request.source, request.dest, recursive=request.recursive)
     if any(each.overlaps for each in ways):
         raise InvalidInputError(
-            f"{terms.source!r} cannot be moved to {terms.dest!r}: one contains the other; "
+            f"{request.source!r} cannot be moved to {request.dest!r}: one contains the other; "
             "move it elsewhere first"
         )
-    return _transfer(context, "mv", branch, terms, ways)
+    return _transfer(context, "mv", branch, request, ways)
 
 
-def copy(context: Context, branch: str, terms: Terms) -> int:
+def copy(context: Context, branch: str, request: CopyRequest) -> int:
     """Stage objects of a ref under other paths. Return the number of objects.
 
     Raises:
@@ -124,13 +124,15 @@ def copy(context: Context, branch: str, terms: Terms) -> int:
         AlreadyExistsError: A path is taken. Nothing is staged.
         InvalidKeyError: A path would be too long. Nothing is staged.
     """
-    ways = routes(terms.source, terms.dest, recursive=terms.recursive)
-    return _transfer(context, "cp", branch, terms, ways)
+    ways = routes(request.source, request.dest, recursive=request.recursive)
+    return _transfer(context, "cp", branch, request, ways)
 
 
 @with_versions
-@begun_anew
-def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequence[Route]) -> int:
+@retry_on_gc
+def _transfer(
+    context: Context, verb: str, branch: str, request: CopyRequest, ways: Sequence[Route]
+) -> int:
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
 
@@ -138,15 +140,15 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
         # The result is valid only for the sealed state: no change at an old path and no object at a
         # new path may come in between.
         state = context.refs.staging.seal(branch, Action.STAGE)
-        here = Resolved(context.graph.commit(state.commit_id), state, is_name=True)
-        work = [_Work.of(context, here, terms, each) for each in ways]
+        here = ResolvedRef(context.graph.commit(state.commit_id), state, is_name=True)
+        work = [_CopyPlans.of(context, here, request, each) for each in ways]
         runner = context.runner(sum(each.listed.records for each in work), verb, branch)
         shares = _shares(work, runner, removing=verb == "mv")
         written = _written(context, runner, shares)
         moved = [each.info for share in shares for each in written[share.position]]
         if not moved:
             raise ObjectNotFoundError(
-                f"{terms.ref or branch!r} has no object at {terms.source!r}; `sparklake ls` "
+                f"{request.ref or branch!r} has no object at {request.source!r}; `sparklake ls` "
                 "shows its objects, and a folder ends with a slash"
             )
         rows = sorted(
@@ -157,11 +159,11 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
         context.refs.staging.add_run(branch, run.id, state, fence=state.fence)
         return record_count(moved)
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _CopyPlans:
     """The plans to read the records of a route, and those that it must not overwrite."""
 
     route: Route
@@ -169,14 +171,16 @@ class _Work:
     existing: Plan | None
 
     @staticmethod
-    def of(context: Context, here: Resolved, terms: Terms, route: Route) -> _Work:
-        def listed(found: Resolved) -> Plan:
+    def of(context: Context, here: ResolvedRef, request: CopyRequest, route: Route) -> _CopyPlans:
+        def listed(found: ResolvedRef) -> Plan:
             found.check_kept(context)
             return _listing(context, found, route.start, route.source)
 
-        source = listed(here) if terms.ref is None else steadily(context, terms.ref, listed)
-        existing = None if terms.force else _listing(context, here, route.goal, route.dest)
-        return _Work(route, source, existing)
+        source = (
+            listed(here) if request.ref is None else read_consistently(context, request.ref, listed)
+        )
+        existing = None if request.force else _listing(context, here, route.goal, route.dest)
+        return _CopyPlans(route, source, existing)
 
     def shares(self, size: int) -> Iterator[tuple[Task, Task | None]]:
         """Yield the input of each task: old records, and existing ones at their new keys."""
@@ -186,8 +190,8 @@ class _Work:
             yield Task((TaskPiece(position, piece),)), _whole(there)
 
 
-def _listing(context: Context, found: Resolved, prefix: bytes, within: Interval) -> Plan:
-    sides = Staged(context, prefix).sides(found.layers)
+def _listing(context: Context, found: ResolvedRef, prefix: bytes, within: Interval) -> Plan:
+    sides = StagedLayers(context, prefix).sides(found.layers)
     return plan_listing(found.tree(context).ranges, sides, within)
 
 
@@ -198,7 +202,7 @@ def _whole(plan: Plan | None) -> Task | None:
     return Task(tuple(TaskPiece(at, piece) for at, piece in enumerate(plan.stretches)))
 
 
-def _shares(work: Sequence[_Work], runner: Runner, *, removing: bool) -> list[Transfer]:
+def _shares(work: Sequence[_CopyPlans], runner: Runner, *, removing: bool) -> list[Transfer]:
     size = runner.task_records(sum(each.listed.records for each in work))
     found = [(each.route, *tasks) for each in work for tasks in each.shares(size)]
     return [

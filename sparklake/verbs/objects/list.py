@@ -26,14 +26,14 @@ from sparklake.graveler.keys import (
     prefix_interval,
     successor,
 )
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping, position_reaching
-from sparklake.graveler.sstable.store import read_together
-from sparklake.udfs.objects.rows import ObjectInfo, object_batch, object_rows
+from sparklake.graveler.sstable.range_files import read_together
+from sparklake.udfs.objects.object_rows import ObjectInfo, object_batch, object_rows
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.lookup import OpenRanges
-from sparklake.verbs.base.resolve import Resolved, steadily
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
+from sparklake.verbs.base.staging import StagedLayers
 
 _MOST_AHEAD = 64
 """The number of ranges that are read together at most. The first is read alone, then the number
@@ -50,33 +50,33 @@ class Folder:
 def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo | Folder]:
     """Yield objects and folders directly under a prefix, in byte order of their paths."""
 
-    def sides(found: Resolved) -> tuple[Ranges, list[Side]]:
+    def sides(found: ResolvedRef) -> tuple[Ranges, list[SideStream]]:
         base = found.tree(context).ranges
-        return base, Staged(context, key_prefix(prefix)).sides(found.layers)
+        return base, StagedLayers(context, key_prefix(prefix)).sides(found.layers)
 
-    yield from list_level(context, *steadily(context, ref, sides), prefix)
+    yield from list_level(context, *read_consistently(context, ref, sides), prefix)
 
 
 def list_level(
-    context: Context, base: Ranges, staged: Sequence[Side], prefix: str, pattern: str = ""
+    context: Context, base: Ranges, staged: Sequence[SideStream], prefix: str, pattern: str = ""
 ) -> Iterator[ObjectInfo | Folder]:
     """Yield what `list_folder` does, of a tree under staged layers, newest first.
 
     With a regular expression, these are objects in whose names it is found, and maybe folders.
     """
     level = _Level(key_prefix(prefix), context.info.storage_namespace, pattern)
-    committed = _Ranges(context.open_ranges, base, level)
+    committed = _RangeReader(context.open_ranges, base, level)
     layers = [
-        _Rows(block_of_records(side.rows))
+        _StagedRecords(block_of_records(side.rows))
         if side.rows
-        else _Ranges(context.open_ranges, side.ranges, level)
+        else _RangeReader(context.open_ranges, side.ranges, level)
         for side in staged
     ]
     yield from _walk(level, committed, layers)
 
 
 def _walk(
-    level: _Level, base: _Ranges, staged: Sequence[_Rows | _Ranges]
+    level: _Level, base: _RangeReader, staged: Sequence[_StagedRecords | _RangeReader]
 ) -> Iterator[ObjectInfo | Folder]:
     """Yield the level by windows of keys in which each side has at most one range."""
     within = prefix_interval(level.prefix)
@@ -143,7 +143,7 @@ class _Level:
             yield Folder(key_path(self.prefix + name)) if each else next(objects)
 
 
-class _Rows:
+class _StagedRecords:
     """A staged layer of few records, all in memory."""
 
     def __init__(self, block: Block) -> None:
@@ -156,7 +156,7 @@ class _Rows:
         return restricted(self._block, window)
 
 
-class _Ranges:
+class _RangeReader:
     """A commit or a staged run, whose ranges are read on demand."""
 
     def __init__(self, opened: OpenRanges, ranges: Ranges, level: _Level) -> None:

@@ -13,17 +13,17 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.keys import object_key
-from sparklake.graveler.planning.filtered import only_chosen, plan_restore
-from sparklake.graveler.planning.path_filter import Choice, chosen_keys, named
+from sparklake.graveler.planning.filtered import filtered_plan, plan_restore
+from sparklake.graveler.planning.path_filter import PathFilter, filter_for, first_paths
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
 from sparklake.udfs.objects.copy import restore_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, until_it_moves
+from sparklake.verbs.base.publish import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import kept_commit, open_branch
-from sparklake.verbs.base.staging import Staged, cut_out
+from sparklake.verbs.base.staging import StagedLayers, cut_out
 from sparklake.verbs.base.versions import with_versions
 
 
@@ -38,7 +38,7 @@ class Restored:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
     """Stage the changes that make the chosen paths of a branch equal to a ref.
 
@@ -46,43 +46,45 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
     Raises ObjectNotFoundError if neither side has such a path, and NoChangesError if both are
     equal.
     """
-    choice = chosen_keys(paths)
+    path_filter = filter_for(paths)
     fence = open_branch(context, branch, Action.STAGE).fence
     commit = kept_commit(context, ref)
     check_namespace(context.store)
 
     def attempt() -> Restored:
         state = context.refs.staging.seal(branch, Action.STAGE)
-        run, counts = _staged_run(context, state, commit, choice)
-        cut = cut_out(context, state, choice, "restore")
-        if run == EMPTY_META_RANGE and not _takes(context, state, choice, cut):
+        run, counts = _staged_run(context, state, commit, path_filter)
+        cut = cut_out(context, state, path_filter, "restore")
+        if run == EMPTY_META_RANGE and not _takes(context, state, path_filter, cut):
             raise _nothing(context, state, ref, commit, paths)
         context.refs.staging.drop(branch, state, cut, run or None, fence=fence)
         return Restored(commit, counts.added, counts.changed, counts.removed)
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
 def _staged_run(
-    context: Context, state: BranchState, commit: Commit, choice: Choice
+    context: Context, state: BranchState, commit: Commit, path_filter: PathFilter
 ) -> tuple[MetaRangeId, ChangeCounts]:
     """Write a run that turns a branch's head into a commit. Only differing ranges are read."""
     head = context.graph.commit(state.commit_id)
-    plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, choice)
+    plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, path_filter)
     runner = context.runner(plan.records, "restore", state.name)
-    body = partial(restore_body, context.workspace, choice)
+    body = partial(restore_body, context.workspace, path_filter)
     outcome = run_plan(runner, body, plan, progress=context.runners.progress)
     return finish(context.store, context.workspace, outcome.pieces).id, outcome.counts
 
 
-def _takes(context: Context, state: BranchState, choice: Choice, cut: LayerCut) -> bool:
+def _takes(context: Context, state: BranchState, path_filter: PathFilter, cut: LayerCut) -> bool:
     """Return whether a cut of the chosen keys removes anything from a branch's layers."""
     if any(
         cut.runs.get(each.id, each.meta_range_id) != each.meta_range_id for each in state.layers
     ):
         return True
     rows = [each for each in state.layers if each.kind is LayerKind.ROWS]
-    return any(side.rows for side in Staged(context, dry=True, choice=choice).sides(rows))
+    return any(
+        side.rows for side in StagedLayers(context, dry=True, path_filter=path_filter).sides(rows)
+    )
 
 
 def _nothing(
@@ -90,14 +92,15 @@ def _nothing(
 ) -> NoChangesError | ObjectNotFoundError:
     """Return the error for equal sides: no changes, or no such path on either side."""
     ranges = context.tree(commit).ranges
-    choice = chosen_keys(paths)
-    plan = only_chosen(plan_diff(ranges[:0], ranges, choice.hull), choice)
+    path_filter = filter_for(paths)
+    plan = filtered_plan(plan_diff(ranges[:0], ranges, path_filter.hull), path_filter)
     rows = diff_of_plan(context, plan, ref, "restore")
-    if any(object_key(row.path) in choice for row in rows):
+    if any(object_key(row.path) in path_filter for row in rows):
         return NoChangesError(
-            f"nothing to restore: {named(paths)} on {state.name!r} is the same at {ref!r}"
+            f"nothing to restore: {first_paths(paths)} on {state.name!r} is the same at {ref!r}"
         )
     return ObjectNotFoundError(
-        f"neither {ref!r} nor {state.name!r} has {named(paths)}: use the path of an object, "
+        f"neither {ref!r} nor {state.name!r} has {first_paths(paths)}: use the path of an "
+        "object, "
         "or a prefix that ends with '/'; `sparklake ls` shows the objects"
     )

@@ -1,4 +1,4 @@
-"""Stage objects: single objects as rows, many as runs."""
+"""Stage objects and removals: single ones as rows, many as runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ import pyarrow as pa
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.base import Runner, Source
-from sparklake.errors import InvalidInputError, InvalidRecordError, RefStoreUnavailableError
+from sparklake.errors import (
+    InvalidInputError,
+    InvalidRecordError,
+    ObjectNotFoundError,
+    RefStoreUnavailableError,
+)
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
@@ -27,15 +32,16 @@ from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.stores.objects.local_files import store_errors
 from sparklake.udfs.adopted_ranges import is_sweep_open
-from sparklake.udfs.objects.rows import ObjectInfo, object_record
+from sparklake.udfs.objects.object_rows import ObjectInfo, object_record
 from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew
+from sparklake.verbs.base.publish import retry_on_gc
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import open_branch
-from sparklake.verbs.base.staging import write_meta_run
+from sparklake.verbs.base.snapshot import open_snapshot
+from sparklake.verbs.base.staging import INLINE_ROWS, write_meta_run
 from sparklake.verbs.base.versions import with_versions
 
 if TYPE_CHECKING:
@@ -45,7 +51,7 @@ _BATCH_ROWS = 8192
 _HASHED_AT_ONCE = 1024 * 1024
 
 
-@begun_anew
+@retry_on_gc
 def put_bytes(
     context: Context,
     branch: str,
@@ -90,7 +96,7 @@ def put_file(
         return put_copy(context, branch, path, copy, metadata, content_type)
 
 
-@begun_anew
+@retry_on_gc
 def put_copy(
     context: Context,
     branch: str,
@@ -112,7 +118,7 @@ def delete_object(context: Context, branch: str, path: str) -> None:
     context.refs.staging.put(branch, [tombstone(object_key(path))], fence=None)
 
 
-@begun_anew
+@retry_on_gc
 def delete_prefix(context: Context, branch: str, prefix: str) -> int:
     """Stage the removal of all objects under a prefix. Return the number of objects."""
     count = 0
@@ -130,7 +136,7 @@ def delete_prefix(context: Context, branch: str, prefix: str) -> int:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
     """Stage rows of STAGE_SCHEMA as one run: all rows, or none if one is invalid."""
     fence = open_branch(context, branch, Action.STAGE).fence
@@ -190,7 +196,7 @@ def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class NewObject:
+class StagedObject:
     """An object that can be staged, and the new key in the namespace for its body."""
 
     key: str
@@ -205,7 +211,7 @@ def new_object(
     checksum: str,
     metadata: Mapping[str, str],
     content_type: str,
-) -> NewObject:
+) -> StagedObject:
     """Return an object that is not yet written. Raise the fitting error if it is invalid."""
     namespace = context.info.storage_namespace
     key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
@@ -218,12 +224,12 @@ def new_object(
         metadata=dict(metadata),
         content_type=content_type or DEFAULT_CONTENT_TYPE,
     )
-    return NewObject(key, info, object_record(info, namespace))
+    return StagedObject(key, info, object_record(info, namespace))
 
 
 def object_of_copy(
     context: Context, path: str, copy: Path, metadata: Mapping[str, str], content_type: str
-) -> NewObject:
+) -> StagedObject:
     """Return the object for a file."""
     checksum, size = _md5(copy), copy.stat().st_size
     return new_object(context, path, size, checksum, metadata, content_type)
@@ -249,3 +255,47 @@ def _md5(path: Path) -> str:
         while chunk := file.read(_HASHED_AT_ONCE):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def remove_object(context: Context, branch: str, path: str) -> int:
+    """Stage the removal of one object, and return 1; raise ObjectNotFoundError."""
+    open_snapshot(context, branch).stat(path)
+    delete_object(context, branch, path)
+    return 1
+
+
+def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
+    """Stage the removal of all existing objects of `paths` at once. Return their number."""
+    open_branch(context, branch, Action.STAGE)
+    snapshot = open_snapshot(context, branch)
+    there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
+    if len(there) <= INLINE_ROWS:
+        removals = [tombstone(object_key(path)) for path in there]
+        context.refs.staging.put(branch, removals, fence=None)
+    else:
+        remaining = iter(there)
+        chunks = iter(lambda: list(islice(remaining, INLINE_ROWS)), [])
+        runner = context.runner(0, "rm", branch)
+        stage_batches(context, branch, runner, map(deletions, chunks), fence=None)
+    return len(there)
+
+
+def remove_folder(context: Context, branch: str, path: str) -> int:
+    """Stage the removal of the objects below a path. Return their number.
+
+    The object at the path itself is also removed, unless the path ends with a slash. Raises
+    ObjectNotFoundError if there is no such object.
+    """
+    is_folder = not path or path.endswith("/")
+    removed = delete_prefix(context, branch, path if is_folder else f"{path}/")
+    try:
+        if not is_folder:
+            removed += remove_object(context, branch, path)
+    except ObjectNotFoundError:
+        if not removed:
+            raise
+    if not removed:
+        raise ObjectNotFoundError(
+            f"{branch!r} has no objects below {path!r}; `sparklake ls` shows its objects"
+        )
+    return removed

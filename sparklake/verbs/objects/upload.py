@@ -19,19 +19,19 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.stores.objects.local_files import store_errors
 from sparklake.stores.objects.local_walk import SkippedPath, walk_files
-from sparklake.udfs.objects.rows import ObjectInfo, object_record
+from sparklake.udfs.objects.object_rows import ObjectInfo, object_record
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace
-from sparklake.verbs.base.publish import begun_anew
+from sparklake.verbs.base.publish import retry_on_gc
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.objects.stage import NewObject, new_object, object_of_copy, stage_batches
+from sparklake.verbs.objects.stage import StagedObject, new_object, object_of_copy, stage_batches
 
-Body: TypeAlias = "bytes | Path"
-Objects: TypeAlias = "Mapping[str, Body] | Iterable[tuple[str, Body]]"
+BytesOrPath: TypeAlias = "bytes | Path"
+Objects: TypeAlias = "Mapping[str, BytesOrPath] | Iterable[tuple[str, BytesOrPath]]"
 
 # The limits of one batch. More objects in a batch mean fewer waits for disk or network.
 _TOGETHER = 1000
@@ -66,7 +66,7 @@ def put_many(
     that can be read only once, such as those of a generator: then it raises CollectionBegunError. A
     Path that is a symbolic link is an error, unless `follow_links` is set.
     """
-    put = _put_many if isinstance(objects, Iterator) else with_versions(begun_anew(_put_many))
+    put = _put_many if isinstance(objects, Iterator) else with_versions(retry_on_gc(_put_many))
     return put(context, branch, objects, labels, follow_links)
 
 
@@ -83,7 +83,7 @@ def _put_many(
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def put_folder(
     context: Context,
     branch: str,
@@ -128,7 +128,7 @@ def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str
     `paths` are pairs of source and dest. No object bytes are copied. Raises CollectionBegunError as
     `put_many` does.
     """
-    copy = _copy_many if isinstance(paths, Iterator) else with_versions(begun_anew(_copy_many))
+    copy = _copy_many if isinstance(paths, Iterator) else with_versions(retry_on_gc(_copy_many))
     return copy(context, branch, ref, paths)
 
 
@@ -168,8 +168,8 @@ def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], 
 
 
 def _checked(
-    pairs: Iterable[tuple[str, Body]], *, follow_links: bool
-) -> Iterator[tuple[str, Body]]:
+    pairs: Iterable[tuple[str, BytesOrPath]], *, follow_links: bool
+) -> Iterator[tuple[str, BytesOrPath]]:
     """Yield the pairs after checks. Among the first ones, also check for repeated paths.
 
     Repeated paths among later pairs are found by the run that stages them.
@@ -198,9 +198,9 @@ def _checked(
         yield path, body
 
 
-def _batches(pairs: Iterable[tuple[str, Body]]) -> Iterator[list[tuple[str, Body]]]:
+def _batches(pairs: Iterable[tuple[str, BytesOrPath]]) -> Iterator[list[tuple[str, BytesOrPath]]]:
     """Yield batches of at least one object, within the limits of one batch."""
-    batch: list[tuple[str, Body]] = []
+    batch: list[tuple[str, BytesOrPath]] = []
     size = 0
     for path, body in pairs:
         more = _size(body)
@@ -214,7 +214,7 @@ def _batches(pairs: Iterable[tuple[str, Body]]) -> Iterator[list[tuple[str, Body
 
 
 def _write(
-    context: Context, batch: list[tuple[str, Body]], scratch: Path, labels: Labels
+    context: Context, batch: list[tuple[str, BytesOrPath]], scratch: Path, labels: Labels
 ) -> list[ObjectInfo]:
     """Write a batch. It is durable on return."""
     bodies: dict[str, bytes] = {}
@@ -243,12 +243,12 @@ def _write(
     return infos
 
 
-def _object_of_body(context: Context, path: str, body: bytes, labels: Labels) -> NewObject:
+def _object_of_body(context: Context, path: str, body: bytes, labels: Labels) -> StagedObject:
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
     return new_object(context, path, len(body), checksum, labels.metadata, labels.content_type)
 
 
-def _size(body: Body) -> int:
+def _size(body: BytesOrPath) -> int:
     return body.stat().st_size if isinstance(body, Path) else len(body)
 
 

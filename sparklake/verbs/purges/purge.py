@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
@@ -19,12 +19,16 @@ from sparklake.errors import (
     PurgeBlockedError,
 )
 from sparklake.graveler.guards import Action, read_only_error
+from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.json_errors import decode_json
+from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
 from sparklake.udfs.purges import (
     FoundReport,
     Patterns,
+    Scan,
     decode_found,
     delete_body,
     encode_work,
@@ -32,15 +36,16 @@ from sparklake.udfs.purges import (
     purge_folder,
     scan_body,
 )
-from sparklake.udfs.strategies.globs import glob_pattern
+from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import retry_lost_races
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import check_clean
 from sparklake.verbs.base.signing import check_texts, sign
-from sparklake.verbs.commits import commit
+from sparklake.verbs.base.staging import StagedLayers
+from sparklake.verbs.commits import CommitOptions, commit
 from sparklake.verbs.objects.stage import deletions, stage_batches
-from sparklake.verbs.purges.scan import scans
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +58,8 @@ def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
 
     Raises ProtectedError and DirtyBranchError before the first commit.
     """
-    signature = sign(context, message or "Remove purged paths", None, None)
+    options = CommitOptions(message=message or "Remove purged paths")
+    sign(context, options.message, None, None)
     states = [each for each in context.refs.branches.list() if _first(context, each.name, patterns)]
     for each in states:
         each.guard.check(each.name, Action.STAGE, Action.COMMIT)
@@ -63,7 +69,7 @@ def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
         stage_batches(
             context, each.name, runner, _removals(context, each.name, patterns), fence=None
         )
-        commit(context, each.name, signature)
+        commit(context, each.name, options)
 
 
 def _first(context: Context, branch: str, patterns: Patterns) -> str | None:
@@ -86,7 +92,7 @@ _DELETION_RECORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class PurgeTerms:
+class PurgeOptions:
     """The options of a purge. See `Repository.purge`."""
 
     patterns: tuple[str, ...]
@@ -97,7 +103,7 @@ class PurgeTerms:
     dry_run: bool = False
 
 
-def purge(context: Context, terms: PurgeTerms) -> Purge:
+def purge(context: Context, options: PurgeOptions) -> Purge:
     """Delete the bytes of objects under some paths in all history. Return the purge.
 
     Raises:
@@ -105,29 +111,29 @@ def purge(context: Context, terms: PurgeTerms) -> Purge:
             or the bytes lie in the namespace of another repository. Nothing is deleted.
         NoChangesError: There is nothing to purge.
     """
-    patterns = _checked(context, terms)
+    patterns = _checked(context, options)
     check_namespace(context.store)
     made = Purge(
         id=uuid4().hex,
         who=context.committer,
         date=now(),
-        message=terms.message,
-        patterns=terms.patterns,
+        message=options.message,
+        patterns=options.patterns,
         state=PurgeState.DELETING,
         counts=PurgeCounts(),
-        even_shared=terms.even_shared,
-        also_external=terms.also_external,
+        even_shared=options.even_shared,
+        also_external=options.also_external,
     )
     try:
         found = _found(context, patterns, made)
-        if terms.dry_run:
+        if options.dry_run:
             return replace(made, counts=found.counts)
         _refuse_foreign(found)
-        _refuse_shared(found, terms)
-        if terms.commit and found.live_count:
-            commit_removals(context, patterns, terms.message)
+        _refuse_shared(found, options)
+        if options.commit and found.live_count:
+            commit_removals(context, patterns, options.message)
             found = _found(context, patterns, made)
-            _refuse_shared(found, terms)
+            _refuse_shared(found, options)
         _refuse_live(found)
         made = replace(made, counts=found.counts)
         context.store.put_if_absent(_plan_key(made), msgspec.json.encode(found.parts))
@@ -161,20 +167,20 @@ def receipt_of(context: Context, made: Purge) -> str:
     return f"{context.info.storage_namespace}/{purge_folder(made.id)}receipt"
 
 
-def _checked(context: Context, terms: PurgeTerms) -> Patterns:
-    if not terms.patterns:
+def _checked(context: Context, options: PurgeOptions) -> Patterns:
+    if not options.patterns:
         raise InvalidInputError("a purge needs at least one path, or a glob such as 'users/42/**'")
-    for each in terms.patterns:
+    for each in options.patterns:
         glob_pattern(each)
-    check_texts([*terms.patterns, terms.message], "the paths and the message of a purge")
+    check_texts([*options.patterns, options.message], "the paths and the message of a purge")
     if context.refs.settings.get().read_only:
         raise read_only_error()
-    return Patterns(terms.patterns)
+    return Patterns(options.patterns)
 
 
 def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
     """Write the list of objects to delete. Return its parts and counts."""
-    work = list(scans(context))
+    work = list(purge_scans(context))
     records = sum(each.count for scan in work for each in scan.ranges)
     runner = context.runner(records, "purge", made.id)
     reports = runner.sort_and_collect(
@@ -196,8 +202,10 @@ def _add(total: FoundReport, found: FoundReport) -> None:
     total.shared += found.shared
     total.foreign_count += found.foreign_count
     total.foreign += found.foreign
-    ours, theirs = asdict(total.counts), asdict(found.counts)
-    total.counts = PurgeCounts(**{name: bounded(ours[name] + theirs[name]) for name in ours})
+    counts, found_counts = asdict(total.counts), asdict(found.counts)
+    total.counts = PurgeCounts(
+        **{name: bounded(counts[name] + found_counts[name]) for name in counts}
+    )
 
 
 def _refuse_live(found: FoundReport) -> None:
@@ -219,8 +227,8 @@ def _refuse_foreign(found: FoundReport) -> None:
         )
 
 
-def _refuse_shared(found: FoundReport, terms: PurgeTerms) -> None:
-    if found.counts.shared and not terms.even_shared:
+def _refuse_shared(found: FoundReport, options: PurgeOptions) -> None:
+    if found.counts.shared and not options.even_shared:
         named = ", ".join(map(repr, found.shared[:_NAMED]))
         raise PurgeBlockedError(
             f"nothing was purged: other paths share the bytes of {named}, "
@@ -263,3 +271,56 @@ def _clear(context: Context, made: Purge) -> None:
 
 def _plan_key(made: Purge) -> str:
     return f"{purge_folder(made.id)}plan.json"
+
+
+_RANGES_AT_ONCE = 16
+
+
+def purge_scans(context: Context) -> Iterator[Scan]:
+    """Yield each distinct range once, with its first commit, and all staged changes.
+
+    Ranges of a head carry the name of its branch. Only lists of ranges are read.
+    """
+    return iter(retry_lost_races(lambda: _scans(context)))
+
+
+def _scans(context: Context) -> list[Scan]:
+    refs = context.refs.snapshot()
+    live: dict[RangeId, str] = {}
+    for state in refs.branches:
+        tree = context.tree(context.graph.commit(state.commit_id))
+        live.update((each.id, state.name) for each in tree.ranges)
+    found: list[Scan] = []
+    trees: set[MetaRangeId] = set()
+    ranges: set[RangeId] = set()
+    for order, each_commit in enumerate(refs.commits):
+        if each_commit.meta_range_id in trees:
+            continue
+        trees.add(each_commit.meta_range_id)
+        new = [each for each in context.tree(each_commit).ranges if each.id not in ranges]
+        ranges.update(each.id for each in new)
+        found += _packed(new, live, order, each_commit.id)
+    for state in refs.branches:
+        found += _staged(context, state, len(refs.commits))
+    return found
+
+
+def _packed(
+    ranges: Iterable[RangeInfo], live: dict[RangeId, str], order: int, commit: str
+) -> Iterator[Scan]:
+    by_branch: dict[str, list[RangeInfo]] = {}
+    for each in ranges:
+        by_branch.setdefault(live.get(each.id, ""), []).append(each)
+    for branch, some in by_branch.items():
+        for start in range(0, len(some), _RANGES_AT_ONCE):
+            part = tuple(some[start : start + _RANGES_AT_ONCE])
+            yield Scan(part, (), order, commit, branch)
+
+
+def _staged(context: Context, state: BranchState, order: int) -> Iterator[Scan]:
+    for side in StagedLayers(context).sides(state.layers):
+        if side.rows:
+            yield Scan((), side.rows, order, "", state.name)
+        for start in range(0, len(side.ranges), _RANGES_AT_ONCE):
+            part = side.ranges[start : start + _RANGES_AT_ONCE]
+            yield Scan(part, (), order, "", state.name)

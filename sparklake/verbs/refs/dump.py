@@ -13,7 +13,7 @@ from sparklake.graveler.planning.split import MAX_RANGE_RECORDS
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RepositoryInfo
 from sparklake.graveler.refs.dump import (
     MANIFEST_KEY,
-    Manifest,
+    DumpManifest,
     encode_refs,
     manifest_bytes,
     read_refs,
@@ -21,7 +21,7 @@ from sparklake.graveler.refs.dump import (
 from sparklake.graveler.retention import Retention
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import check_namespace, check_owner, check_writable
+from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
 
 SETTINGS_KEY = "_lakefs/sparklake_settings.json"
 """The file of a dump for settings that lakeFS's format does not have."""
@@ -35,7 +35,7 @@ _TURN_SECONDS = 60.0
 class RefsDump:
     """The counts of a dump. It excludes changes staged on the `dirty` branches."""
 
-    manifest: Manifest
+    manifest: DumpManifest
     branches: int
     tags: int
     commits: int
@@ -79,7 +79,7 @@ def dump_refs(context: Context) -> RefsDump:
     store = open_store(context.info.storage_namespace)
     check_namespace(store)
     check_owner(store, context.info)
-    check_writable(store, "a dump of refs")
+    check_namespace_writable(store, "a dump of refs")
     # Dumps run one after the other, so that an older dump never replaces a newer one.
     with context.refs.branches.turn(_TURN, _TURN_SECONDS):
         refs = context.refs.snapshot()
@@ -90,7 +90,7 @@ def dump_refs(context: Context) -> RefsDump:
     return RefsDump(manifest, len(refs.branches), len(refs.tags), len(refs.commits), dirty)
 
 
-def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> Manifest:
+def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> DumpManifest:
     manifest, files = encode_refs(refs)
     store.put_many_if_absent(files)
     committed = tuple(

@@ -16,12 +16,12 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchMove, BranchState, Operation, RefVerb
 from sparklake.graveler.times import SECOND_MICROS, datetime_of, microsecond_of
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.publish import begun_anew, until_it_moves
+from sparklake.verbs.base.publish import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, get_commit
 from sparklake.verbs.history.log import LogOptions, log
 
 
-@begun_anew
+@retry_on_gc
 def hard_reset(
     context: Context, branch: str, ref: str, expected: str | None, *, force: bool
 ) -> Commit:
@@ -45,7 +45,7 @@ def hard_reset(
         _move(context, state, "hard-reset", target)
         return target
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
 def undo(context: Context, branch: str) -> Commit:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import MissingDependencyError
-from sparklake.udfs.objects.rows import OBJECT_DDL
+from sparklake.udfs.objects.object_rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
 from sparklake.verbs.history.log import LOG_DDL
 

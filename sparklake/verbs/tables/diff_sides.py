@@ -49,7 +49,7 @@ class TableSide:
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _FolderPair:
     """A folder in two trees. Errors name the ref of a tree."""
 
     context: Context
@@ -88,7 +88,7 @@ def folder_sides(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> tuple[TableSide, TableSide]:
     """Return both sides of a table whose files are all files below a folder."""
-    compared = _Compared(context, folder, refs, trees)
+    compared = _FolderPair(context, folder, refs, trees)
     changed = compared.changed()
     both = {*changed[0], *changed[1]}
     shared = next((each for each in _data(compared.paths(1)) if each not in both), None)
@@ -97,7 +97,7 @@ def folder_sides(
 
 
 def _folder_side(
-    compared: _Compared, side: int, changed: Iterable[str], shared: str | None
+    compared: _FolderPair, side: int, changed: Iterable[str], shared: str | None
 ) -> TableSide:
     files = compared.files(side, sorted(_data(changed)))
     sample = compared.files(side, [shared] if shared else [])

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparklake.delta_log.names import LOG_FOLDER, log_listing
+from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.diff_sides import TableSide
 from sparklake.verbs.tables.version import TableVersion

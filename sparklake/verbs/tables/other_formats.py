@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.keys import Interval, key_prefix, prefix_interval
-from sparklake.graveler.planning.plan import Side, rows_in
+from sparklake.graveler.planning.plan import SideStream, rows_in
 from sparklake.graveler.ranges import Ranges
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.objects.list import Folder, list_level
@@ -57,7 +57,7 @@ class OtherTable:
 
 
 def find_other_table(
-    context: Context, base: Ranges, staged: Sequence[Side], folder: str
+    context: Context, base: Ranges, staged: Sequence[SideStream], folder: str
 ) -> OtherTable | None:
     """Return the table of another format at or above a folder, or None.
 
@@ -120,7 +120,7 @@ def _folders(folder: str) -> Iterator[str]:
 
 
 def _holding(
-    context: Context, base: Ranges, staged: Sequence[Side], intervals: Sequence[Interval]
+    context: Context, base: Ranges, staged: Sequence[SideStream], intervals: Sequence[Interval]
 ) -> list[Interval]:
     """Return those of some intervals, in their order, in which a tree or a layer has a key."""
     held = set(context.open_ranges.holding(base, intervals))
@@ -131,7 +131,7 @@ def _holding(
 
 
 def _find_mark(
-    context: Context, base: Ranges, staged: Sequence[Side], above: str, known: OtherFormat
+    context: Context, base: Ranges, staged: Sequence[SideStream], above: str, known: OtherFormat
 ) -> str | None:
     """Return the path of what tells of a table in a folder."""
     folder = above + known.folder

@@ -49,7 +49,7 @@ def find_parquet_view(
     terms = (PARQUET, merges, read_settings(spark))
     view = view_of(context.store, table, _VERSION, *terms)
     if not view.exists:
-        listing = _Listing.of(table)
+        listing = _FileTotals.of(table)
         shape = _shape(spark, view, table, listing, merges=merges)
         if shape is None:
             return None
@@ -61,19 +61,19 @@ def find_parquet_view(
 
 
 def _shape(
-    spark: SparkSession, view: View, table: TableVersion, listing: _Listing, *, merges: bool
+    spark: SparkSession, view: View, table: TableVersion, listing: _FileTotals, *, merges: bool
 ) -> TableShape | None:
     """Return the table's properties, with one file's schema or all files' merged."""
-    from sparklake.frames.tables.files import infers_types, with_partitions
+    from sparklake.frames.tables.exact_files import infers_types, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
-    from sparklake.frames.tables.sources import schema_of
+    from sparklake.frames.tables.spark_sources import spark_schema
 
     uris: Sequence[str] = [listing.first]
     if merges:
         files = data_files(table.objects.batches(), table.folder)
         uris = list(chain.from_iterable(each.column("uri").to_pylist() for each in files))
     types = listing.columns.types(infers=infers_types(spark))
-    written = schema_of(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
+    written = spark_schema(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
     schema = with_partitions(written, types)
     features = reader_features(schema)
     if features is None:
@@ -82,7 +82,7 @@ def _shape(
 
 
 @dataclass(slots=True)
-class _Listing:
+class _FileTotals:
     """The totals of a table's files. Memory holds one number per file."""
 
     first: str = ""
@@ -91,9 +91,9 @@ class _Listing:
     shared: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @staticmethod
-    def of(table: TableVersion) -> _Listing:
+    def of(table: TableVersion) -> _FileTotals:
         """Read the listing of a table; raise ObjectNotFoundError if it has no data file."""
-        listing, numbers = _Listing(), []
+        listing, numbers = _FileTotals(), []
         for batch in data_files(table.objects.batches(), table.folder):
             listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")
             listing.size = bounded(listing.size + column_sum(batch.column("size").to_numpy()))

@@ -39,7 +39,12 @@ def read_table(
         MissingDependencyError: Spark has no client for the storage.
     """
     # Lazy import: writing and the CLI must not pay for importing Spark.
-    from sparklake.frames.tables.sources import check_delta, has_delta, load_delta, missing_client
+    from sparklake.frames.tables.spark_sources import (
+        check_delta,
+        has_delta,
+        load_delta,
+        missing_client,
+    )
 
     check_supported(table_format)
     if table_format != DELTA:
@@ -126,7 +131,7 @@ def _whole_table(path: str) -> str | None:
 def _read_files(
     context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
 ) -> DataFrame:
-    from sparklake.frames.tables.files import infers_types, read_files
+    from sparklake.frames.tables.exact_files import infers_types, read_files
 
     columns, found = PartitionColumns(), []
     for batch in data_files(table.objects.batches(), table.folder):

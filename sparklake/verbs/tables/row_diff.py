@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.ranges import MetaRange
-from sparklake.session import described
+from sparklake.session import job_description
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import kept_commit
 from sparklake.verbs.tables.diff_sides import TableSide, folder_sides
 from sparklake.verbs.tables.formats import TableFormat, check_no_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
-from sparklake.verbs.tables.version import table_folder, tree_table
+from sparklake.verbs.tables.version import table_prefix, tree_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,13 +70,13 @@ class TableDiff:
 
     def counts(self) -> RowCounts:
         """Count the rows that differ; raise InvalidInputError for a repeated key."""
-        with described(self._rows.sparkSession, self._title), _duplicates():
+        with job_description(self._rows.sparkSession, self._title), _duplicates():
             found = self._rows.groupBy("change").count().collect()
         return RowCounts(**{row["change"]: row["count"] for row in found})
 
     def saved(self, uri: str) -> TableDiff:
         """Write the rows as Parquet, and return the same diff with rows from there."""
-        with described(self._rows.sparkSession, self._title), _duplicates():
+        with job_description(self._rows.sparkSession, self._title), _duplicates():
             self._rows.write.parquet(uri)
         return replace(self, _rows=self._rows.sparkSession.read.parquet(uri))
 
@@ -86,7 +86,7 @@ class TableDiff:
 
         columns = [F.col(f"`{name.replace('`', '``')}`") for name in self._rows.columns]
         packed = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("row")
-        with described(self._rows.sparkSession, self._title), _duplicates():
+        with job_description(self._rows.sparkSession, self._title), _duplicates():
             return [json.loads(each["row"]) for each in self._rows.select(packed).take(limit)]
 
 
@@ -110,7 +110,7 @@ def diff_table(
         raise InvalidInputError(
             "the columns of the key, and the columns to compare, must be lists of names"
         )
-    folder, chosen_format = table_folder(path), _format(table_format)
+    folder, chosen_format = table_prefix(path), _format(table_format)
     commits = [kept_commit(context, ref) for ref in refs]
     trees = context.tree(commits[0]), context.tree(commits[1])
     left, right = _sides(context, chosen_format, folder, refs, trees, options, delta)
@@ -122,7 +122,8 @@ def diff_table(
     from sparklake.frames.tables import row_diff
 
     found = [
-        side_files.schema_of(spark, each, *how) if each.is_there else None for each in (left, right)
+        side_files.side_schema(spark, each, *how) if each.is_there else None
+        for each in (left, right)
     ]
     # A missing table gets the columns of the other one, and no rows.
     one, other = found[0] or found[1], found[1] or found[0]
@@ -168,7 +169,7 @@ def _sides(
         return folder_sides(context, folder, refs, trees)
     if options:
         raise InvalidInputError(f"Delta tables accept no options, but {sorted(options)} were given")
-    from sparklake.frames.tables.sources import check_delta
+    from sparklake.frames.tables.spark_sources import check_delta
 
     check_delta(context.runners.session())
     return delta.sides(context, folder, refs, trees)

@@ -22,7 +22,7 @@ from sparklake.udfs.tables.upload import not_shared, upload_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.version import spark_uri
 from sparklake.verbs.tables.write_request import DELTA, WriteMode, WriteRequest
-from sparklake.verbs.tables.written import bytes_runner, kept, listed, shares
+from sparklake.verbs.tables.written import bytes_runner, file_shares, kept, visible_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -105,7 +105,7 @@ def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 def _speaks_s3(context: Context) -> bool:
     """Return whether Spark itself writes to the bucket. It needs Hadoop's client."""
     # Lazy import: the CLI must not pay for importing Spark.
-    from sparklake.frames.tables.sources import lacks_client
+    from sparklake.frames.tables.spark_sources import lacks_client
 
     chosen = context.runners.s3_writes
     if chosen is not S3Writes.AUTO:
@@ -130,12 +130,12 @@ def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, p
     with scratch_folder(disk_root()) as scratch:
         with _observed(rows, request) as (observed, check):
             _save(observed, request, f"file://{scratch}/table")
-        with kept(listed(open_store(str(scratch)), "table/")) as files:
+        with kept(visible_files(open_store(str(scratch)), "table/")) as files:
             check(files["name"])
             size = int(pc.sum(files["size"]).as_py() or 0)
             runner = bytes_runner(context, request.branch, size)
             upload = partial(upload_body, context.workspace, f"{scratch}/table", place)
-            uploaded = sum(each.num_rows for each in runner.collect(upload, shares(files)))
+            uploaded = sum(each.num_rows for each in runner.collect(upload, file_shares(files)))
         if uploaded != files.num_rows:
             raise LostResultError(
                 f"nothing was staged: {files.num_rows - uploaded} files were not uploaded. "

@@ -6,22 +6,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparklake.engine.rows import Rows
+from sparklake.engine.lazy_rows import Rows
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.keys import key_prefix, object_key, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import listing_of_plan
-from sparklake.verbs.base.resolve import Resolved, steadily
+from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.tables.other_formats import OtherTable, find_other_table, mark_prefixes
 
 
-def table_folder(path: str) -> str:
+def table_prefix(path: str) -> str:
     """Return the prefix of a table; raise InvalidInputError, InvalidKeyError."""
     stripped = path.strip("/")
     if not stripped:
@@ -51,7 +51,7 @@ class TableVersion:
     @property
     def folder(self) -> str:
         """The common prefix of the paths of its objects."""
-        return table_folder(self.path)
+        return table_prefix(self.path)
 
 
 def open_table(context: Context, ref: str, path: str) -> TableVersion:
@@ -59,14 +59,16 @@ def open_table(context: Context, ref: str, path: str) -> TableVersion:
 
     A branch's staged changes are included. Raises ExpiredError.
     """
-    folder = table_folder(path)
+    folder = table_prefix(path)
 
-    def read(found: Resolved) -> TableVersion:
+    def read(found: ResolvedRef) -> TableVersion:
         found.check_kept(context)
-        sides = Staged(context, key_prefix(folder), *mark_prefixes(folder)).sides(found.layers)
+        sides = StagedLayers(context, key_prefix(folder), *mark_prefixes(folder)).sides(
+            found.layers
+        )
         return _table_over(context, ref, path, found.tree(context), sides)
 
-    return steadily(context, ref, read)
+    return read_consistently(context, ref, read)
 
 
 def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> TableVersion:
@@ -75,9 +77,9 @@ def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> Table
 
 
 def _table_over(
-    context: Context, what: str, path: str, tree: MetaRange, sides: Sequence[Side] = ()
+    context: Context, what: str, path: str, tree: MetaRange, sides: Sequence[SideStream] = ()
 ) -> TableVersion:
-    folder = table_folder(path)
+    folder = table_prefix(path)
     plan = plan_listing(tree.ranges, sides, prefix_interval(key_prefix(folder)))
     objects = listing_of_plan(context, plan, what)
     snapshot = snapshot_over(context, what, tree, sides)
@@ -87,10 +89,10 @@ def _table_over(
 
 def find_other(context: Context, ref: str, path: str) -> OtherTable | None:
     """Return the table of another format that a path is at or in, as it is at a ref now."""
-    folder = table_folder(path)
+    folder = table_prefix(path)
 
-    def read(found: Resolved) -> OtherTable | None:
-        sides = Staged(context, *mark_prefixes(folder)).sides(found.layers)
+    def read(found: ResolvedRef) -> OtherTable | None:
+        sides = StagedLayers(context, *mark_prefixes(folder)).sides(found.layers)
         return find_other_table(context, found.tree(context).ranges, sides, folder)
 
-    return steadily(context, ref, read)
+    return read_consistently(context, ref, read)

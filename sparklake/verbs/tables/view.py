@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.delta_log.names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
+from sparklake.delta_log.file_names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
 from sparklake.delta_log.table_files import data_files
 from sparklake.delta_log.view_log import (
     CHECKPOINT_SCHEMA,
     TableShape,
     add_batches,
-    commit_info,
+    checkpointed_commit,
     last_checkpoint,
     shape_batch,
     version_checksum,
@@ -107,7 +107,7 @@ def write_view(
                 checkpoint_key(view.version): written,
                 LAST_CHECKPOINT: last_checkpoint(view.version, actions),
                 checksum_key(view.version): version_checksum(shape, actions - len(about), size),
-                log_key(view.version): commit_info(),
+                log_key(view.version): checkpointed_commit(),
             }
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.names import LOG_FOLDER
+from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
@@ -16,7 +16,7 @@ from sparklake.graveler.ports import Write
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import until_it_moves
+from sparklake.verbs.base.publish import with_branch_queue
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.objects.stage import deletions, stage_batches
@@ -46,7 +46,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
         check = save_rows(context, rows, request, write.place)
         with written_files(context, request.branch, write.place) as files:
             check(files["name"])
-            return until_it_moves(
+            return with_branch_queue(
                 context, request.branch, lambda: _land(context, request, write, files)
             )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import InvalidInputError
 from sparklake.verbs.tables.other_formats import check_supported
-from sparklake.verbs.tables.version import table_folder
+from sparklake.verbs.tables.version import table_prefix
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,7 +89,7 @@ def write_request(
     rest = {key: value for key, value in options.items() if key.lower() != _OVERWRITES}
     if chosen is WriteMode.OVERWRITE and _is_dynamic(rows, options, partition_by, name):
         chosen = WriteMode.OVERWRITE_PARTITIONS
-    return WriteRequest(branch, path, table_folder(path), name, chosen, tuple(partition_by), rest)
+    return WriteRequest(branch, path, table_prefix(path), name, chosen, tuple(partition_by), rest)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from sparklake._scratch import scratch_folder
 from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
-from sparklake.engine.ipc import pack
+from sparklake.engine.ipc import pack_batches
 from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteEndedError
 from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
-from sparklake.udfs.objects.rows import FILE_SCHEMA, checksum_body
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.objects.object_rows import FILE_SCHEMA, checksum_body
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.verbs.base.context import Context
 
@@ -43,7 +43,7 @@ def written_files(
     With `names`, only those files are listed. Only committed files are listed: Spark's committer
     keeps other files below `_temporary` until the commit, and then removes them.
     """
-    with kept(_named(listed(context.store, f"{place}/"), names)) as files:
+    with kept(_named(visible_files(context.store, f"{place}/"), names)) as files:
         if pc.all(pc.not_equal(files["checksum"], "")).as_py():
             yield files
         else:
@@ -63,7 +63,7 @@ def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             yield pa.ipc.open_file(source).read_all()
 
 
-def listed(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
+def visible_files(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
     """Yield the files under a prefix, without hidden and uncommitted ones."""
     found = (each for each in store.list(prefix) if _counts(each.key.removeprefix(prefix)))
     while chunk := list(islice(found, _BATCH_ROWS)):
@@ -101,7 +101,7 @@ def _counts(name: str) -> bool:
 
 def _hashed(context: Context, branch: str, place: str, files: pa.Table) -> Iterator[pa.RecordBatch]:
     runner = bytes_runner(context, branch, int(pc.sum(files["size"]).as_py() or 0))
-    return runner.collect(partial(checksum_body, context.workspace, place), shares(files))
+    return runner.collect(partial(checksum_body, context.workspace, place), file_shares(files))
 
 
 def bytes_runner(context: Context, branch: str, size: int) -> Runner:
@@ -111,12 +111,14 @@ def bytes_runner(context: Context, branch: str, size: int) -> Runner:
     return context.runner(0, "write", branch)
 
 
-def shares(files: pa.Table) -> pa.Table:
+def file_shares(files: pa.Table) -> pa.Table:
     """Return files as rows of TASK_SCHEMA, each of up to 8,192 files or about 128 MiB."""
     before = np.cumsum(files["size"].to_numpy()) // _SHARE_BYTES
     cuts = {*np.flatnonzero(np.diff(before)) + 1, *range(0, files.num_rows, _BATCH_ROWS)}
     bounds = [*sorted(cuts), files.num_rows]
-    packed = [pack(files.slice(one, other - one).to_batches()) for one, other in pairwise(bounds)]
+    packed = [
+        pack_batches(files.slice(one, other - one).to_batches()) for one, other in pairwise(bounds)
+    ]
     columns = [pa.array(range(len(packed))), pa.array(packed, pa.binary())]
     return pa.table(columns, schema=TASK_SCHEMA)
 

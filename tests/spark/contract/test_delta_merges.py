@@ -94,6 +94,7 @@ def test_rows_that_are_marked_and_a_wider_schema_unite(
     assert ids_of(repo, "main") == ids_of(repo, "dev") == [1, 3, 5, 6, 7, 8, 20]
 
 
+@pytest.mark.system
 def test_compactions_and_checkpoints_unite(
     repo: Repository, writer: Writer, change: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -112,6 +113,7 @@ def test_compactions_and_checkpoints_unite(
     assert ids_by_rust(repo, "main", tmp_path / "more") == [1, 2, 3, 4, 5, 6, 7]
 
 
+@pytest.mark.system
 def test_both_cannot_overwrite_what_was_empty(repo: Repository, writer: Writer) -> None:
     main = repo.branch("main")
     main.write(writer.rows(2), TABLE, "delta", partition_by=["p"])
@@ -146,6 +148,7 @@ def restated(table: str) -> None:
     (log / f"{1:020}.json").write_text("".join(f"{json.dumps(each)}\n" for each in adds))
 
 
+@pytest.mark.system
 def test_rows_that_were_restated_and_updated_come_back(
     repo: Repository, writer: Writer, change: Callable[..., None]
 ) -> None:

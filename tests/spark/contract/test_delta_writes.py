@@ -17,7 +17,7 @@ from sparklake.errors import (
     MissingDependencyError,
     TableMovedError,
 )
-from sparklake.frames.tables import sources
+from sparklake.frames.tables import spark_sources
 from sparklake.graveler.ports import WriteState
 from sparklake.verbs.delta import write as delta_writes
 from tests.support.lakes import contents
@@ -116,6 +116,7 @@ def test_a_table_is_appended_to_overwritten_and_edited(
     assert {each.state for each in repo.writes()} == {WriteState.ABANDONED}, "the empty edit"
 
 
+@pytest.mark.system
 def test_writers_at_once(
     spark: SparkSession,
     repo: Repository,
@@ -215,7 +216,7 @@ def test_what_cannot_be_done_is_said_and_stages_nothing(
 def test_a_session_without_delta_is_told(
     repo: Repository, main: Branch, frame: Callable[..., DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "has_delta", lambda _: False)
+    monkeypatch.setattr(spark_sources, "has_delta", lambda _: False)
     with pytest.raises(MissingDependencyError, match="sparklake\\[delta"):
         main.write(frame((1, "one")), TABLE, "delta")
     with pytest.raises(MissingDependencyError, match="sparklake\\[delta"):

@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 import sparklake
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.objects.rows import OBJECT_DDL
+from sparklake.udfs.objects.object_rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
 from sparklake.verbs.history.log import LOG_DDL
 from tests.spark.contract.conftest import PATHS
@@ -43,6 +43,7 @@ def registered(spark: SparkSession, settings_home: Path) -> Iterator[Lake]:
         yield lake
 
 
+@pytest.mark.connect
 @pytest.mark.usefixtures("small_tasks")
 def test_formats_of_spark_have_the_rows_of_the_functions(
     registered: Lake, grown: Repository, spark: SparkSession, capsys: pytest.CaptureFixture[str]

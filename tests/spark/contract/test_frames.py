@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.connect
 def test_a_log_is_a_frame(grown: Repository, spark: SparkSession) -> None:
     log = grown.log("main")
     frame = log.to_df()
@@ -33,6 +34,7 @@ def test_a_log_is_a_frame(grown: Repository, spark: SparkSession) -> None:
     assert grown.log("main", path="none").to_df().collect() == []
 
 
+@pytest.mark.connect
 def test_changes_are_a_frame(grown: Repository, spark: SparkSession) -> None:
     head, before, _ = grown.log("main")
     found = grown.changes("main", "k/00").to_df()

@@ -15,13 +15,13 @@ import pyarrow.dataset as ds
 import pytest
 
 from sparklake import Branch, ImportErrorsError, ImportReport, Repository, S3Inventory
-from sparklake.udfs.imports.inventory import InventoryTerms, read_inventory
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA, import_body
+from sparklake.udfs.imports.inventory import InventoryTaskSettings, read_inventory
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA, import_body
 from sparklake.udfs.imports.tasks import ranges_body
 from sparklake.verbs.imports import import_objects as imports
 from sparklake.verbs.imports import sources as import_sources
 from tests.support.inventories import KEYS, put_inventory
-from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server
+from tests.support.s3_server import aws_client, make_bucket, s3_environment, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,6 +95,7 @@ def said_of(report: ImportReport) -> tuple[Any, ...]:
     return report.commit.meta_range_id, report.objects, report.counts, errors_of(report)
 
 
+@pytest.mark.connect
 def test_rows_of_a_dataframe(
     make_twins: tuple[Repository, Repository], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -165,7 +166,7 @@ def test_a_listing_with_folders_side_by_side(
 
 
 def with_environment(
-    environment: dict[str, str], terms: InventoryTerms, batches: Iterable[pa.RecordBatch]
+    environment: dict[str, str], terms: InventoryTaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Read an inventory where the endpoint is known; the executors have been there before it."""
     with mock.patch.dict(os.environ, environment):

@@ -88,6 +88,7 @@ def test_a_lot_of_work_is_several_jobs_whose_results_come_as_they_end(
     assert seen[15] == [15, 1], "it ended after the first job's results had come"
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("way", ["collect", "stream"])
 def test_an_interrupt_ends_the_tasks(runner: SparkRunner, way: str, tmp_path: Path) -> None:
     def interrupt() -> None:
@@ -114,6 +115,7 @@ def test_results_that_nobody_wants_any_more_are_not_computed(
     check_ended_early(tmp_path)
 
 
+@pytest.mark.connect
 def test_the_jobs_of_a_verb_are_called_what_they_are_for(spark: SparkSession) -> None:
     name = "spark.job.description"
 

@@ -105,6 +105,7 @@ def test_only_files_that_differ_are_read(repo: Repository, spark: SparkSession) 
     assert (everything.counts(), everything.schema_changes) == (RowCounts(added=6), ())
 
 
+@pytest.mark.connect
 def test_columns_that_come_go_and_change(repo: Repository) -> None:
     old = {"id": pa.int32(), "n": pa.int32(), "m": pa.map_(pa.string(), pa.int32())}
     new = {"id": pa.int64(), "n": pa.int64(), "m": pa.map_(pa.string(), pa.int32())}
@@ -294,6 +295,7 @@ KEYS = st.one_of(st.none(), st.integers(0, 5))
 SIDE = st.dictionaries(KEYS, st.one_of(st.none(), st.sampled_from("abc")), max_size=5)
 
 
+@pytest.mark.system
 @given(st.lists(st.tuples(SIDE, SIDE, st.integers(0, 3)), min_size=CASES, max_size=CASES))
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rows_differ_as_dictionaries_do(repo: Repository, cases: list[Any]) -> None:

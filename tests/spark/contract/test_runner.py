@@ -19,7 +19,7 @@ from tests.support.spark import REMOTE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.connect]
 
 
 def positions_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 NAMES = [f"{folder}/{number:02d}.csv" for folder in "abcd" for number in range(20)]
-BY_MODULE = "sparklake.udfs.strategies.sides:larger_wins"
+BY_MODULE = "sparklake.udfs.strategies.built_in:larger_wins"
 
 Twins = tuple[Repository, Repository]
 
@@ -38,6 +38,7 @@ def commit(branch: Branch, text: str) -> None:
     branch.commit(text)
 
 
+@pytest.mark.connect
 @pytest.mark.usefixtures("small_tasks")
 def test_strategies_decide_alike_here_and_on_spark(make_twins: Twins) -> None:
     mark = b" and "

@@ -138,6 +138,7 @@ def test_a_file_that_is_gone_is_named_by_the_reading_of_it(
 # --- Delta tables ---------------------------------------------------------------------------------
 
 
+@pytest.mark.connect
 def test_a_delta_table_is_read_at_every_ref(
     repo: Repository, main: Branch, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def frame(spark: SparkSession) -> DataFrame:
 # --- writing --------------------------------------------------------------------------------------
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize(
     ("table_format", "options"),
     [
@@ -109,6 +110,7 @@ def test_lines_of_text_come_back(repo: Repository, main: Branch, spark: SparkSes
     same_rows(repo.read("main", TABLE, "text"), lines)
 
 
+@pytest.mark.connect
 def test_modes(repo: Repository, main: Branch, frame: DataFrame) -> None:
     one = frame.where("id = 1").coalesce(1)
     two = frame.where("id = 2").coalesce(1)

@@ -17,13 +17,13 @@ from sparklake import Branch, Commit, DiffRow, MergeConflictError, ObjectInfo, R
 from sparklake.engine.base import MAX_TASK_RECORDS
 from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
-from sparklake.graveler.planning.packing import pack
-from sparklake.graveler.planning.path_filter import Choice
-from sparklake.udfs.objects.rows import OBJECT_DDL
+from sparklake.graveler.planning.packing import pack_tasks
+from sparklake.graveler.planning.path_filter import PathFilter
+from sparklake.udfs.objects.object_rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.udfs.workspace import Workspace, encode_tasks
-from sparklake.udfs.write import apply_body
+from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs import commits
 from sparklake.verbs.base import staging as staged
 
@@ -148,6 +148,7 @@ def put_or_delete(branch: Branch, path: str, text: str | None) -> None:
         branch.put(path, text.encode(), metadata={"of": text})  # a part of its identity
 
 
+@pytest.mark.connect
 def test_spark_makes_the_same_trees_and_rows_as_this_process(
     make_twins: tuple[Repository, Repository],
     small_tasks: None,
@@ -199,12 +200,12 @@ def merged_by_hand(base: Contents, source: Contents, dest: Contents, winner: Con
 
 
 def run_twice(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch], choice: Choice
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], path_filter: PathFilter
 ) -> Iterator[pa.RecordBatch]:
     """Is a task that Spark runs again when it had all but finished."""
     given = list(batches)
-    assert list(apply_body(workspace, given, choice)), "the first run, of which nobody hears"
-    yield from apply_body(workspace, given, choice)
+    assert list(apply_body(workspace, given, path_filter)), "the first run, of which nobody hears"
+    yield from apply_body(workspace, given, path_filter)
 
 
 def test_a_task_that_runs_again_makes_the_same_tree(
@@ -233,7 +234,7 @@ def test_a_task_that_runs_beside_itself_makes_the_same_ranges(
     main.stage(to_stage(dict(tree_of("bulk", 40))))
     base = main.commit("bulk")
     rows = repo.objects(base.id)
-    work = encode_tasks(pack(rows.plan, MAX_TASK_RECORDS))
+    work = encode_tasks(pack_tasks(rows.plan, MAX_TASK_RECORDS))
     twice = pa.concat_tables([work, work])
     workspace = repo._context.workspace
     (once,) = apply_body(workspace, work.to_batches())
@@ -256,6 +257,7 @@ class Partial:
 # --- bulk staging ---------------------------------------------------------------------------------
 
 
+@pytest.mark.connect
 def test_a_data_frame_is_staged_as_an_arrow_table_is(
     make_twins: tuple[Repository, Repository], spark: SparkSession
 ) -> None:

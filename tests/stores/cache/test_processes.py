@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.graveler.sstable.store import table_key
+from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.cache import CachedStore, DiskCache
 from sparklake.stores.objects.local import LocalStore
-from tests.support.cacher import HEADER, TABLES, bytes_below, content_of, id_of, verify
+from tests.support.caching_process import HEADER, TABLES, bytes_below, content_of, id_of, verify
 
 ROOT = Path(__file__).parents[3]
 # A sixth of all tables.
@@ -40,7 +40,7 @@ def started(
 ) -> subprocess.Popen[str]:
     words = [work, store.uri, str(folder), str(MAX_BYTES), str(seed), str(turns)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.cacher", *words],
+        [sys.executable, "-m", "tests.support.caching_process", *words],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -67,7 +67,7 @@ def check(store: LocalStore, folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"lock", below.name}
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_processes_share_a_small_cache(store: LocalStore, folder: Path) -> None:
     processes = [started("read_on", store, folder, seed, 120) for seed in range(4)]
     most = 0

@@ -9,13 +9,13 @@ import pytest
 
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.store import table_key, verify_table
+from sparklake.graveler.sstable.range_files import table_key, verify_table
 from sparklake.stores.cache import CacheCounts, CachedStore, DiskCache
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects.local import LocalStore
 from tests.stores.objects.contract import ObjectStoreContract
-from tests.support.cacher import content_of, id_of, verify
-from tests.support.reads import recorded_reads
+from tests.support.caching_process import content_of, id_of, verify
+from tests.support.recorded_reads import recorded_reads
 
 LAKEFS = Path(__file__).parents[2] / "golden" / "namespace" / "_lakefs"
 

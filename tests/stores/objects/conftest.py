@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.s3 import fresh_bucket
+from tests.support.s3_server import fresh_bucket
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake.errors import InvalidKeyError, MissingFileError
-from sparklake.graveler.ports import Part
+from sparklake.graveler.ports import ContentPart
 from sparklake.stores.objects import open_object, open_store
 
 if TYPE_CHECKING:
@@ -371,11 +371,11 @@ class ObjectStoreContract:
     def test_a_part_is_read_of_an_object(self, store: ObjectStore, key: str) -> None:
         store.put_if_absent(key, b"0123456789")
         for start, stop in ((0, 10), (2, 5), (0, 1), (9, 10), (8, 99), (10, 11), (50, 60), (4, 4)):
-            assert store.get_part(key, start, stop) == Part(b"0123456789"[start:stop], 10)
+            assert store.get_part(key, start, stop) == ContentPart(b"0123456789"[start:stop], 10)
 
     def test_a_part_of_an_empty_object_is_empty(self, store: ObjectStore) -> None:
         store.put_if_absent("x", b"")
-        assert store.get_part("x", 0, 0) == store.get_part("x", 0, 5) == Part(b"", 0)
+        assert store.get_part("x", 0, 0) == store.get_part("x", 0, 5) == ContentPart(b"", 0)
 
     @pytest.mark.parametrize(("start", "stop"), [(0, 1), (0, 0), (5, 9)])
     def test_there_is_no_part_of_nothing(self, store: ObjectStore, start: int, stop: int) -> None:

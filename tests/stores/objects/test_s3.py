@@ -26,7 +26,7 @@ from sparklake.errors import (
 from sparklake.stores.objects import open_object, open_store
 from sparklake.stores.objects.s3 import MULTIPART_BYTES, S3Store
 from tests.stores.objects.contract import ObjectStoreContract, keys
-from tests.support.s3 import access_control, aws_client
+from tests.support.s3_server import access_control, aws_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ def test_a_prefix_is_a_directory(bucket: str) -> None:
     assert keys(S3Store(bucket)) == ["lake/x", "lake2/x"]
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_listing_of_more_than_a_page(store: S3Store, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"")
@@ -114,7 +114,7 @@ def test_keys_that_only_s3_can_have(bucket: str, s3_env: dict[str, str]) -> None
 # --- parts ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_an_object_in_parts(
     store: S3Store, bucket: str, s3_env: dict[str, str], tmp_path: Path
 ) -> None:

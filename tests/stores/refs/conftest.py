@@ -9,13 +9,7 @@ import pytest
 from sparklake.graveler.ports import RefStore
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.postgres import connect_ref_store
-from tests.support.postgres import fresh_database, postgres_server
-
-
-@pytest.fixture(scope="session")
-def server_dsn() -> Iterator[str]:
-    with postgres_server() as dsn:
-        yield dsn
+from tests.support.postgres import fresh_database
 
 
 @pytest.fixture

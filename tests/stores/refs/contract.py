@@ -638,16 +638,18 @@ class RefStoreContract:
     def test_what_a_commit_touched_is_kept_with_it(self, refs: RepositoryRefs) -> None:
         one, two = a_commit(), a_commit()
         for each in (one, two):
-            assert refs.commits.touched([each.id]) == {}
+            assert refs.commits.change_summaries([each.id]) == {}
         touched = {one.id: b"\0one", two.id: b""}
-        move = replace(a_move(FIRST, two), commits=(one, two), touched=touched)
+        move = replace(a_move(FIRST, two), commits=(one, two), change_summaries=touched)
         refs.branches.move(move)
         asked = [two.id, FIRST.id, NOWHERE, one.id]
-        assert refs.commits.touched(asked) == touched
-        assert refs.commits.touched([]) == {}
+        assert refs.commits.change_summaries(asked) == touched
+        assert refs.commits.change_summaries([]) == {}
         refs.branches.create("other", FIRST.id, "ann")
-        refs.branches.move(replace(a_move(FIRST, one, "other"), touched={one.id: b"again"}))
-        assert refs.commits.touched([one.id]) == {one.id: b"\0one"}
+        refs.branches.move(
+            replace(a_move(FIRST, one, "other"), change_summaries={one.id: b"again"})
+        )
+        assert refs.commits.change_summaries([one.id]) == {one.id: b"\0one"}
 
     def test_commits_are_found_by_prefix(self, refs: RepositoryRefs) -> None:
         ids = [f"{start:0<64}" for start in ("0a", "0a1", "0af", "0b", "f", "ff")]

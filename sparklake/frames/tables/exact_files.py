@@ -1,0 +1,107 @@
+"""Tables read from an exact list of files: nothing is listed, nothing is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.functions import lit
+from pyspark.sql.types import StructType
+
+from sparklake.delta_log.table_files import Partition, partition_of, partition_value
+from sparklake.frames.tables.spark_sources import load, missing_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
+
+Types = Mapping[str, str]
+"""The names of partition columns and their types, as DDL."""
+
+
+def infers_types(spark: SparkSession) -> bool:
+    """Return whether a session infers the types of partition columns."""
+    return spark.conf.get(_INFERENCE) == "true"
+
+
+def read_files(
+    spark: SparkSession,
+    files: pa.Table,
+    types: Types,
+    table_format: str,
+    options: Mapping[str, Any],
+) -> DataFrame:
+    """Return the rows of files, given as FILE_SCHEMA, with their folders' columns.
+
+    Every file is given to Spark explicitly. Raises MissingFileError for a missing file.
+    """
+    uris = files.column("uri").to_pylist()
+    with missing_files():
+        rows = load(spark, uris, table_format, options)
+        written = rows.schema
+    if not types:
+        return rows
+    # One schema for all: Spark would infer the type of a partition column for each root.
+    schema = with_partitions(written, types)
+    parts = []
+    for root, partition, some in scan_groups(uris, files.column("relative").to_pylist()):
+        if root:
+            more = {**options, "basePath": root}
+            parts.append(load(spark, some, table_format, more, schema))
+        else:
+            values = {name: _literal(text, types[name]) for name, text in partition}
+            part = load(spark, some, table_format, options, written)
+            parts.append(part.withColumns(values).select(schema.names))
+    return union(parts)
+
+
+def with_partitions(written: StructType, types: Types) -> StructType:
+    """Return a table's schema from its files' schema and its folders' columns.
+
+    If a file has a folder's column, too, the folder's type wins.
+    """
+    schema = StructType([each for each in written.fields if each.name not in types])
+    for name, kind in types.items():
+        schema = schema.add(name, kind)
+    return schema
+
+
+def scan_groups(
+    uris: Sequence[str], relatives: Sequence[str]
+) -> Iterator[tuple[str | None, Partition, list[str]]]:
+    """Yield files that one scan can read, grouped by root or by partition.
+
+    The grouping with fewer groups is used.
+    """
+    roots = list(map(root_of, uris, relatives))
+    partitions = [partition_of(relative) for relative in relatives]
+    by_root = len(set(roots)) <= len(set(partitions))
+    groups: dict[Hashable, tuple[str | None, Partition, list[str]]] = {}
+    for uri, root, partition in zip(uris, roots, partitions, strict=True):
+        key = (by_root and root) or partition
+        groups.setdefault(key, (root if by_root else None, partition, []))[2].append(uri)
+    yield from groups.values()
+
+
+def root_of(uri: str, relative: str) -> str | None:
+    """Return the root from which Spark finds a file's partition, or None."""
+    *folders, _ = relative.split("/")
+    below = list(dropwhile(lambda folder: "=" not in folder, folders))
+    if not uri.endswith(f"/{relative}") or not all("=" in each for each in below):
+        return None
+    return uri.removesuffix(relative)
+
+
+def union(parts: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of all parts, united in halves to keep the plan shallow."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return union(parts[:middle]).unionByName(union(parts[middle:]))
+
+
+def _literal(text: str, kind: str) -> Column:
+    return lit(partition_value(text)).cast(kind)

@@ -1,0 +1,145 @@
+"""Three-way merges of streams of records, with conflicts decided in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from sparklake.graveler.algebra.changes import (
+    NO_ROW,
+    ChangeObserver,
+    Conflict,
+    EditObserver,
+    ignore_changes,
+    ignore_edit,
+)
+from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
+from sparklake.graveler.algebra.compare import three_way
+from sparklake.graveler.blocks.align import aligned
+from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, block_of_records
+from sparklake.graveler.blocks.columns import Mask, Positions
+from sparklake.graveler.blocks.edit import edited
+
+Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
+"""A function that returns the final stored values of conflicts.
+
+None means no record. It gets many conflicts at a time, in key order, each once.
+"""
+
+CONFLICTS_AT_ONCE = 4096
+"""The maximum number of conflicts per decision."""
+
+_MAX_WAITING_RECORDS = 64 * 1024
+_MAX_WAITING_BLOCKS = 8
+
+
+def merge(
+    base: Blocks,
+    source: Blocks,
+    dest: Blocks,
+    decide: Decide,
+    observe_edit: EditObserver = ignore_edit,
+    observe: ChangeObserver = ignore_changes,
+) -> Iterator[Block]:
+    """Yield the records of a three-way merge.
+
+    Base is read only where source and dest differ. Conflicts of a few blocks are decided
+    together.
+    """
+    waiting = _UndecidedBlocks()
+    for base_block, source_block, dest_block in aligned(base, source, dest):
+        waiting.add(_merged(base_block, source_block, dest_block, observe))
+        if waiting.is_due:
+            yield from waiting.settled(decide, observe_edit)
+            waiting = _UndecidedBlocks()
+    yield from waiting.settled(decide, observe_edit)
+
+
+def take_side(strategy: Strategy) -> Decide:
+    """Return the decision that one side wins every conflict."""
+    if strategy is Strategy.SOURCE_WINS:
+        return lambda conflicts: [each.source for each in conflicts]
+    return lambda conflicts: [each.dest for each in conflicts]
+
+
+class _MergedBlock(NamedTuple):
+    """A block of dest and its merge edits without the conflicts.
+
+    `rows` are the conflicts' positions in dest.
+    """
+
+    dest: Block
+    dropped: Mask
+    added: Block
+    rows: Positions
+    conflicts: Sequence[Conflict]
+
+    def settled(self, decided: Sequence[bytes | None], observe_edit: EditObserver) -> Block:
+        """Return the merged block with the final stored values of its conflicts."""
+        if not self.conflicts:
+            observe_edit(self.dest, self.dropped, self.added)
+            return edited(self.dest, self.dropped, self.added)
+        records, dropped = [], self.dropped.copy()
+        for row, conflict, stored in zip(self.rows, self.conflicts, decided, strict=True):
+            if stored != conflict.dest:
+                if row != NO_ROW:
+                    dropped[row] = True
+                if stored is not None:
+                    records.append((conflict.key, stored))
+        added = edited(self.added, np.zeros(len(self.added), bool), block_of_records(records))
+        observe_edit(self.dest, dropped, added)
+        return edited(self.dest, dropped, added)
+
+
+@dataclass(slots=True)
+class _UndecidedBlocks:
+    """The merged blocks since the first one with an undecided conflict."""
+
+    blocks: list[_MergedBlock] = field(default_factory=list)
+    conflicts: int = 0
+    records: int = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is no conflict to decide, or a limit of the batch is reached."""
+        return (
+            not self.conflicts
+            or self.conflicts >= CONFLICTS_AT_ONCE
+            or self.records >= _MAX_WAITING_RECORDS
+            or len(self.blocks) >= _MAX_WAITING_BLOCKS
+        )
+
+    def add(self, merged: _MergedBlock) -> None:
+        self.blocks.append(merged)
+        self.conflicts += len(merged.conflicts)
+        self.records += len(merged.dest)
+
+    def settled(self, decide: Decide, observe_edit: EditObserver) -> Iterator[Block]:
+        """Decide the conflicts; yield the merged blocks without the empty ones."""
+        conflicts = [conflict for each in self.blocks for conflict in each.conflicts]
+        decided: list[bytes | None] = []
+        for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):
+            decided += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
+        at = 0
+        for each in self.blocks:
+            block = each.settled(decided[at : at + len(each.conflicts)], observe_edit)
+            at += len(each.conflicts)
+            if len(block):
+                yield block
+
+
+def _merged(base: Block, source: Block, dest: Block, observe: ChangeObserver) -> _MergedBlock:
+    changes, outcomes = three_way(base, source, dest)
+    if not len(changes):
+        return _MergedBlock(dest, np.zeros(len(dest), bool), EMPTY, changes.left.at, ())
+    observe(changes)
+    taken = changes.where(outcomes[KeyOutcome.TAKE_SOURCE])
+    dropped, added = taken.left.mask(), taken.right.records()
+    if not changes.conflicts.any():
+        return _MergedBlock(dest, dropped, added, changes.left.at, ())
+    contested = changes.where(changes.conflicts)
+    conflicts = [each for each in contested if isinstance(each, Conflict)]
+    return _MergedBlock(dest, dropped, added, contested.left.at, conflicts)

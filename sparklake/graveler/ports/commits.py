@@ -1,0 +1,107 @@
+"""Ports of the ref store for tags, commits and the log of ref moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class TagInfo:
+    """A name of one commit. It never moves."""
+
+    name: str
+    commit_id: CommitId
+
+
+class Tags(Protocol):
+    """The tags of one repository. Changes raise ReadOnlyError in a read-only repository."""
+
+    def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
+        """Create a tag; raise AlreadyExistsError, or ExpiredError for an expired commit."""
+
+    def find(self, name: str) -> TagInfo | None:
+        """Return a tag."""
+
+    def list(self) -> Sequence[TagInfo]:
+        """Return all tags in the byte order of their names."""
+
+    def delete(self, name: str, who: str) -> None:
+        """Delete a tag; raise RefNotFoundError."""
+
+
+class Commits(Protocol):
+    """The commits of one repository. Only `Branches.move` adds commits."""
+
+    def find(self, commit_id: CommitId) -> Commit | None:
+        """Return a commit."""
+
+    def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
+        """Return up to `limit` commits whose id begins with a prefix, in the order of ids."""
+
+    def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
+        """Return the given commits and their ancestors, nearest first, at most `limit`.
+
+        One round trip. The order is by the least number of steps from a given commit, then
+        by id. Each commit occurs once.
+        """
+
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Return commits, their ancestors down to a generation, and the parents of all.
+
+        Parents of a commit below that generation are omitted. One round trip. The order is
+        undefined, and each commit occurs once.
+        """
+
+    def change_summaries(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+        """Return the stored change summaries of commits, where they exist."""
+
+    def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
+        """Return which of some commits have expired.
+
+        The head of a branch and the commit of a tag never count as expired.
+        """
+
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Return the commit `steps` first parents back; None past the first. One round trip."""
+
+
+class RefVerb(str, Enum):
+    """The log verbs of the ref store itself. A branch move supplies its own verb."""
+
+    CREATE_REPOSITORY = "create-repository"
+    RESTORE_REPOSITORY = "restore-repository"
+    CREATE_BRANCH = "create-branch"
+    DELETE_BRANCH = "delete-branch"
+    PRUNE_BRANCH = "prune-branch"
+    CREATE_TAG = "create-tag"
+    DELETE_TAG = "delete-tag"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One entry of the append-only log of ref moves. None is a missing ref.
+
+    `date` is in unix seconds. `microseconds` is the part of a second after it.
+    """
+
+    sequence: int
+    date: int
+    who: str
+    verb: str
+    ref: str
+    from_commit: CommitId | None
+    to_commit: CommitId | None
+    microseconds: int = 0
+
+
+class Operations(Protocol):
+    """The log of ref moves of one repository. Entries stay after their refs are deleted."""
+
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Return the latest operations, newest first, of one ref or of all."""

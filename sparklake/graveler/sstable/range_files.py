@@ -1,0 +1,256 @@
+"""Ranges and metaranges as files of an object store: write, read and verify."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.blocks.align import restricted
+from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, concatenated
+from sparklake.graveler.blocks.encoded import holds_its_ids
+from sparklake.graveler.commits import hash_map
+from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id
+from sparklake.graveler.keys import EVERYTHING, Interval
+from sparklake.graveler.planning.split import split
+from sparklake.graveler.ports import Content, ObjectStore
+from sparklake.graveler.ranges import (
+    MetaRange,
+    RangeInfo,
+    RangeList,
+    Ranges,
+    byte_count,
+    overlapping,
+    range_list,
+)
+from sparklake.graveler.records import Record, has_trailer, with_trailer
+from sparklake.graveler.sstable import (
+    damaged_table,
+    make_table,
+    out_of_order,
+    read_foreign,
+    read_sstable,
+)
+
+_FILES_READ_AT_ONCE = 32
+_BYTES_READ_AT_ONCE = 16 * 1024 * 1024
+_METADATA_FOLDER = "_lakefs"
+NO_TREE = MetaRange(EMPTY_META_RANGE, RangeList())
+
+_RANGES, _META_RANGES = "ranges", "metaranges"
+
+
+def table_key(table_id: str) -> str:
+    """Return the key of a range or metarange in a storage namespace."""
+    return f"{_METADATA_FOLDER}/{table_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRange:
+    """A new range. An open one must be joined with the range after it."""
+
+    info: RangeInfo
+    closed: bool
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def write_ranges(
+    blocks: Blocks, range_records: int, *, compress: bool = True
+) -> Iterator[tuple[WrittenRange, bytes]]:
+    """Cut records in key order into ranges; yield each with its file.
+
+    Raises CorruptFileError for keys that do not ascend.
+    """
+    last = b""
+    for stretch in split(blocks, range_records):
+        info, file = make_range(stretch.records, compress=compress)
+        if info.min_key <= last:
+            raise out_of_order(info.min_key)
+        last = info.max_key
+        yield WrittenRange(info, stretch.closed), file
+
+
+def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, bytes]:
+    """Return the range of some records, at least one, and its file.
+
+    Raises CorruptFileError for keys that do not ascend, because some of them would be lost.
+    """
+    table = make_table(records, compress=compress)
+    info = RangeInfo(
+        id=RangeId(file_id(records.ids.data)),
+        min_key=records.first_key,
+        max_key=records.last_key,
+        count=len(records),
+        size=table.size,
+        tombstones=table.tombstones,
+    )
+    return info, table.file
+
+
+def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
+    """Write the metarange of ranges in key order, durable on return.
+
+    Nothing is written for no ranges.
+    """
+    if not ranges:
+        return NO_TREE
+    listed = range_list(ranges)
+    _ = listed.block.encoded  # Threads share trees.
+    meta_range_id = MetaRangeId(file_id(listed.block.ids.data))
+    store.put_many_if_absent({table_key(meta_range_id): make_table(listed.block).file})
+    return MetaRange(meta_range_id, listed)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange:
+    """Read and verify a metarange; raise MissingFileError or CorruptFileError."""
+    if meta_range_id == EMPTY_META_RANGE:
+        return NO_TREE
+    if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
+        # lakeFS writes an empty table when everything was deleted.
+        return MetaRange(meta_range_id, RangeList())
+    block = _read(store, [meta_range_id], _META_RANGES)
+    _ = block.encoded  # Threads share trees.
+    ranges = RangeList(block)
+    try:
+        # The first and the last record detect a range's file in place of a metarange.
+        _ = ranges[0], ranges[-1]
+    except CorruptFileError as error:
+        raise damaged_table(table_key(meta_range_id)) from error
+    return MetaRange(meta_range_id, ranges)
+
+
+def read_ranges(
+    store: ObjectStore, ranges: Sequence[RangeInfo], interval: Interval = EVERYTHING
+) -> Iterator[Block]:
+    """Stream the records of ranges in key order, restricted to an interval.
+
+    Only ranges that overlap the interval are read, and each is verified before it is yielded.
+    Raises MissingFileError or CorruptFileError, which name the range.
+    """
+    for group in read_together(overlapping(ranges, interval)):
+        inside = restricted(_read(store, [each.id for each in group], _RANGES), interval)
+        if len(inside):
+            yield inside
+
+
+def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
+    """Yield groups of ranges to read at once, bounded by number of files and by bytes."""
+    group: list[RangeInfo] = []
+    for each in ranges:
+        too_large = byte_count(group) + each.size > _BYTES_READ_AT_ONCE
+        if group and (too_large or len(group) == _FILES_READ_AT_ONCE):
+            yield group
+            group = []
+        group.append(each)
+    if group:
+        yield group
+
+
+def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
+    """Yield the verified records of each range.
+
+    Raises MissingFileError or CorruptFileError.
+    """
+    files = store.get_many([table_key(each.id) for each in ranges])
+    for each, file in zip(ranges, files, strict=True):
+        yield _decoded(store, [file], [each.id], _RANGES)
+
+
+def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
+    """Yield the records of each range, packed and without an open file.
+
+    Raises MissingFileError or CorruptFileError, now or when records are read.
+    """
+    keys = [table_key(each.id) for each in ranges]
+    for each, key, content in zip(ranges, keys, store.get_many(keys), strict=True):
+        if not isinstance(content, bytes):
+            content = _RefetchedContent(store, key, len(content))
+        yield _decoded(store, [content], [each.id], _RANGES)
+
+
+@dataclass(frozen=True, slots=True)
+class _RefetchedContent:
+    """The content of an object, fetched again for each part."""
+
+    store: ObjectStore
+    key: str
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        (content,) = self.store.get_many([self.key])
+        return content[part]
+
+
+def read_range_file(content: bytes, range_id: str) -> Block:
+    """Return the records in the bytes of a range, verified; raise CorruptFileError."""
+    return _read_table(content, range_id, _RANGES)
+
+
+def verify_table(table_id: str, content: bytes) -> None:
+    """Raise CorruptFileError unless bytes are the range or metarange of an id."""
+    try:
+        block = _read_table(content, table_id, _RANGES)
+    except CorruptFileError:
+        # The id of a lakeFS table depends on its kind.
+        block = _read_table(content, table_id, _META_RANGES)
+    _ = block.encoded
+
+
+def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
+    """Return the records of consecutive tables."""
+    files = list(store.get_many([table_key(each) for each in table_ids]))
+    return _decoded(store, files, table_ids, kind)
+
+
+def _decoded(
+    store: ObjectStore, files: Sequence[Content], table_ids: Sequence[str], kind: str
+) -> Block:
+    """Return the records of table files, each verified here or by the store."""
+    pairs = zip(files, table_ids, strict=True)
+    return concatenated(
+        [_read_table(file, each, kind, trusted=store.verifies) for file, each in pairs]
+    )
+
+
+def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = False) -> Block:
+    """Return the records of one table of any writer. lakeFS's records get record ids here.
+
+    The ids of sparklake's own tables are verified unless `trusted`. Each data block is verified
+    when it is opened.
+    """
+    name = table_key(table_id)
+    ours = read_sstable(name, file)
+    if ours is not None and (trusted or file_id(ours.ids.data) == table_id):
+        return ours
+    records = read_foreign(name, file[:])
+    try:
+        if records and not has_trailer(*records[0]):
+            if lakefs_id(records, {"type": kind}) == table_id:
+                return block_of_records([with_trailer(*record) for record in records])
+        elif records:
+            block = block_of_records(records)
+            if file_id(block.ids.data) == table_id and holds_its_ids(block.encoded):
+                return block
+    except CorruptFileError as error:
+        # The error names a key, but the file is what a user can restore.
+        raise damaged_table(name) from error
+    raise damaged_table(name)
+
+
+def lakefs_id(records: Sequence[Record], properties: Mapping[str, str]) -> str:
+    """Return lakeFS's id of a table: a hash of keys, whole values and properties."""
+    digest = sha256()
+    for record in records:
+        for field in record:
+            digest.update(b"%d%b|" % (len(field), field))
+    digest.update(hash_map(properties))
+    return digest.hexdigest()

@@ -1,0 +1,71 @@
+"""Execution of one hook of any type, if the settings allow it."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sparklake.config import HookSettings, HookType
+from sparklake.graveler.ports.registers import HookResult, HookStatus
+from sparklake.hooks.commands import run_command
+from sparklake.hooks.declarations import Hook, HookFile
+from sparklake.hooks.events import Event, HookCall, HookOutcome, event_document, failed, passed
+from sparklake.hooks.properties import ForeignHook, PythonHook, ShellHook, is_allowed
+from sparklake.hooks.secrets import Secrets
+from sparklake.hooks.webhooks import post_event
+
+
+def run_hook(
+    settings: HookSettings, event: Event, action: HookFile, hook: Hook
+) -> tuple[HookResult, bool]:
+    """Run a hook; return its result and whether it was allowed. Never raises."""
+    begun = time.monotonic()
+    outcome = _outcome(settings, event, action, hook)
+    milliseconds = int(1000 * (time.monotonic() - begun))
+    kind = hook.type.value
+    result = HookResult(
+        action.path, action.name, hook.id, kind, outcome.status, milliseconds, outcome.output
+    )
+    return result, outcome.is_allowed
+
+
+def _outcome(settings: HookSettings, event: Event, action: HookFile, hook: Hook) -> HookOutcome:
+    said, secrets = hook.properties, Secrets(settings.env)
+    if hook.type.value in settings.skip:
+        return HookOutcome(HookStatus.SKIPPED, "skipped, as hooks_skip in the settings says")
+    if isinstance(said, ForeignHook) or not is_allowed(settings, hook.type, said.target):
+        return HookOutcome(HookStatus.FAILED, _not_allowed(hook), is_allowed=False)
+    if isinstance(said, PythonHook):
+        return _called(said, HookCall(event, action.name, hook.id, said.args), secrets)
+    document: Mapping[str, Any] = event_document(event, action.name, hook.id)
+    if isinstance(said, ShellHook):
+        return run_command(said, document, secrets)
+    return post_event(said, document, settings, secrets)
+
+
+def _not_allowed(hook: Hook) -> str:
+    kind = hook.type.value
+    if hook.type in (HookType.LUA, HookType.AIRFLOW):
+        return (
+            f"only lakeFS runs hooks of type {kind}: use another hook instead, or add "
+            f"{kind!r} to hooks_skip in the settings or to SPARKLAKE_HOOKS_SKIP"
+        )
+    entry = f"{kind}:{hook.properties.target}"
+    return (
+        f"hooks of type {kind} may not run {hook.properties.target!r} here. If you trust it, "
+        f"and everyone who may write to the branch, add {entry!r} to hooks_allow in the "
+        "settings or to SPARKLAKE_HOOKS_ALLOW"
+    )
+
+
+def _called(python: PythonHook, call: HookCall, secrets: Secrets) -> HookOutcome:
+    """Call a function. False or an error is a refusal. A returned string is kept."""
+    name, _, attribute = python.function.partition(":")
+    try:
+        answer = getattr(importlib.import_module(name), attribute)(call)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (any error is a refusal)
+        return failed(secrets.kept(f"{type(error).__name__}: {error}"))
+    said = secrets.kept(answer) if isinstance(answer, str) else ""
+    return failed(f"{python.function} returned False") if answer is False else passed(said)

@@ -1,0 +1,239 @@
+"""Read methods of a repository: objects, tables, differences and history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+from sparklake.argument_types import checks_arguments
+from sparklake.engine.lazy_rows import Rows
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.verbs.base import read
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.differences import Differences
+from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.base.snapshot import Snapshot, kept_object, open_snapshot, stat_object
+from sparklake.verbs.delta.format import DELTA_FORMAT
+from sparklake.verbs.history import log as history
+from sparklake.verbs.history.blame import Blame, blame
+from sparklake.verbs.history.log import CommitSummary, Log, LogOptions
+from sparklake.verbs.merges import bases
+from sparklake.verbs.merges.diff import diff_refs
+from sparklake.verbs.objects import list as folders
+from sparklake.verbs.objects import open_files
+from sparklake.verbs.objects.list import Folder
+from sparklake.verbs.refs.moves import head_at
+from sparklake.verbs.tables import read as tables
+from sparklake.verbs.tables.row_diff import TableDiff, diff_table
+from sparklake.verbs.tables.version import open_table
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame
+
+
+@checks_arguments
+class RepositoryReads:
+    """The read methods of a repository. Nothing moves."""
+
+    _context: Context
+
+    def resolve(self, ref: str) -> Commit:
+        """Return the commit of a ref: an id, branch, tag or unique prefix, then ~N and ^N."""
+        return get_commit(self._context, ref)
+
+    def at_time(self, branch: str, moment: datetime) -> Commit:
+        """Return the commit that was the branch head at a timezone-aware datetime.
+
+        Raises RefNotFoundError for a time before the branch was created.
+        """
+        return head_at(self._context, branch, moment)
+
+    def tree(self, ref: str) -> MetaRange:
+        """Return the tree of a ref, as committed: its ranges, without reading them."""
+        return self._context.tree(self.resolve(ref))
+
+    def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
+        """Return the objects of a ref, including a branch's staged changes.
+
+        `branch@` leaves them out, and `branch$` has only them. Iterate over the result, or call
+        `to_arrow()` or `to_df()`.
+        """
+        return read.list_objects(self._context, ref, prefix)
+
+    def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
+        """Yield the objects and folders directly under a prefix, in key order.
+
+        The other objects in a folder are not read.
+        """
+        return folders.list_folder(self._context, ref, prefix)
+
+    def stat(self, ref: str, path: str, to_read: bool = False) -> ObjectInfo:
+        """Return one object; raise ObjectNotFoundError.
+
+        With `to_read`, raises ExpiredError if its bytes may be deleted.
+        """
+        return (kept_object if to_read else stat_object)(self._context, ref, path)
+
+    def at(self, ref: str) -> Snapshot:
+        """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many."""
+        return open_snapshot(self._context, ref)
+
+    def read_bytes(self, ref: str, path: str) -> bytes:
+        """Return the content of one object; raise MissingFileError, CorruptFileError."""
+        return read.read_object(self._context, ref, path)
+
+    def open(
+        self,
+        ref: str,
+        path: str,
+        mode: str = "rb",
+        encoding: str = "utf-8",
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """Open one object for reading, in its current state: "rb" for bytes, "r" for text.
+
+        Only the requested parts are read; reading raises MissingFileError, CorruptFileError.
+        """
+        text = open_files.TextOptions(encoding, errors, newline)
+        return open_files.open_to_read(self._context, ref, path, open_files.FileMode.of(mode), text)
+
+    def read(
+        self,
+        ref: str,
+        path: str,
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        timestamp: datetime | None = None,
+        **options: Any,
+    ) -> DataFrame:
+        """Return the table under a path as a DataFrame, including partition columns.
+
+        With a timestamp, return its state on a branch at that time. `options` go to Spark's reader.
+        Raises ObjectNotFoundError.
+        """
+        ref = ref if timestamp is None else self.at_time(ref, timestamp).id
+        return tables.read_table(
+            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
+        )
+
+    def view(
+        self,
+        ref: str,
+        path: str,
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        **options: Any,
+    ) -> str:
+        """Return the URI of a Delta table that shows the files under a path.
+
+        It shows Parquet files or a Delta table, for any reader of Delta. It never changes, and must
+        not be written to.
+        """
+        return tables.view_table(
+            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
+        )
+
+    def diff(
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        three_way: bool = False,
+        three_dot: bool = False,
+    ) -> Differences:
+        """Return the differences from left to right, as committed.
+
+        Three-way: the changes in left if right were merged into it, including conflicts. Three-dot:
+        the changes of right since the merge base. Iterate over the result, or call `by_folder()`,
+        `summary()`, `tree()`, `to_arrow()` or `to_df()`.
+        """
+        return diff_refs(
+            self._context, left, right, prefix, three_way=three_way, three_dot=three_dot
+        )
+
+    def diff_table(
+        self,
+        left: str,
+        right: str,
+        path: str,
+        key: Sequence[str],
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        columns: Sequence[str] | None = None,
+        **options: Any,
+    ) -> TableDiff:
+        """Return the rows of a table that differ from left to right, as committed.
+
+        The format is parquet, orc or delta; `columns` are those to compare, by default all. Only
+        files that differ are read. Call `to_df()`, `counts()` or `schema_changes`.
+        """
+        refs = left, right
+        return diff_table(self._context, refs, path, key, format, columns, options, DELTA_FORMAT)
+
+    def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
+        """Return the staged changes of a branch that would change it."""
+        return read.diff_uncommitted(self._context, branch, prefix)
+
+    def log(
+        self,
+        ref: str,
+        amount: int | None = None,
+        after: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        stop_at: str | None = None,
+        first_parent: bool = False,
+        no_merges: bool = False,
+        path: str | None = None,
+        prefix: str | None = None,
+    ) -> Log:
+        """Return the commits that a ref contains, newest first, each after its descendants.
+
+        Iterate over the result, or call `to_arrow()` or `to_df()`. It starts after the ref `after`
+        and ends with the ref `stop_at`; `since` and `until` are timezone-aware datetimes. Only the
+        required part of history is read. With a path or a prefix, it contains only commits that
+        changed the object, or one below the prefix.
+        """
+        options = LogOptions(
+            amount=amount,
+            after=after,
+            since=since,
+            until=until,
+            stop_at=stop_at,
+            first_parent=first_parent,
+            no_merges=no_merges,
+            path=path,
+            prefix=prefix,
+        )
+        return history.log(self._context, ref, options)
+
+    def blame(self, ref: str, prefix: str = "") -> Blame:
+        """Return, for each object under a prefix, the last commit that changed it.
+
+        Iterate over the result, or call `to_arrow()` or `to_df()`. Staged changes are not part of
+        history.
+        """
+        return blame(self._context, ref, prefix)
+
+    def changes(self, ref: str, prefix: str = "") -> Blame:
+        """Return the result of `blame`, one row per object."""
+        return self.blame(ref, prefix)
+
+    def show(self, ref: str) -> CommitSummary:
+        """Return the commit of a ref, and count its changes against its first parent."""
+        return history.show(self._context, ref)
+
+    def merge_base(self, left: str, right: str) -> Commit:
+        """Return the best common ancestor of two refs; raise RefNotFoundError."""
+        one, other = (self.resolve(ref) for ref in (left, right))
+        return bases.merge_base(self._context, one, other)
+
+    def merge_bases(self, left: str, right: str) -> list[Commit]:
+        """Return all best common ancestors of two refs.
+
+        The first is that of `merge_base`; there are several after criss-cross merges.
+        """
+        one, other = (self.resolve(ref) for ref in (left, right))
+        return bases.common_ancestors(self._context, one, other)

@@ -1,0 +1,174 @@
+"""Upkeep methods of a repository: dumps, exports, purges, garbage, and its registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sparklake.argument_types import checks_arguments
+from sparklake.engine.lazy_rows import Rows
+from sparklake.graveler.keys import path_tuple
+from sparklake.graveler.ports import Operation, Write
+from sparklake.graveler.ports.registers import HookRun, Purge
+from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.exports.export import export
+from sparklake.verbs.exports.work import ExportOptions, ExportResult
+from sparklake.verbs.gc.collect import GRACE, Collection, collect_garbage, garbage_rows
+from sparklake.verbs.hooks.guard import get_hook_run, list_hook_runs
+from sparklake.verbs.purges.purge import PurgeOptions, get_purge, purge, receipt_of, resume_purge
+from sparklake.verbs.refs.dump import RefsDump, dump_refs
+from sparklake.verbs.refs.moves import list_operations
+from sparklake.verbs.tables.written import abandon_write, list_writes
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+
+@checks_arguments
+class RepositoryUpkeep:
+    """The upkeep methods of a repository. No branch gets a merge."""
+
+    _context: Context
+
+    def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Return the latest moves of refs, newest first; of one branch or tag, or of all.
+
+        Raises InvalidInputError for a limit below 1.
+        """
+        return list_operations(self._context, limit, ref)
+
+    def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
+        """Return the latest runs of hooks, newest first; of one branch or tag, or of all.
+
+        Raises InvalidInputError for a limit below 1.
+        """
+        return list_hook_runs(self._context, limit, ref)
+
+    def hook_run(self, run_id: str) -> HookRun:
+        """Return a run of hooks by its id; raise NotFoundError."""
+        return get_hook_run(self._context, run_id)
+
+    def writes(self) -> Sequence[Write]:
+        """Return the open and abandoned writes of tables, oldest first.
+
+        A write whose driver died stays open until it is abandoned.
+        """
+        return list_writes(self._context)
+
+    def abandon_write(self, write_id: str) -> Write:
+        """Abandon an open write; raise NotFoundError, WriteEndedError.
+
+        It can never stage its files.
+        """
+        return abandon_write(self._context, write_id)
+
+    def dump_refs(self) -> RefsDump:
+        """Write all branches, tags and commits at one moment into the storage namespace.
+
+        `lake.restore_repository` and lakeFS can create a repository from them. Staged changes are
+        not included. Raises NamespaceInUseError if another repository has taken over.
+        """
+        return dump_refs(self._context)
+
+    def export(
+        self,
+        ref: str,
+        to: str,
+        prefix: str = "",
+        since: str | None = None,
+        incremental: bool = False,
+        keep_removed: bool = False,
+        overwrite: bool = False,
+        manifest_only: bool = False,
+        dry_run: bool = False,
+        manifest_format: str = "parquet",
+    ) -> ExportResult:
+        """Copy the objects of a commit to a folder or bucket, with a manifest.
+
+        Staged changes are not included. With `since`, or `incremental`, which continues from the
+        last export there, only differences are copied, and removed objects are deleted unless
+        `keep_removed`. `overwrite` accepts a place that is not empty. Raises UnfitError,
+        MissingFileError, CorruptFileError; docs/export.md has the rest.
+        """
+        options = ExportOptions(
+            prefix=prefix,
+            since=since,
+            incremental=incremental,
+            keep_removed=keep_removed,
+            overwrite=overwrite,
+            manifest_only=manifest_only,
+            dry_run=dry_run,
+            format=manifest_format,
+        )
+        return export(self._context, ref, to, options)
+
+    def manifest(
+        self,
+        ref: str,
+        to: str,
+        prefix: str = "",
+        format: str = "parquet",  # noqa: A002
+    ) -> ExportResult:
+        """Write the objects of a commit as rows to an empty folder; copy no object.
+
+        `format` is parquet, csv or jsonl.
+        """
+        return self.export(ref, to, prefix, manifest_only=True, manifest_format=format)
+
+    def purge(
+        self,
+        paths: Sequence[str],
+        message: str = "",
+        commit: bool = False,
+        even_shared: bool = False,
+        also_external: bool = False,
+        dry_run: bool = False,
+    ) -> Purge:
+        """Delete the bytes of objects from all of history; ids stay valid.
+
+        `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError if a
+        branch has them, unless `commit` commits their removal, or if other paths share the bytes,
+        unless `even_shared`. Objects outside the storage namespace are only listed, unless
+        `also_external`. docs/purge.md has the rest.
+        """
+        options = PurgeOptions(
+            patterns=path_tuple(paths, "the paths of a purge"),
+            message=message,
+            commit=commit,
+            even_shared=even_shared,
+            also_external=also_external,
+            dry_run=dry_run,
+        )
+        return purge(self._context, options)
+
+    def resume_purge(self, purge_id: str) -> Purge:
+        """Resume an unfinished purge; raise NotFoundError."""
+        return resume_purge(self._context, purge_id)
+
+    def purges(self) -> Sequence[Purge]:
+        """Return all purges, newest first."""
+        return self._context.refs.purges.list()
+
+    def get_purge(self, purge_id: str) -> Purge:
+        """Return a purge by its id; raise NotFoundError."""
+        return get_purge(self._context, purge_id)
+
+    def receipt(self, purge_id: str) -> str:
+        """Return the folder of a purge's receipt, which has Parquet files."""
+        return receipt_of(self._context, get_purge(self._context, purge_id))
+
+    def collect_garbage(
+        self, dry_run: bool = False, sweep: str | None = None, grace: timedelta = GRACE
+    ) -> Collection:
+        """Delete objects of the namespace that no kept commit and no staged change names.
+
+        Commits that the retention does not keep expire. Objects younger than the grace period stay.
+        A dry run deletes nothing; its list can be swept later by its id. Raises CollectionOpenError
+        while another collection is running.
+        """
+        return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace)
+
+    def garbage(self, run_id: str) -> Rows[ObjectInfo]:
+        """Return all garbage that a collection has found, by address; raise NotFoundError."""
+        return garbage_rows(self._context, run_id)

@@ -1,0 +1,171 @@
+"""An object store with cached tables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from sparklake.graveler.ports import Content, ContentPart, ObjectStore, StoredFolder, StoredObject
+from sparklake.graveler.sstable.range_files import table_key
+from sparklake.stores.cache.counts import TALLY, CacheCounts
+from sparklake.stores.cache.disk import DiskCache
+from sparklake.stores.objects.local_files import store_errors, whole_file
+
+Verify = Callable[[str, bytes], None]
+"""A function that raises CorruptFileError unless bytes are the table of an id."""
+
+_TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
+
+
+class CachedStore:
+    """An object store that caches ranges and metaranges on local disk.
+
+    A table is verified when it is cached, unless this process has just written it. The cache's
+    CRC ensures that it stays unchanged. So every returned table is verified. Tables never
+    change, so there is no invalidation. A cache hit does not check whether the store still has
+    the table. All other objects are passed through.
+    """
+
+    def __init__(
+        self, inner: ObjectStore, cache: DiskCache, verify: Verify, instance: str = ""
+    ) -> None:
+        self._inner = inner
+        self._cache = cache
+        self._verify = verify
+        self._name = _name(inner.uri, instance)
+
+    @property
+    def uri(self) -> str:
+        """The root, without a trailing '/'."""
+        return self._inner.uri
+
+    @property
+    def verifies(self) -> bool:
+        """Whether tables are verified: always, when they are cached."""
+        return True
+
+    def get(self, key: str) -> bytes:
+        """Return the bytes of an object."""
+        table_id = _find_table_id(key)
+        if table_id is None:
+            return self._inner.get(key)
+        content = self._find(table_id)
+        return self._enter(table_id, self._inner.get(key)) if content is None else content
+
+    def get_part(self, key: str, start: int, stop: int) -> ContentPart:
+        """Return the bytes from `start` up to and without `stop`."""
+        if _find_table_id(key) is None:
+            return self._inner.get_part(key, start, stop)
+        content = self.get(key)
+        return ContentPart(content[start:stop], len(content))
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
+        """Yield the contents of objects in the order of keys. Reads of the store overlap."""
+        absent = [key for key in keys if not self._has(key)]
+        fetched, remaining = self._inner.get_many(absent), iter(absent)
+        awaited = next(remaining, None)
+        for key in keys:
+            if key != awaited:
+                yield self.get(key)  # It may have been deleted since.
+                continue
+            awaited = next(remaining, None)
+            content, table_id = next(fetched), _find_table_id(key)
+            yield content if table_id is None else self._enter(table_id, content[:])
+
+    def get_to_file(self, key: str, path: Path) -> None:
+        """Create a local file of an object."""
+        if _find_table_id(key) is None:
+            self._inner.get_to_file(key, path)
+            return
+        with store_errors(path), whole_file(path) as temporary:
+            temporary.write_bytes(self.get(key))
+
+    def put_if_absent(self, key: str, body: bytes) -> bool:
+        """Write an object unless it exists; return whether this call wrote it."""
+        wrote = self._inner.put_if_absent(key, body)
+        if wrote:
+            self._keep(key, body)
+        return wrote
+
+    def replace(self, key: str, body: bytes) -> None:
+        """Write an object, replacing an existing one. Never use it for tables."""
+        self._inner.replace(key, body)
+
+    def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
+        """Write objects unless they exist, many at a time; return the keys that it wrote."""
+        written = self._inner.put_many_if_absent(bodies)
+        for key in written:
+            self._keep(key, bodies[key])
+        return written
+
+    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
+        """Write each local file unless its key exists; return the keys that it wrote."""
+        return self._inner.put_files_if_absent(files)
+
+    def find(self, key: str) -> StoredObject | None:
+        """Return the store's metadata of an object; None for a missing one."""
+        return self._inner.find(key)
+
+    def checksum(self, key: str) -> str:
+        """Return the checksum of an object's content."""
+        return self._inner.checksum(key)
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yield the store's objects with a key prefix."""
+        return self._inner.list(prefix)
+
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
+        """Yield the objects below a prefix, or one level of them."""
+        return self._inner.scan(prefix, level=level)
+
+    def delete(self, key: str) -> None:
+        """Delete an object, from the cache, too. A missing object is not an error."""
+        self._inner.delete(key)
+        table_id = _find_table_id(key)
+        if table_id is not None:
+            self._cache.drop(self._name, table_id)
+
+    def _has(self, key: str) -> bool:
+        table_id = _find_table_id(key)
+        return table_id is not None and self._cache.has(self._name, table_id)
+
+    def _find(self, table_id: str) -> bytes | None:
+        content = self._cache.find(self._name, table_id)
+        if content is not None:
+            TALLY.add(CacheCounts(hits=1, hit_bytes=len(content)))
+        return content
+
+    def _enter(self, table_id: str, content: bytes) -> bytes:
+        TALLY.add(CacheCounts(misses=1, miss_bytes=len(content)))
+        self._verify(table_id, content)
+        self._cache.keep(self._name, table_id, content)
+        return content
+
+    def _keep(self, key: str, content: bytes) -> None:
+        """Cache a new table: the next commit reads its metarange and some ranges.
+
+        Only if this call wrote it: tables of one id may have records with other addresses,
+        and the store's table must be read.
+        """
+        table_id = _find_table_id(key)
+        if table_id is not None:
+            self._cache.keep(self._name, table_id, content)
+
+
+def _find_table_id(key: str) -> str | None:
+    table = _TABLE.fullmatch(key)
+    return table and table[1]
+
+
+def _name(uri: str, instance: str) -> str:
+    """Return the cache's name of a store. Tables of one id may differ between stores.
+
+    Buckets of one name may exist at several endpoints, and a later instance of a repository may
+    use an emptied place again.
+    """
+    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    endpoint = next(filter(None, map(os.environ.get, variables)), "")
+    return sha256(f"{endpoint} {uri} {instance}".encode()).hexdigest()[:16]

@@ -1,0 +1,166 @@
+"""Copies to a local directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from sparklake.errors import InvalidKeyError, MissingFileError
+from sparklake.stores.exports.checking import CHUNK_BYTES, ExpectedObject
+from sparklake.stores.objects import open_object
+from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local_files import (
+    NO_FILE_ERRORS,
+    TEMPORARY,
+    make_directories,
+    resolve,
+    store_errors,
+    sync,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MOST_NAME_BYTES = 255
+_MOST_PATH_BYTES = 4095
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDestination:
+    """A directory, created on the first write.
+
+    Every object is a separate file, not a link. Edits of it do not affect the lake.
+    """
+
+    root: Path
+    _dirty: set[Path] = field(default_factory=set)
+
+    @property
+    def uri(self) -> str:
+        """The root, without a trailing '/'."""
+        return f"file://{self.root}"
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether a file cannot also be a folder: always true here."""
+        return True
+
+    def why_unfit(self, key: str) -> str:
+        """Return why a file of a key is impossible; "" if it is possible."""
+        parts = key.split("/")
+        if "" in parts or "." in parts or ".." in parts:
+            return "has an empty part, or '.'"
+        if TEMPORARY in parts:
+            return f"has the reserved part {TEMPORARY!r}"
+        if any(len(each.encode()) > _MOST_NAME_BYTES for each in parts):
+            return f"has a part of more than {_MOST_NAME_BYTES} bytes"
+        if len(os.fsencode(self.root / key)) > _MOST_PATH_BYTES:
+            return f"makes a path of more than {_MOST_PATH_BYTES} bytes"
+        return ""
+
+    def copy(self, key: str, wanted: ExpectedObject) -> None:
+        """Copy an object to a temporary name, verify it and rename it."""
+        with self._replacing(key) as temporary:
+            store, source = open_object(wanted.address)
+            if isinstance(store, LocalStore):
+                wanted.check(*_copied(store.root / source, temporary, wanted), lambda: None)
+            else:
+                try:
+                    store.get_to_file(source, temporary)
+                except MissingFileError as error:
+                    raise wanted.missing() from error
+                wanted.check(*_measured(temporary), lambda: store.find(source))
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write a small file."""
+        with self._replacing(key) as temporary:
+            temporary.write_bytes(body)
+
+    def remove(self, key: str) -> None:
+        """Remove a file and the folders that are empty then."""
+        path = self.root / key
+        with store_errors(path):
+            resolve(self.root, path.parent)
+            with suppress(*NO_FILE_ERRORS):
+                path.unlink()
+            for each in path.parents:
+                if each == self.root:
+                    break
+                try:
+                    each.rmdir()
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    break
+                self._dirty.add(each.parent)
+
+    def settle(self) -> None:
+        """Make the entries of folders durable. The files are durable already."""
+        folders = [each for each in self._dirty if each.is_dir()]
+        self._dirty.clear()
+        with store_errors(self.root):
+            sync(folders)
+
+    def tidy(self) -> None:
+        """Remove the temporary files of killed tasks."""
+        shutil.rmtree(self.root / TEMPORARY, ignore_errors=True)
+
+    @contextmanager
+    def _replacing(self, key: str) -> Iterator[Path]:
+        """Yield a temporary file that replaces the target unless an error is raised."""
+        temporary = self.root / TEMPORARY / uuid4().hex
+        target = self.root / key
+        try:
+            with store_errors(temporary):
+                make_directories(temporary.parent)
+                yield temporary
+            with store_errors(target):
+                sync([temporary])
+                self._publish(temporary, target)
+        finally:
+            with suppress(*NO_FILE_ERRORS):
+                temporary.unlink()
+
+    def _publish(self, temporary: Path, target: Path) -> None:
+        resolve(self.root, target.parent)
+        try:
+            self._dirty.update(make_directories(target.parent))
+            temporary.replace(target)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            raise InvalidKeyError(
+                f"{target} cannot be written: a file is in the place of a folder, or a folder "
+                "in the place of a file"
+            ) from error
+        self._dirty.add(target.parent)
+
+
+def _copied(source: Path, target: Path, wanted: ExpectedObject) -> tuple[int, str]:
+    """Copy a file; return its size and MD5."""
+    digest, size = hashlib.md5(usedforsecurity=False), 0
+    with store_errors(source), target.open("wb") as copy:
+        try:
+            file = source.open("rb")
+        except NO_FILE_ERRORS as error:
+            raise wanted.missing() from error
+        with file:
+            for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
+                digest.update(chunk)
+                copy.write(chunk)
+                size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def _measured(path: Path) -> tuple[int, str]:
+    """Return the size and the MD5 of a file."""
+    digest, size = hashlib.md5(usedforsecurity=False), 0
+    with store_errors(path), path.open("rb") as file:
+        for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
+            digest.update(chunk)
+            size += len(chunk)
+    return size, digest.hexdigest()

@@ -1,0 +1,131 @@
+"""Copies to a bucket. The server copies objects that are in a bucket, too."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from boto3.s3.transfer import TransferConfig
+
+from sparklake.errors import InvalidKeyError
+from sparklake.stores.exports.checking import CHUNK_BYTES, CheckedStream, ExpectedObject
+from sparklake.stores.objects import open_object
+from sparklake.stores.objects.key_checks import check_key
+from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local_files import NO_FILE_ERRORS, store_errors
+from sparklake.stores.objects.s3 import S3Store
+from sparklake.stores.objects.s3_client import s3_client, s3_errors
+from sparklake.stores.objects.uris import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MOST_KEY_BYTES = 1024
+_PART_BYTES = 16 << 20
+_MOST_PARTS = 10_000
+
+COPY_BYTES = 5 << 30
+"""The size above which the server copies in parts: S3 refuses larger copies."""
+_COPIED_PART_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class S3Destination:
+    """A prefix of a bucket. Objects of the same endpoint are copied by the server."""
+
+    store: S3Store
+
+    @classmethod
+    def at(cls, uri: str) -> S3Destination:
+        """Return the destination at a URI."""
+        return cls(cast("S3Store", open_store(uri)))
+
+    @property
+    def uri(self) -> str:
+        """The root, without a trailing '/'."""
+        return self.store.uri
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether a key cannot also be a prefix: never here, a bucket has only keys."""
+        return False
+
+    def why_unfit(self, key: str) -> str:
+        """Return why an object of a key is impossible here; "" if it is possible."""
+        try:
+            check_key(key)
+        except InvalidKeyError:
+            return "has a part '.' or '..'"
+        if len(self._key(key).encode()) > _MOST_KEY_BYTES:
+            return f"makes a key of more than {_MOST_KEY_BYTES} bytes"
+        return ""
+
+    def copy(self, key: str, wanted: ExpectedObject) -> None:
+        """Copy an object by the server, or upload a local file."""
+        store, source = open_object(wanted.address)
+        if isinstance(store, LocalStore):
+            self._send(key, store.root / source, wanted)
+        else:
+            self._copy(key, cast("S3Store", store), source, wanted)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write a small object."""
+        self.store.replace(key, body)
+
+    def remove(self, key: str) -> None:
+        """Remove an object."""
+        self.store.delete(key)
+
+    def settle(self) -> None:
+        """Do nothing: writes to a bucket are durable."""
+
+    def tidy(self) -> None:
+        """Do nothing: an incomplete upload is not an object."""
+
+    def _key(self, key: str) -> str:
+        return f"{self.store.prefix}/{key}" if self.store.prefix else key
+
+    def _send(self, key: str, path: Path, wanted: ExpectedObject) -> None:
+        part = max(_PART_BYTES, -(-wanted.size // _MOST_PARTS))
+        config = TransferConfig(part, multipart_chunksize=part, use_threads=False)
+        kind = {"ContentType": wanted.content_type} if wanted.content_type else {}
+        target = (self.store.bucket, self._key(key), kind)
+        with s3_errors(f"{self.uri}/{key}"), _opened(path, wanted) as file:
+            s3_client().upload_fileobj(CheckedStream(file, wanted), *target, Config=config)
+
+    def _copy(self, key: str, store: S3Store, source: str, wanted: ExpectedObject) -> None:
+        found = store.find(source)
+        if found is None:
+            raise wanted.missing()
+        wanted.check_size(found.size)
+        if found.checksum != wanted.checksum:
+            digest = _md5(store.bucket, source, found.checksum) if wanted.has_md5 else ""
+            wanted.check(found.size, digest, lambda: found)
+        config = TransferConfig(
+            COPY_BYTES, multipart_chunksize=_COPIED_PART_BYTES, use_threads=False
+        )
+        # The condition ensures that the copied object is the verified one.
+        same = {"CopySourceIfMatch": f'"{found.checksum}"'}
+        origin = {"Bucket": store.bucket, "Key": source}
+        with s3_errors(f"{self.uri}/{key}"):
+            s3_client().copy(origin, self.store.bucket, self._key(key), same, Config=config)
+
+
+def _opened(path: Path, wanted: ExpectedObject) -> BinaryIO:
+    with store_errors(path):
+        try:
+            return path.open("rb")
+        except NO_FILE_ERRORS as error:
+            raise wanted.missing() from error
+
+
+def _md5(bucket: str, key: str, etag: str) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with s3_errors(f"s3://{bucket}/{key}"):
+        answer: Any = s3_client().get_object(Bucket=bucket, Key=key, IfMatch=f'"{etag}"')
+        with closing(answer["Body"]) as body:
+            for chunk in body.iter_chunks(CHUNK_BYTES):
+                digest.update(chunk)
+    return digest.hexdigest()

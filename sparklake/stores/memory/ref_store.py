@@ -1,0 +1,175 @@
+"""Repositories and their settings, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
+from threading import RLock
+from uuid import uuid4
+
+from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import RepositorySettings
+from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
+from sparklake.stores.memory.branches import MemoryBranches, MemoryTags
+from sparklake.stores.memory.commits import MemoryCommits, MemoryOperations
+from sparklake.stores.memory.registers import (
+    MemoryCollections,
+    MemoryHookRuns,
+    MemoryPurges,
+    MemoryWrites,
+)
+from sparklake.stores.memory.staging import MemoryStaging
+from sparklake.stores.memory.state import State
+from sparklake.stores.objects.namespaces import refuse_overlapping
+
+
+class MemorySettings:
+    """The settings of one repository."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def get(self) -> RepositorySettings:
+        """Return the current settings."""
+        with self._state.lock:
+            self._require_repository()
+            return self._state.settings
+
+    def change(
+        self, edit: Callable[[RepositorySettings], RepositorySettings]
+    ) -> RepositorySettings:
+        """Replace the settings with an edit of them; return the new settings."""
+        state = self._state
+        with state.lock:
+            self._require_repository()
+            state.settings = edit(state.settings)
+            for name, branch in state.branches.items():
+                state.branches[name] = replace(branch, guard=state.settings.guard(name))
+            return state.settings
+
+    def _require_repository(self) -> None:
+        # A repository always has its default branch.
+        if not self._state.branches:
+            raise RepositoryNotFoundError("the repository no longer exists")
+
+
+class MemoryRefStore:
+    """Repositories in memory. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._infos: dict[str, RepositoryInfo] = {}
+        self._states: dict[str, State] = {}
+        self._layers = count(1)
+        self._operations = count(1)
+        self._id = uuid4().hex
+
+    def id(self) -> str:
+        """Return the unique id of this store."""
+        return self._id
+
+    def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
+        """Create a repository, its first commit and its default branch."""
+        refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
+        self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
+
+    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+        """Create a repository with refs and commits."""
+        self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
+
+    def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
+        with self._lock:
+            if info.name in self._infos:
+                raise AlreadyExistsError(f"the repository {info.name!r} already exists")
+            others = ((each.name, each.storage_namespace) for each in self._infos.values())
+            refuse_overlapping(info.storage_namespace, others)
+            state = self._state(info.uid)
+            state.settings = info.settings
+            state.commits.update((each.id, each) for each in refs.commits)
+            state.branches.update(
+                (each.name, replace(each, guard=info.settings.guard(each.name)))
+                for each in refs.branches
+            )
+            state.tags.update((each.name, each) for each in refs.tags)
+            for each in refs.named:
+                state.log(who, verb.value, each.name, None, each.commit_id)
+            self._infos[info.name] = info
+
+    def find_repository(self, name: str) -> RepositoryInfo | None:
+        """Return a repository."""
+        with self._lock:
+            found = self._infos.get(name)
+            return found and self._seen(found)
+
+    def list_repositories(self) -> Sequence[RepositoryInfo]:
+        """Return all repositories in the byte order of their names."""
+        with self._lock:
+            found = sorted(self._infos.values(), key=lambda info: info.name.encode())
+            return [self._seen(each) for each in found]
+
+    def delete_repository(self, name: str, *, force: bool = False) -> None:
+        """Delete a repository and its refs; its log stays."""
+        with self._lock:
+            if name not in self._infos:
+                raise RepositoryNotFoundError(f"there is no repository {name!r}")
+            state = self._state(self._infos[name].uid)
+            state.require_writable(force=force)
+            del self._infos[name]
+            for part in (
+                state.branches,
+                state.tags,
+                state.commits,
+                state.change_summaries,
+                state.rows,
+            ):
+                part.clear()
+            state.expired.clear()
+            state.hook_runs.clear()
+            state.purges.clear()
+            state.writes.clear()
+            state.is_gone = True
+
+    def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
+        """Return the refs of the repository with an instance uid."""
+        with self._lock:
+            return MemoryRefs(self._state(uid), force=force)
+
+    def close(self) -> None:
+        """Do nothing: there are no connections."""
+
+    def _seen(self, info: RepositoryInfo) -> RepositoryInfo:
+        return replace(info, settings=self._state(info.uid).settings)
+
+    def _state(self, uid: str) -> State:
+        if uid not in self._states:
+            self._states[uid] = State(self._lock, self._layers, self._operations)
+        return self._states[uid]
+
+
+class MemoryRefs:
+    """The mutable state of one repository."""
+
+    def __init__(self, state: State, *, force: bool = False) -> None:
+        self._state = state
+        self.branches = MemoryBranches(state, force=force)
+        self.tags = MemoryTags(state, force=force)
+        self.commits = MemoryCommits(state)
+        self.staging = MemoryStaging(state, force=force)
+        self.operations = MemoryOperations(state)
+        self.settings = MemorySettings(state)
+        self.hook_runs = MemoryHookRuns(state)
+        self.purges = MemoryPurges(state, force=force)
+        self.writes = MemoryWrites(state)
+        self.collections = MemoryCollections(state, self.snapshot, force=force)
+
+    def snapshot(self) -> RefsSnapshot:
+        """Return all refs and all commits."""
+        with self._state.lock:
+            commits = self._state.commits.values()
+            return RefsSnapshot(
+                tuple(self.branches.list()),
+                tuple(self.tags.list()),
+                tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
+            )

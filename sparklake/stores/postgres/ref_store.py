@@ -1,0 +1,202 @@
+"""The repositories of a lake, in Postgres."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import Jsonb
+
+from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
+from sparklake.graveler.guards import read_only_error
+from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
+from sparklake.stores.objects.namespaces import refuse_overlapping
+from sparklake.stores.postgres.branch_rows import Scope, drop_repository_layers
+from sparklake.stores.postgres.branches import PostgresBranches
+from sparklake.stores.postgres.commits import (
+    PostgresCommits,
+    PostgresOperations,
+    insert_commits,
+    log_operation,
+)
+from sparklake.stores.postgres.registers import (
+    ONE_MOMENT,
+    PostgresCollections,
+    PostgresHookRuns,
+    PostgresPurges,
+    snapshot_of,
+)
+from sparklake.stores.postgres.settings import PostgresSettings, columns_of, settings_of
+from sparklake.stores.postgres.staging import PostgresStaging, PostgresWrites
+from sparklake.stores.postgres.tags import PostgresTags
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import psycopg
+
+    from sparklake.graveler.commits import Commit
+    from sparklake.stores.postgres.connections import Connections
+
+_RANGE_RECORDS = "range_records"
+
+_SELECT = """
+    SELECT r.name, r.uid, r.storage_namespace, r.default_branch, s.value, r.creation_date,
+           r.read_only, r.protection, r.metadata, r.retention
+    FROM sparklake.repositories r
+    JOIN sparklake.settings s ON s.repository_uid = r.uid AND s.name = 'range_records'
+"""
+
+
+class PostgresRefStore:
+    """The repositories of a lake in one database. Safe for threads and forks."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def id(self) -> str:
+        """Return the id that the lake's schema was created with."""
+        rows = self._connections.fetch("SELECT id::text FROM sparklake.lake", {})
+        found: str = rows[0][0]
+        return found
+
+    def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
+        """Create a repository, its first commit and its default branch in one transaction."""
+        refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
+        self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
+
+    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+        """Create a repository with refs and commits, in one transaction."""
+        self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
+
+    def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
+        with self._connections.transaction() as connection:
+            # One creation at a time: two new namespaces could overlap.
+            connection.execute("LOCK TABLE sparklake.repositories IN SHARE ROW EXCLUSIVE MODE")
+            _refuse_taken(connection, info)
+            _insert_repository(connection, info)
+            insert_commits(connection, info.uid, refs.commits)
+            _insert_names(connection, info, refs)
+            for each in refs.named:
+                log_operation(
+                    connection, info.uid, who, verb.value, each.name, None, each.commit_id
+                )
+
+    def find_repository(self, name: str) -> RepositoryInfo | None:
+        """Return a repository."""
+        rows = self._connections.fetch(_SELECT + " WHERE r.name = %(name)s", {"name": name})
+        return _info(rows[0]) if rows else None
+
+    def list_repositories(self) -> Sequence[RepositoryInfo]:
+        """Return all repositories in the byte order of their names."""
+        rows = self._connections.fetch(_SELECT + " ORDER BY r.name", {})
+        return [_info(row) for row in rows]
+
+    def delete_repository(self, name: str, *, force: bool = False) -> None:
+        """Delete a repository and its refs; its log stays."""
+        with self._connections.transaction() as connection:
+            row = connection.execute(
+                "SELECT uid, read_only FROM sparklake.repositories WHERE name = %s FOR UPDATE",
+                (name,),
+            ).fetchone()
+            if row is None:
+                raise RepositoryNotFoundError(f"there is no repository {name!r}")
+            uid, read_only = row
+            if read_only and not force:
+                raise read_only_error()
+            drop_repository_layers(connection, uid)
+            connection.execute("DELETE FROM sparklake.branches WHERE repository_uid = %s", (uid,))
+            connection.execute("DELETE FROM sparklake.tags WHERE repository_uid = %s", (uid,))
+            connection.execute("DELETE FROM sparklake.repositories WHERE uid = %s", (uid,))
+
+    def refs(self, uid: str, *, force: bool = False) -> PostgresRefs:
+        """Return the refs of the repository with an instance uid."""
+        return PostgresRefs(self._connections, Scope(uid, force))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connections.close()
+
+
+class PostgresRefs:
+    """The mutable state of one repository."""
+
+    def __init__(self, connections: Connections, scope: Scope) -> None:
+        self._connections = connections
+        self._uid = scope.uid
+        self.branches = PostgresBranches(connections, scope)
+        self.tags = PostgresTags(connections, scope)
+        self.commits = PostgresCommits(connections, scope.uid)
+        self.staging = PostgresStaging(connections, scope)
+        self.operations = PostgresOperations(connections, scope.uid)
+        self.settings = PostgresSettings(connections, scope)
+        self.hook_runs = PostgresHookRuns(connections, scope.uid)
+        self.purges = PostgresPurges(connections, scope)
+        self.writes = PostgresWrites(connections, scope.uid)
+        self.collections = PostgresCollections(connections, scope)
+
+    def snapshot(self) -> RefsSnapshot:
+        """Return all refs and all commits, from one snapshot."""
+        with self._connections.transaction(ONE_MOMENT) as connection:
+            return snapshot_of(connection, self._uid)
+
+
+def _info(row: tuple[Any, ...]) -> RepositoryInfo:
+    name, uid, namespace, default_branch, range_records, date, *settings = row
+    return RepositoryInfo(
+        name, uid, namespace, default_branch, range_records, date, settings_of(*settings)
+    )
+
+
+def _refuse_taken(connection: psycopg.Connection, info: RepositoryInfo) -> None:
+    taken = connection.execute(
+        "SELECT 1 FROM sparklake.repositories WHERE name = %s OR uid = %s", (info.name, info.uid)
+    ).fetchone()
+    if taken is not None:
+        raise AlreadyExistsError(f"the repository {info.name!r} already exists")
+    # Not in SQL: only this machine can resolve the links of its file systems.
+    others = connection.execute(
+        "SELECT name, storage_namespace FROM sparklake.repositories ORDER BY name"
+    ).fetchall()
+    refuse_overlapping(info.storage_namespace, others)
+
+
+def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> None:
+    connection.execute(
+        """
+        INSERT INTO sparklake.repositories
+            (uid, name, storage_namespace, default_branch, creation_date, read_only, protection,
+             metadata, retention)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
+        """,
+        (
+            info.uid,
+            info.name,
+            info.storage_namespace,
+            info.default_branch,
+            info.creation_date,
+            *columns_of(info.settings),
+        ),
+    )
+    connection.execute(
+        "INSERT INTO sparklake.settings (repository_uid, name, value) VALUES (%s, %s, %s)",
+        (info.uid, _RANGE_RECORDS, Jsonb(info.range_records)),
+    )
+
+
+def _insert_names(connection: psycopg.Connection, info: RepositoryInfo, refs: RefsSnapshot) -> None:
+    """Insert branches and tags, after their commits."""
+    cursor, uid = connection.cursor(), info.uid
+    guards = [info.settings.guard(each.name) for each in refs.branches]
+    cursor.executemany(
+        "INSERT INTO sparklake.branches"
+        " (repository_uid, name, commit_id, hidden, read_only, protected)"
+        " VALUES (%s, %s, %s, %s, %s, %s)",
+        [
+            (uid, each.name, each.commit_id, each.hidden, guard.read_only, sorted(guard.protected))
+            for each, guard in zip(refs.branches, guards, strict=True)
+        ],
+    )
+    cursor.executemany(
+        "INSERT INTO sparklake.tags (repository_uid, name, commit_id) VALUES (%s, %s, %s)",
+        [(uid, each.name, each.commit_id) for each in refs.tags],
+    )

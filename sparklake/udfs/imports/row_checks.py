@@ -1,0 +1,282 @@
+"""Checks of imported rows: valid rows become records, invalid rows become defects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import (
+    InvalidInputError,
+    InvalidKeyError,
+    InvalidRecordError,
+    MissingFileError,
+)
+from sparklake.graveler.blocks.columns import Mask
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.records import MAX_KEY_BYTES, Record
+from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
+from sparklake.interrupts import Threads
+from sparklake.stores.objects import check_object_uri, normalise_object_uri
+from sparklake.stores.objects.key_checks import check_key
+from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
+from sparklake.udfs.imports.tasks import ImportTaskSettings
+from sparklake.udfs.objects.object_rows import microsecond_mtimes, record_batch
+from sparklake.udfs.own_namespace import OwnNamespace
+from sparklake.udfs.staged_rows import (
+    STAGE_SCHEMA,
+    object_checksum,
+    plain_records,
+    plain_rows,
+    staged_columns,
+    staged_record,
+)
+from sparklake.udfs.workspace import Workspace
+
+IMPORT_SCHEMA = pa.schema([each for each in STAGE_SCHEMA if each.name != "deleted"])
+"""`path`, `size` and `address` (a full URI) are required. A missing `checksum` is the ETag, or is
+computed from the object. A missing `mtime` is the time of the import."""
+
+Read = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+"""A function that turns the input of a task into rows of IMPORT_SCHEMA."""
+
+# Addresses without NUL and without parts that begin with '.'. They pass every check.
+_PLAIN_ADDRESS = r"^(s3a?://[A-Za-z0-9._-]{3,255}|file://)(/[^./\x00][^/\x00]*)+$"
+Spoiled = dict[int, dict[str, str]]
+"""The texts that are not UTF-8, escaped, by row and column."""
+
+_TEXTS = ("path", "address", "checksum", "content_type", "metadata")
+_UNKNOWN = "-"
+
+
+def import_body(
+    workspace: Workspace,
+    settings: ImportTaskSettings,
+    read: Read,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Turn a task's part of a source into rows of RECORD_SCHEMA, including defects."""
+    own = OwnNamespace(workspace.storage_namespace)
+    # Hashing releases the interpreter lock, so the threads of a task use all its cores.
+    with Threads(name="sparklake-hash") as threads:
+        rows_of = _RowEncoder(workspace, settings, own, threads)
+        for rows in read(batches):
+            if rows.num_rows:
+                yield from rows_of.records(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _RowEncoder:
+    """A check and encoder of rows: plain rows by columns, other rows one by one."""
+
+    workspace: Workspace
+    settings: ImportTaskSettings
+    own: OwnNamespace
+    threads: Executor
+
+    def records(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the records and the defects of some rows."""
+        rows, spoiled = _readable(microsecond_mtimes(staged_columns(batch)))
+        missing = _lacks_checksum(rows)
+        plain = self._plain(_marked(rows, missing))
+        plain[list(spoiled)] = False
+        if (plain & missing).any():
+            rows = self._with_checksums(rows, plain & missing)
+            # A missing object has no checksum. The check of its single row reports the reason.
+            plain &= ~_lacks_checksum(rows)
+        if plain.any():
+            yield self._encoded(rows if plain.all() else rows.filter(pa.array(plain)))
+        if not plain.all():
+            yield record_batch(list(self._one_by_one(rows, np.flatnonzero(~plain), spoiled)))
+
+    def _plain(self, rows: pa.RecordBatch) -> Mask:
+        plain = plain_rows(rows, self.workspace.storage_namespace)
+        if not plain.any():
+            return plain
+        address = rows.column("address")
+        most = MAX_KEY_BYTES - len(self.settings.folder.encode())
+        conditions = [
+            pc.match_substring_regex(address, _PLAIN_ADDRESS),
+            pc.less_equal(pc.binary_length(rows.column("path")), most),
+        ]
+        for each in conditions:
+            plain &= each.fill_null(False).to_numpy(zero_copy_only=False)
+        return plain & ~self.own.mask(address)
+
+    def _encoded(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if self.settings.folder:
+            index = rows.schema.get_field_index("path")
+            paths = pc.binary_join_element_wise(self.settings.folder, rows.column(index), "")
+            rows = rows.set_column(index, "path", paths)
+        return plain_records(rows, self.settings.imported_at)
+
+    def _with_checksums(self, rows: pa.RecordBatch, wanted: Mask) -> pa.RecordBatch:
+        addresses = rows.column("address").filter(pa.array(wanted)).to_pylist()
+        found = pa.array(list(self.threads.map(self._find_checksum, addresses)), pa.string())
+        index = rows.schema.get_field_index("checksum")
+        column = pa.nulls(rows.num_rows, pa.string()) if index < 0 else rows.column(index)
+        column = pc.replace_with_mask(column, pa.array(wanted), found)
+        return _with_column(rows, "checksum", column)
+
+    def _find_checksum(self, address: str) -> str | None:
+        try:
+            return object_checksum(self.workspace, address)
+        except (MissingFileError, InvalidKeyError):
+            return None
+
+    # --- one row at a time ------------------------------------------------------------------------
+
+    def _one_by_one(self, rows: pa.RecordBatch, places: Any, spoiled: Spoiled) -> Iterator[Record]:
+        others = rows.take(pa.array(places)).to_pylist()
+        for place, row in zip(places.tolist(), others, strict=True):
+            found = self._checked(row, spoiled.get(place, {}))
+            yield found if isinstance(found, tuple) else defect_record(found)
+
+    def _checked(self, row: dict[str, Any], unreadable: dict[str, str]) -> Record | Defect:
+        shown = {**row, **unreadable}
+        path, address, size = (shown.get(name) for name in ("path", "address", "size"))
+        whole = None if path is None else self.settings.folder + path
+        try:
+            found = _unreadable(unreadable) or self._wrong(path, size, address) or _odd(row)
+            if found is None:
+                return staged_record(
+                    {**row, "path": whole}, self.workspace, self.settings.imported_at
+                )
+            reason, message = found
+        except MissingFileError as error:
+            reason, message = Reason.MISSING_OBJECT, str(error)
+        except InvalidRecordError as error:
+            reason, message = Reason.TOO_LARGE, str(error)
+        except InvalidInputError as error:
+            reason, message = Reason.INVALID_ADDRESS, str(error)
+        return new_defect(whole, address, size, reason, message)
+
+    def _wrong(self, path: str | None, size: int | None, address: str | None) -> _Wrong:
+        if path is None:
+            return Reason.MISSING_PATH, "the row has no path"
+        if (said := _wrong_path(path, self.settings.folder)) is not None:
+            return Reason.INVALID_PATH, said
+        if size is None:
+            return Reason.MISSING_SIZE, "the row has no size"
+        if size < 0:
+            return Reason.INVALID_SIZE, f"the size is {size}: use a number of bytes, 0 or more"
+        if address is None:
+            return Reason.MISSING_ADDRESS, "the row has no address"
+        if (said := _wrong_address(address)) is not None:
+            return Reason.INVALID_ADDRESS, said
+        if self.own.has(normalise_object_uri(address)):
+            return Reason.OWN_NAMESPACE, _OWN
+        return None
+
+
+_UNREADABLE = {"path": Reason.INVALID_PATH, "address": Reason.INVALID_ADDRESS}
+
+
+_Wrong = tuple[Reason, str] | None
+_OWN = (
+    "the address is in the repository's own storage namespace, which cannot be imported: use "
+    "`sparklake cp` to copy an object of a ref to another path"
+)
+
+
+def _unreadable(texts: dict[str, str]) -> _Wrong:
+    for name in texts:
+        return _UNREADABLE.get(name, Reason.INVALID_TEXT), f"the {name} is not UTF-8; rename it"
+    return None
+
+
+def _odd(row: dict[str, Any]) -> _Wrong:
+    """Return the error of a row's optional fields, or None."""
+    if not is_storable((row.get("mtime") or 0) * MICROSECOND):
+        return Reason.INVALID_MTIME, f"the mtime is {OUT_OF_YEARS}"
+    if any(value is None for _, value in row.get("metadata") or ()):
+        return Reason.INVALID_TEXT, "the metadata has a name without a value"
+    return None
+
+
+def _wrong_path(path: str, folder: str) -> str | None:
+    try:
+        object_key(path)
+        object_key(folder + path)
+    except InvalidKeyError as error:
+        return str(error)
+    return None
+
+
+def _wrong_address(address: str) -> str | None:
+    if "://" not in address:
+        return "the address is not a URI: write s3://bucket/key or file:///path"
+    try:
+        check_object_uri(address)
+        check_key(normalise_object_uri(address).split("/", 3)[3])
+    except InvalidInputError as error:
+        return str(error)
+    return None
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _readable(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Spoiled]:
+    """Return rows with UTF-8 texts only, and the other texts, which become null."""
+    spoiled: Spoiled = {}
+    for name in _TEXTS:
+        index = rows.schema.get_field_index(name)
+        if index < 0:
+            continue
+        column = rows.column(index)
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            mask = np.array([not _is_text(each) for each in column], bool)
+            for place in np.flatnonzero(mask).tolist():
+                spoiled.setdefault(place, {})[name] = _as_text(column[place])
+            kept = pa.array(np.arange(rows.num_rows), mask=mask)
+            rows = rows.set_column(index, name, column.take(kept))
+    return rows, spoiled
+
+
+def _as_text(value: pa.Scalar) -> str:
+    if not pa.types.is_string(value.type):
+        return ""
+    body: bytes = value.as_buffer().to_pybytes()
+    return body.decode(errors="backslashreplace")
+
+
+def _is_text(value: pa.Scalar) -> bool:
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _lacks_checksum(rows: pa.RecordBatch) -> Mask:
+    if "checksum" not in rows.schema.names:
+        return np.ones(rows.num_rows, bool)
+    lengths = pc.binary_length(rows.column("checksum").cast(pa.string())).fill_null(0)
+    lacks: Mask = lengths.to_numpy(zero_copy_only=False) == 0
+    return lacks
+
+
+def _marked(rows: pa.RecordBatch, missing: Mask) -> pa.RecordBatch:
+    """Return rows with placeholders for missing checksums, to run the other checks."""
+    if not missing.any():
+        return rows
+    if "checksum" not in rows.schema.names:
+        column = pa.array([_UNKNOWN] * rows.num_rows, pa.string())
+    else:
+        column = pc.if_else(pa.array(missing), _UNKNOWN, rows.column("checksum").cast(pa.string()))
+    return _with_column(rows, "checksum", column)
+
+
+def _with_column(rows: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    index = rows.schema.get_field_index(name)
+    if index < 0:
+        return rows.append_column(name, column)
+    return rows.set_column(index, name, column)

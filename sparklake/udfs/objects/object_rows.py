@@ -1,0 +1,213 @@
+"""Objects as Arrow rows, and checksums of written files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import InvalidRecordError
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.entries import (
+    DEFAULT_CONTENT_TYPE,
+    AddressType,
+    Entry,
+    entry_fields,
+    entry_record,
+    is_relative,
+)
+from sparklake.graveler.keys import key_path
+from sparklake.graveler.records import Record, record_data
+from sparklake.graveler.times import (
+    FIRST_MICROSECOND,
+    LAST_MICROSECOND,
+    MICROSECOND,
+    SECOND_MICROS,
+    shown_nanoseconds,
+)
+from sparklake.interrupts import Threads
+from sparklake.stores.objects.key_checks import check_key
+from sparklake.udfs.workspace import Workspace
+from sparklake.udfs.write_ranges import RECORD_SCHEMA
+
+OBJECT_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
+        pa.field("mtime", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("metadata", pa.map_(pa.string(), pa.string()), nullable=False),
+        pa.field("content_type", pa.string(), nullable=False),
+    ]
+)
+"""`size` is in bytes. `address` is a full URI."""
+
+OBJECT_DDL = (
+    "path string, size bigint, checksum string, mtime timestamp, address string, "
+    "metadata map<string, string>, content_type string"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """An object at a ref.
+
+    `size` is in bytes. `mtime` is in unix nanoseconds, in whole microseconds and within the years 1
+    to 9999. `address` is a full URI.
+    """
+
+    path: str
+    size: int
+    checksum: str
+    mtime: int
+    address: str
+    metadata: dict[str, str] = field(default_factory=dict)
+    content_type: str = DEFAULT_CONTENT_TYPE
+
+
+def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
+    """Return the object of a record."""
+    address, size, checksum, mtime, metadata, kind, address_type = entry_fields(
+        record_data(*record)
+    )
+    if is_relative(address, address_type):
+        address = f"{storage_namespace}/{address}"
+    shown = shown_nanoseconds(mtime)
+    return ObjectInfo(key_path(record[0]), size, checksum, shown, address, metadata, kind)
+
+
+def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
+    """Return the objects of records as one batch of OBJECT_SCHEMA."""
+    entries = decode_entries(block)
+    inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
+    relative = entries.relative
+    address = inside if relative.all() else pc.if_else(pa.array(relative), inside, entries.address)
+    mtime = pa.array(entries.shown_mtimes()).cast(OBJECT_SCHEMA.field("mtime").type)
+    columns = [
+        text_of(block.key_array()),
+        pa.array(entries.size),
+        entries.checksum,
+        mtime,
+        address,
+        _no_metadata(len(block)) if entries.metadata is None else entries.metadata,
+        entries.content_type,
+    ]
+    return pa.record_batch(columns, schema=OBJECT_SCHEMA)
+
+
+def text_of(keys: pa.BinaryArray) -> pa.StringArray:
+    """Return keys as paths; raise InvalidKeyError for a key that is not UTF-8."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        for key in keys.to_pylist():
+            key_path(key)
+        raise
+
+
+def _no_metadata(count: int) -> pa.MapArray:
+    nothing = pa.array([], pa.string())
+    offsets = pa.array(np.zeros(count + 1, np.int32))
+    return pa.MapArray.from_arrays(offsets, nothing, nothing)
+
+
+def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
+    """Yield the objects in a batch of OBJECT_SCHEMA."""
+    columns = (column.to_pylist() for column in microsecond_mtimes(batch).columns)
+    for path, size, checksum, mtime, address, metadata, kind in zip(*columns, strict=True):
+        moment = mtime * MICROSECOND
+        yield ObjectInfo(path, size, checksum, moment, address, dict(metadata), kind)
+
+
+def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
+    """Return the record of an object. An address inside the namespace becomes relative."""
+    inside = each.address.removeprefix(f"{storage_namespace}/")
+    relative = "://" not in inside
+    if relative:
+        check_key(inside)
+    entry = Entry(
+        address=inside,
+        size=each.size,
+        checksum=each.checksum,
+        mtime=each.mtime,
+        metadata=each.metadata,
+        content_type=each.content_type,
+        address_type=AddressType.RELATIVE if relative else AddressType.FULL,
+    )
+    return entry_record(each.path, entry)
+
+
+def record_batch(records: Sequence[Record]) -> pa.RecordBatch:
+    """Return records as one batch of RECORD_SCHEMA."""
+    keys = pa.array([key for key, _ in records], pa.binary())
+    values = pa.array([stored for _, stored in records], pa.binary())
+    return pa.record_batch([keys, values], schema=RECORD_SCHEMA)
+
+
+def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose mtimes are integers: microseconds since 1970."""
+    index = batch.schema.get_field_index("mtime")
+    if index < 0:
+        return batch
+    column = batch.column(index)
+    if pa.types.is_timestamp(column.type):
+        return batch.set_column(index, "mtime", unix_microseconds(column))
+    raise InvalidRecordError(f"the column mtime is {column.type}; it must contain timestamps")
+
+
+def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:
+    """Return timestamps of any unit in unix microseconds.
+
+    A time outside of the years 1 to 9999 is moved closer if 64 bits cannot hold it, but stays
+    outside.
+    """
+    unit = times.type.unit
+    if unit not in _COARSE_UNITS:
+        return times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64())
+    # A cast from a coarser unit would overflow.
+    factor = _COARSE_UNITS[unit]
+    least, most = FIRST_MICROSECOND // factor - 1, LAST_MICROSECOND // factor + 1
+    values = pc.min_element_wise(times.cast(pa.int64()), pa.scalar(most), skip_nulls=False)
+    values = pc.max_element_wise(values, pa.scalar(least), skip_nulls=False)
+    return pc.multiply(values, pa.scalar(factor))
+
+
+_COARSE_UNITS = {"s": SECOND_MICROS, "ms": SECOND_MICROS // 1000}
+"""Microseconds per unit."""
+
+
+FILE_SCHEMA = pa.schema(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
+        OBJECT_SCHEMA.field("mtime"),
+    ]
+)
+"""`name` is the path below the folder of the write. `checksum` is "" if it is not yet computed."""
+
+
+def share_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that are packed in batches of TASK_SCHEMA."""
+    for batch in batches:
+        for packed in batch.column("task"):
+            with pa.ipc.open_stream(packed.as_buffer()) as rows:
+                yield from rows
+
+
+def checksum_body(
+    workspace: Workspace, place: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of FILE_SCHEMA with the checksums of files; raise MissingFileError."""
+    store = workspace.open_store()
+    # Hashing releases the interpreter lock, so the threads of a task use all its cores.
+    with Threads(name="sparklake-hash") as threads:
+        for rows in share_rows(batches):
+            keys = (f"{place}/{name}" for name in rows.column("name").to_pylist())
+            checksums = pa.array(threads.map(store.checksum, keys), pa.string())
+            yield rows.set_column(2, FILE_SCHEMA.field("checksum"), checksums)

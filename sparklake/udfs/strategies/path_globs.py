@@ -1,0 +1,40 @@
+"""Globs over the paths of objects.
+
+`?` is one character and `*` any number of characters, both within a folder. `**` between slashes is
+any number of folders, including none. `**` at the end is everything below. Every other character
+stands for itself. Object keys are not file paths: `a//b`, `./a` and `a/` are distinct keys, which
+glob libraries for files would normalise.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.globs import path_pattern
+from sparklake.stores.objects.key_checks import is_utf8
+
+
+@lru_cache(maxsize=1024)
+def glob_pattern(glob: str) -> re.Pattern[str]:
+    """Return a pattern that matches the same whole paths; raise InvalidInputError."""
+    if not isinstance(glob, str):
+        raise InvalidInputError(f"a glob must be a string, not {glob!r}")
+    if not glob:
+        raise InvalidInputError("an empty glob matches no path: use a glob such as 'tables/**'")
+    if not is_utf8(glob) or "\0" in glob:
+        raise InvalidInputError(
+            f"the glob {glob!r} must be UTF-8 without NUL: use `?` for other characters"
+        )
+    parts = glob.split("/")
+    if any("**" in part and part != "**" for part in parts):
+        raise InvalidInputError(
+            f"in the glob {glob!r} `**` must stand between slashes, as in 'a/**/*.csv'"
+        )
+    return path_pattern(glob)
+
+
+def matches(glob: str, key: bytes) -> bool:
+    """Return whether a glob matches a key, which need not be UTF-8."""
+    return glob_pattern(glob).fullmatch(key.decode(errors="surrogateescape")) is not None

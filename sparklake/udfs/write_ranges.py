@@ -1,0 +1,144 @@
+"""Task bodies that write ranges: layers over a base, a merge, and runs of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.delta_log.file_names import ChangedLogs
+from sparklake.errors import InvalidRecordError
+from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
+from sparklake.graveler.algebra.changes import ignore_changes
+from sparklake.graveler.blocks.block import Block, Blocks, block_of
+from sparklake.graveler.graph.virtual_base import disagreement
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.planning.change_summary import ChangedKeys
+from sparklake.graveler.planning.packing import Task
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
+from sparklake.udfs.results import (
+    ChangesResult,
+    ConflictCountResult,
+    ConflictResult,
+    KeptResult,
+    KeysResult,
+    PieceResult,
+    encode_results,
+)
+from sparklake.udfs.strategies.judging import Judge
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.udfs.streams import open_sides, records_of, within_each
+from sparklake.udfs.workspace import RangeSink, Workspace, decode_tasks, open_sink
+
+RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary(), nullable=False),
+        pa.field("stored", pa.binary(), nullable=False),
+    ]
+)
+
+
+def apply_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], path_filter: PathFilter = ALL
+) -> Iterator[pa.RecordBatch]:
+    """Write the chosen keys of staged layers over a base.
+
+    The sides are base, then layers, the newest first.
+    """
+    for task in decode_tasks(batches):
+        sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
+        base, *layers = open_sides(sink.store, task.pieces)
+        chosen = [records_of(each, path_filter) for each in layers]
+        results = written_pieces(sink, task, apply(chosen, base, counts, changed.observe))
+        sink.put()
+        yield encode_results([*results, ChangesResult(counts), *_keys(changed)])
+
+
+def merge_body(
+    workspace: Workspace,
+    resolution: Resolution,
+    batches: Iterable[pa.RecordBatch],
+    path_filter: PathFilter = ALL,
+) -> Iterator[pa.RecordBatch]:
+    """Write a three-way merge of the chosen keys. Other keys keep dest's value.
+
+    The sides are base, source, dest. A task with an undecided conflict writes nothing and reports
+    its first conflicts. If a strategy fails, its task writes nothing.
+    """
+    for task in decode_tasks(batches):
+        judge = Judge(resolution, workspace.storage_namespace)
+        changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
+        base, source, dest = open_sides(sink.store, task.pieces)
+        before, after = records_of(base, path_filter), records_of(source, path_filter)
+        logs = ChangedLogs()
+        observe = logs.observe if resolution.delta else ignore_changes
+        merged = merge(before, after, dest, judge.decide, changed.observe, observe)
+        results = written_pieces(sink, task, merged)
+        if not judge.left:
+            sink.put()
+        counts = ConflictCountResult(judge.conflicts, judge.left, logs.in_order())
+        conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
+        yield encode_results([*results, *_keys(changed), counts, *conflicts, *kept])
+
+
+def virtual_merge_body(
+    workspace: Workspace, name: CommitId, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write the virtual merge `name`. A key changed by both sides becomes a disagreement."""
+
+    def disagree(conflicts: Sequence[Conflict]) -> list[bytes | None]:
+        return [disagreement(each.key, name) for each in conflicts]
+
+    for task in decode_tasks(batches):
+        sink = open_sink(workspace)
+        base, source, dest = open_sides(sink.store, task.pieces)
+        results = written_pieces(sink, task, merge(base, source, dest, disagree))
+        sink.put()
+        yield encode_results(results)
+
+
+def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the ranges of a run from rows of RECORD_SCHEMA in key order."""
+    sink = open_sink(workspace)
+    written = sink.write(_distinct(map(record_block, batches)))
+    sink.put()
+    yield encode_results([PieceResult(0, written)])
+
+
+def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
+    """Write the records of a task as ranges. Every piece begins a new range."""
+    return [
+        PieceResult(each.position, sink.write(inside))
+        for each, inside in within_each(blocks, task.pieces)
+    ]
+
+
+def _keys(changed: ChangedKeys) -> list[KeysResult]:
+    """Return the message about changed keys, or no message if nothing changed."""
+    if changed.keys is None:
+        return [KeysResult(None)]
+    return [KeysResult(tuple(changed.keys))] if changed.keys else []
+
+
+def record_block(batch: pa.RecordBatch) -> Block:
+    """Return a batch of RECORD_SCHEMA in key order as a block."""
+    keys, stored = (batch.column(name).cast(pa.binary()) for name in ("key", "stored"))
+    return block_of(keys, stored)
+
+
+def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the non-empty blocks; raise InvalidRecordError for a repeated key."""
+    last = None
+    for block in blocks:
+        if not len(block):
+            continue
+        keys = block.key_array()
+        twice = keys[1:].filter(pc.equal(keys[1:], keys[:-1]))
+        if len(twice) or block.first_key == last:
+            key = twice[0].as_py() if len(twice) else last
+            raise InvalidRecordError(
+                f"{key!r} occurs twice in one table; stage each key once, or in two calls"
+            )
+        last = block.last_key
+        yield block

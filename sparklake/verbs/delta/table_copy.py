@@ -1,0 +1,133 @@
+"""A copy of the log of a branch's Delta table, for Delta to read and commit to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparklake.delta_log.actions import Action, encode_actions
+from sparklake.delta_log.file_names import LOG_FOLDER, commit_version
+from sparklake.delta_log.log_copy import LogFiles, copied_actions, copied_checkpoint, files_to_read
+from sparklake.delta_log.paths import canonical_path, encoded_path, is_relative_path, name_of
+from sparklake.graveler.ports import Write
+from sparklake.stores.objects.prefetch import overlapped
+from sparklake.verbs.base.content import read_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import list_objects
+from sparklake.verbs.base.snapshot import Snapshot, open_snapshot
+from sparklake.verbs.tables.version import spark_uri
+
+_PUT_AT_ONCE = 64
+
+
+@dataclass(slots=True)
+class BaseTable:
+    """A table at the start of a write.
+
+    `checksums` are those of the files of its log. `spelled` maps the address of each data file to
+    its path in the log: two short texts per file, about 300 MB for a table of a million files.
+    """
+
+    files: LogFiles
+    checksums: Mapping[str, str]
+    spelled: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the table did not exist."""
+        return self.files.version < 0
+
+    def name_in_tree(self, path: str) -> str:
+        """Return the path in the branch's log for a path of the copied log."""
+        return path if is_relative_path(path) else self.spelled.get(canonical_path(path), path)
+
+    def name_files(self, files: Iterable[dict[str, Any]]) -> None:
+        """Replace the paths of files in the copied log by their paths in the branch's log."""
+        for said in files:
+            said["path"] = self.name_in_tree(said["path"])
+
+
+def log_checksums(context: Context, branch: str, folder: str) -> dict[str, str]:
+    """Return the checksums of the files of a table's log, by name."""
+    prefix = folder + LOG_FOLDER
+    found = list_objects(context, branch, prefix)
+    return {each.path.removeprefix(prefix): each.checksum for each in found}
+
+
+def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) -> BaseTable:
+    """Copy the log of a table to the place of a write. Return the table.
+
+    `names_files` is required if Delta's commits may name existing files.
+    """
+    checksums = log_checksums(context, write.branch, folder)
+    base = BaseTable(files_to_read(checksums, folder), checksums)
+    snapshot = open_snapshot(context, write.branch)
+    bodies: dict[str, bytes] = {}
+    for name, body in entry_bodies(snapshot, folder, write.branch, base.files.names):
+        copier = _Copier(snapshot, folder)
+        is_entry = name != base.files.checkpoint
+        copied = copier.entry(body, name) if is_entry else copier.checkpoint(body)
+        if names_files:
+            base.spelled.update((canonical_path(to), path) for path, to in copier.moves.items())
+        bodies[f"{write.place}/{LOG_FOLDER}{name}"] = copied
+        if len(bodies) >= _PUT_AT_ONCE:
+            context.store.put_many_if_absent(bodies)
+            bodies = {}
+    context.store.put_many_if_absent(bodies)
+    return base
+
+
+def entry_bodies(
+    snapshot: Snapshot, folder: str, branch: str, names: tuple[str, ...]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of files of a log; raise ObjectNotFoundError."""
+    found = {name: snapshot.stat(f"{folder}{LOG_FOLDER}{name}") for name in names}
+    bodies = overlapped(lambda name: read_body(found[name], branch), names)
+    yield from zip(names, bodies, strict=True)
+
+
+def new_entries(context: Context, write: Write, base: BaseTable) -> list[Sequence[Action]]:
+    """Return the actions of each version that Delta committed to the copy.
+
+    Their paths are those of the branch's log.
+    """
+    prefix = f"{write.place}/{LOG_FOLDER}"
+    found = (each.key.removeprefix(prefix) for each in context.store.list(prefix))
+    names = sorted(each for each in found if _version(each) > base.files.version)
+    bodies = [context.store.get(f"{prefix}{name}") for name in names]
+    return [
+        copied_actions(body, name, base.name_files)
+        for name, body in zip(names, bodies, strict=True)
+    ]
+
+
+def _version(name: str) -> int:
+    version = commit_version(name)
+    return -1 if version is None else version
+
+
+class _Copier:
+    """A rewriter of log files. `moves` maps each relative path to its address."""
+
+    def __init__(self, snapshot: Snapshot, folder: str) -> None:
+        self.moves: dict[str, str] = {}
+        self._snapshot = snapshot
+        self._folder = folder
+
+    def entry(self, body: bytes, name: str) -> bytes:
+        return encode_actions(copied_actions(body, name, self._rewrite))
+
+    def checkpoint(self, body: bytes) -> bytes:
+        return copied_checkpoint(body, self._rewrite)
+
+    def _rewrite(self, files: Sequence[dict[str, Any]]) -> None:
+        """Replace relative paths by addresses. A file missing from the tree keeps its path."""
+        relative = sorted({each["path"] for each in files if is_relative_path(each["path"])})
+        asked = [self._folder + name_of(each) for each in relative]
+        addresses = self._snapshot.lookup(asked)["address"].to_pylist() if asked else []
+        for path, address in zip(relative, addresses, strict=True):
+            if address is not None:
+                self.moves[path] = encoded_path(spark_uri(address))
+        for said in files:
+            said["path"] = self.moves.get(said["path"], said["path"])

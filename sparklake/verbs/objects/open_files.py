@@ -1,0 +1,277 @@
+"""Objects as open files: read in parts, or written and staged on close."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol, cast
+
+from typing_extensions import Buffer
+
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
+from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from sparklake.graveler.guards import Action
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.ports import Content
+from sparklake.verbs.base.content import CheckedContent, ObjectContent, ReadAhead
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.snapshot import kept_object, stat_object
+from sparklake.verbs.objects.stage import new_object, put_copy
+
+_BUFFERED_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class FileMode:
+    """The mode of an open file: read (r), write (w) or create (x), as text or bytes."""
+
+    kind: str
+    is_text: bool
+
+    @staticmethod
+    def of(text: str) -> FileMode:
+        """Parse a mode of Python's `open`; raise InvalidInputError."""
+        kind = text.replace("b", "", 1).replace("t", "", 1)
+        if kind not in ("r", "w", "x") or {"b", "t"} <= set(text):
+            raise InvalidInputError(
+                f"a file cannot be opened in mode {text!r}: choose rb, wb or xb, or r, w or x "
+                "for text. Objects are written as a whole, so appending is not possible"
+            )
+        return FileMode(kind, is_text="b" not in text)
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """The options of Python's `open` for text files."""
+
+    encoding: str = "utf-8"
+    errors: str | None = None
+    newline: str | None = None
+
+
+def open_to_read(
+    context: Context, ref: str, path: str, mode: FileMode, text: TextOptions
+) -> IO[Any]:
+    """Open an object of a ref in its current state. Only requested parts are read.
+
+    A read from start to end is verified. Raises ExpiredError.
+    """
+    if mode.kind != "r":
+        raise InvalidInputError(
+            f"{ref!r} is open for reading only: to write, open a file on a branch"
+        )
+    content = CheckedContent(ObjectContent(kept_object(context, ref, path), ref))
+    file = io.BufferedReader(ContentReader(ReadAhead(content), path), _BUFFERED_BYTES)
+    return (
+        io.TextIOWrapper(file, text.encoding, text.errors, text.newline) if mode.is_text else file
+    )
+
+
+def open_to_write(
+    context: Context,
+    branch: str,
+    path: str,
+    mode: FileMode,
+    text: TextOptions,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> IO[Any]:
+    """Open a new object, which is staged on close."""
+    check_can_stage(context, branch, path, exclusive=mode.kind == "x")
+    new_object(context, path, 0, "", metadata, content_type)  # Raises for invalid labels.
+    publish = partial(_publish, context, branch, path, metadata, content_type)
+    file = ObjectWriter(publish, path)
+    return (
+        ObjectTextWriter(file, text.encoding, text.errors, text.newline) if mode.is_text else file
+    )
+
+
+def check_can_stage(context: Context, branch: str, path: str, *, exclusive: bool) -> None:
+    """Raise the errors of staging an object, and AlreadyExistsError if `exclusive`."""
+    object_key(path)
+    open_branch(context, branch, Action.STAGE)
+    check_namespace(context.store)
+    if not exclusive:
+        return
+    try:
+        stat_object(context, branch, path)
+    except ObjectNotFoundError:
+        return
+    raise AlreadyExistsError(f"{branch!r} already has an object {path!r}: choose another path")
+
+
+def _publish(
+    context: Context,
+    branch: str,
+    path: str,
+    metadata: Mapping[str, str],
+    content_type: str,
+    copy: Path,
+) -> None:
+    put_copy(context, branch, path, copy, metadata, content_type)
+
+
+class ContentReader(io.RawIOBase):
+    """The content of an object as a readable file."""
+
+    def __init__(self, content: Content, name: str) -> None:
+        self._content = content
+        self._at = 0
+        self.name = name
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position of the next read."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Set the position of the next read."""
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}
+        if whence not in starts or starts[whence] + offset < 0:
+            raise ValueError(f"the position {offset} from {whence} is invalid in {self.name!r}")
+        self._at = starts[whence] + offset
+        return self._at
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Read into a buffer until it is full or the content ends."""
+        view = memoryview(buffer).cast("B")
+        read = self._content[self._at : self._at + len(view)]
+        view[: len(read)] = read
+        self._at += len(read)
+        return len(read)
+
+    def readall(self) -> bytes:
+        """Read the rest of the content."""
+        read = self._content[self._at :]
+        self._at += len(read)
+        return read
+
+
+class _Discarding(Protocol):
+    def discard(self) -> None:
+        """Close the file and delete it."""
+
+    def close(self) -> None:
+        """Close the file and stage it."""
+
+
+class ObjectWriter(io.BufferedWriter):
+    """A file on local disk that is published on close.
+
+    Nothing is published if the body of its `with` raises, or if it is never closed.
+    """
+
+    def __init__(self, publish: Callable[[Path], object], name: str) -> None:
+        self._name = name
+        self._waits = False
+        self._scratch = ExitStack()
+        self._publish: Callable[[Path], object] | None = None
+        self._file = self._scratch.enter_context(scratch_folder(disk_root())) / "object"
+        super().__init__(io.FileIO(self._file, "w"), _BUFFERED_BYTES)
+        self._publish = publish
+
+    @property
+    def name(self) -> str:
+        """The path of the object."""
+        return self._name
+
+    @property
+    def file(self) -> Path:
+        """The path of the file on local disk."""
+        return self._file
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether `close` can no longer publish the file: it was discarded or published."""
+        return self._publish is None
+
+    def defer(self) -> None:
+        """Keep the file on close, until `commit` or `discard`."""
+        self._waits = True
+
+    def commit(self) -> None:
+        """Close and publish the file, deferred or not."""
+        self._waits = False
+        self.close()
+
+    def close(self) -> None:
+        """Publish the file, unless it is already closed or deferred."""
+        if self._waits:
+            super().close()
+            return
+        publish, self._publish = self._publish, None
+        with self._scratch:
+            super().close()
+            if publish is not None:
+                publish(self._file)
+
+    def discard(self) -> None:
+        """Close the file and delete it."""
+        self._waits, self._publish = False, None
+        self.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _leave(self, error)
+
+    def __del__(self) -> None:
+        """Discard a file that was never closed, because it may be incomplete."""
+        if self._publish is not None:
+            warnings.warn(f"{self._name!r} was never closed: it is not staged", ResourceWarning, 2)
+            self.discard()
+
+
+class ObjectTextWriter(io.TextIOWrapper):
+    """A text file that is published on close, like an ObjectWriter."""
+
+    def close(self) -> None:
+        """Publish the file, unless it is already closed or cannot be fully written."""
+        if not self.closed:
+            try:
+                self.flush()
+            except BaseException:
+                self.discard()
+                raise
+        super().close()
+
+    def discard(self) -> None:
+        """Close the file and delete it."""
+        cast("ObjectWriter", self.buffer).discard()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _leave(self, error)
+
+    def __del__(self) -> None:
+        """Do nothing: the buffer warns if the file was never closed."""
+
+
+def _leave(file: _Discarding, error: BaseException | None) -> None:
+    if error is None:
+        file.close()
+    else:
+        file.discard()

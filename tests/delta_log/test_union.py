@@ -1,0 +1,339 @@
+"""The logs of a table on three sides become one, or it is said why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.delta_log.actions import encode_actions
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
+from sparklake.delta_log.union.unite import united
+from tests.support.delta_model import (
+    PROTOCOL,
+    WRITES,
+    Table,
+    add,
+    by_writer,
+    column,
+    first_table,
+    metadata,
+    remove,
+    written,
+)
+
+MADE = UnionSignature(2, "tests")
+writes = st.lists(st.sampled_from(sorted(WRITES)), max_size=4)
+
+
+def union(base: Table, source: Table, dest: Table, since: int = 1) -> Table:
+    """Return dest with the union of the logs, whose commits do only what can be done."""
+    sides = (each.side(since) for each in (base, source, dest))
+    merged = dest.branch("merged")
+    for actions in united(*sides, MADE):
+        body = encode_actions(actions)
+        merged.take(parse_commit(len(merged.commits), body))
+    return merged
+
+
+def is_conflict(base: Table, source: Table, dest: Table) -> bool:
+    """Tells by the tables alone whether two sides are in each other's way."""
+    removed = [base.live.keys() - each.live.keys() for each in (source, dest)]
+    changed = [each.metadata != base.metadata for each in (source, dest)]
+    again = {path for path in base.live if path in source.restated - base.restated}
+    return (
+        bool(removed[0] & removed[1])
+        or bool(again & (removed[1] | dest.restated))
+        or (all(changed) and source.metadata != dest.metadata)
+        or bool(source.applications.keys() & dest.applications.keys())
+    )
+
+
+def expected(base: Table, source: Table, dest: Table) -> dict[str, str]:
+    gone = base.live.keys() - source.live.keys()
+    new = {path: p for path, p in source.live.items() if path not in base.live}
+    return {path: p for path, p in dest.live.items() if path not in gone} | new
+
+
+def check_union(base: Table, source: Table, dest: Table) -> None:
+    if is_conflict(base, source, dest):
+        with pytest.raises(NotUnitedError):
+            union(base, source, dest)
+        return
+    merged = union(base, source, dest)
+    assert merged.live == expected(base, source, dest)
+    changed = source if source.metadata != base.metadata else dest
+    assert merged.metadata == changed.metadata
+    assert merged.applications == {**dest.applications, **source.applications}
+    assert merged.commits[: len(dest.commits)] == dest.commits
+    # What is there already is not done once more.
+    assert union(base, source, merged).commits == merged.commits
+
+
+@pytest.mark.parametrize("theirs", WRITES)
+@pytest.mark.parametrize("ours", WRITES)
+def test_what_each_writer_does_beside_each_other(theirs: str, ours: str) -> None:
+    base = first_table()
+    check_union(base, written(base, "source", [theirs]), written(base, "dest", [ours]))
+
+
+@given(writes, writes)
+def test_what_many_writers_do(theirs: list[str], ours: list[str]) -> None:
+    base = first_table()
+    check_union(base, written(base, "source", theirs), written(base, "dest", ours))
+
+
+@given(writes, writes, writes)
+def test_source_may_go_on_after_a_union(
+    theirs: list[str], ours: list[str], later: list[str]
+) -> None:
+    base = first_table()
+    source, dest = written(base, "source", theirs), written(base, "dest", ours)
+    if is_conflict(base, source, dest):
+        return
+    merged = union(base, source, dest)
+    further = written(source, "further", later)
+    check_once_more(source, further, merged)
+
+
+@given(writes, writes, writes)
+def test_dest_may_take_in_what_a_source_took_in_before(
+    theirs: list[str], ours: list[str], later: list[str]
+) -> None:
+    """As after main was merged into a branch, whose log has main's commits under other numbers."""
+    first = first_table()
+    branch, main = written(first, "branch", theirs), written(first, "main", ours)
+    if is_conflict(first, main, branch):
+        return
+    updated = union(first, main, branch)
+    check_once_more(main, updated, written(main, "later", later))
+
+
+def check_once_more(base: Table, source: Table, dest: Table) -> None:
+    """Check a union of sides whose logs have the same commits under different numbers."""
+    added = {path for path in source.live if path not in base.live}
+    removed = base.live.keys() - source.live.keys()
+    try:
+        merged = union(base, source, dest)
+    except NotUnitedError:
+        # Only for a reason: without a change on one side, there is none.
+        assert source.commits != base.commits
+        assert (
+            removed - dest.live.keys()
+            or added & dest.live.keys()
+            or source.metadata != base.metadata
+            or dest.metadata != base.metadata
+            or source.applications
+            or source.restated
+        )
+        return
+    assert added <= merged.live.keys()
+    assert not removed & merged.live.keys()
+    assert merged.live.keys() == (dest.live.keys() | added) - removed
+
+
+@given(writes, writes, writes)
+def test_a_commit_is_picked_onto_another_table(
+    before: list[str], picked: list[str], ours: list[str]
+) -> None:
+    """The commit's parent is no ancestor of what it is made on."""
+    first = first_table()
+    base, dest = written(first, "branch", before), written(first, "main", ours)
+    source = written(base, "picked", picked)
+    check_once_more(base, source, dest)
+
+
+@given(writes, writes)
+def test_what_was_done_is_undone(done: list[str], later: list[str]) -> None:
+    before = first_table()
+    base = written(before, "done", done)
+    dest = written(base, "dest", later)
+    added = base.live.keys() - before.live.keys()
+    removed = before.live.keys() - base.live.keys()
+    gone = added - dest.live.keys()
+    moved_on = dest.commits != base.commits
+    if gone or (moved_on and any(map(is_altering, done))):
+        if base.commits != before.commits:
+            with pytest.raises(NotUnitedError):
+                union(base, before, dest)
+        return
+    merged = union(base, before, dest)
+    assert merged.live.keys() == (dest.live.keys() - added) | removed
+    if not moved_on:
+        assert merged.metadata == before.metadata
+        assert all(merged.said(path) == before.said(path) for path in before.live)
+    assert union(base, before, merged).commits == merged.commits
+    # Once it is undone, it may be done again.
+    if "stream" in {*done} & {*later}:
+        return
+    try:
+        again = union(before, base, merged)
+    except NotUnitedError:
+        # What was restated was restated or removed since.
+        assert base.restated & before.live.keys()
+        assert moved_on
+        return
+    assert again.live.keys() == dest.live.keys()
+
+
+def is_altering(write: str) -> bool:
+    return write.startswith(("add column", "property"))
+
+
+# --- what is said of it ---------------------------------------------------------------------------
+
+
+def side(*commits: Sequence[dict[str, Any]], **more: Any) -> LogSide:
+    made = (DeltaCommit(number, by_writer(each)) for number, each in enumerate(commits, 1))
+    return LogSide(tuple(made), **{"metadata": metadata(), "protocol": PROTOCOL, **more})
+
+
+def united_sides(base: LogSide, source: LogSide, dest: LogSide) -> list[Any]:
+    return united(base, source, dest, MADE)
+
+
+def test_files_in_the_way_are_named() -> None:
+    both = [remove("p=0/a%20b.parquet"), remove("p=0/c.parquet")]
+    with pytest.raises(
+        NotUnitedError, match=r"removed.*: p=0/a b.parquet, p=0/c.parquet"
+    ) as raised:
+        united_sides(side(), side([*both, remove("mine")]), side([*both, add("x", "0")]))
+    assert raised.value.files == ["p=0/a b.parquet", "p=0/c.parquet"]
+
+
+def test_two_vectors_of_one_file_are_in_the_way_and_of_two_files_are_not() -> None:
+    def deleted(path: str, vector: str) -> list[dict[str, Any]]:
+        marked: dict[str, Any] = {**add(path, "0")["add"]}
+        marked["deletionVector"] = {"storageType": "u", "pathOrInlineDv": vector, "offset": 1}
+        return [dict(remove(path)), {"add": marked}]
+
+    with pytest.raises(NotUnitedError, match=r"removed or rewrote files.*: a"):
+        united_sides(side(), side(deleted("a", "one")), side(deleted("a", "other")))
+    (made,) = united_sides(side(), side(deleted("a", "one")), side(deleted("b", "other")))
+    assert made[1:] == tuple(deleted("a", "one"))
+
+
+def test_each_commit_keeps_its_changes_and_says_where_it_comes_from() -> None:
+    feed = {"cdc": {"path": "_change_data/x", "partitionValues": {}, "size": 1}}
+    info = {"commitInfo": {"operation": "UPDATE", "isBlindAppend": False}}
+    theirs = [info, feed, dict(remove("a")), dict(add("b", "0", changes=False))]
+    (made,) = united_sides(side(), side(theirs), side([dict(add("c", "0"))]))
+    said = made[0]["commitInfo"]
+    assert made[1:] == tuple(theirs[1:])
+    assert said["operationParameters"] == {"operation": "UPDATE", "version": "1"}
+    assert (said["operation"], said["isBlindAppend"]) == ("MERGE BRANCH", False)
+
+
+NEW = [dict(add("new", "0"))]
+OTHER = metadata() | {"id": "another"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (metadata(column("x", nullable=False)), "'x', which may not be null"),
+        (metadata(column("x", metadata={"delta.generationExpression": "id"})), "generated"),
+        (metadata(column("x", metadata={"delta.invariants": "x > 3"})), "or checked"),
+        (metadata() | {"schemaString": '{"fields": []}'}, "dropped the column 'id'"),
+        (metadata() | {"partitionColumns": []}, "partitionColumns"),
+        (OTHER, "replaced the table"),
+        (metadata(**{"delta.constraints.small": "id < 3"}), "delta.constraints.small"),
+        (metadata(**{"delta.appendOnly": "true"}), "delta.appendOnly"),
+        (metadata(**{"delta.enableChangeDataFeed": "true"}), "delta.enableChangeDataFeed"),
+    ],
+)
+def test_files_must_fit_what_the_other_side_made_of_the_table(
+    changed: dict[str, Any], words: str
+) -> None:
+    altered = [{"metaData": changed}]
+    for source, dest in (
+        (side(altered, metadata=changed), side(NEW)),
+        (side(NEW), side(altered, metadata=changed)),
+    ):
+        with pytest.raises(NotUnitedError, match=words):
+            united_sides(side(), source, dest)
+    # Where nothing else was written, there is nothing that would not fit.
+    (made,) = united_sides(side(), side(altered, metadata=changed), side([{"txn": {"appId": "x"}}]))
+    assert made[1:] == tuple(altered)
+
+
+def test_what_both_sides_made_alike_of_the_table_is_not_made_twice() -> None:
+    wider = metadata(column("more"))
+    altered = side([{"metaData": wider}, *NEW], metadata=wider)
+    (made,) = united_sides(side(), altered, side([{"metaData": wider}], metadata=wider))
+    assert made[1:] == tuple(NEW)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}}, r"protocol \(4, 7\)"),
+        *(
+            ({"protocol": {**PROTOCOL, "minWriterVersion": 7, "writerFeatures": [name]}}, name)
+            for name in ("rowTracking", "identityColumns", "catalogManaged", "no such feature")
+            if name != "identityColumns"
+        ),
+        ({"metadata": metadata(**{"delta.columnMapping.mode": "name"})}, "columnMapping"),
+        ({"metadata": metadata(**{"delta.enableInCommitTimestamps": "true"})}, "inCommitTimestamp"),
+        ({"metadata": metadata(column("x", metadata={"delta.identity.start": 1}))}, "identity"),
+        ({"metadata": metadata() | {"schemaString": "{"}}, "not the JSON"),
+    ],
+)
+def test_what_is_not_understood_is_refused(more: dict[str, Any], words: str) -> None:
+    same = side(**more)
+    for source, dest in ((side(NEW, **more), same), (same, side(NEW, **more))):
+        with pytest.raises(NotUnitedError, match=words):
+            united_sides(same, source, dest)
+
+
+def test_features_that_only_could_be_used_are_no_obstacle() -> None:
+    features = ["columnMapping", "deletionVectors", "identityColumns", "inCommitTimestamp"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": features}
+    settings = metadata(**{"delta.columnMapping.mode": "none"})
+    more = {"protocol": protocol, "metadata": settings}
+    assert united_sides(side(**more), side(NEW, **more), side([add("x", "0")], **more))
+
+
+def test_files_never_need_more_than_the_protocol_of_dest() -> None:
+    upgraded = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
+    there, here = side(protocol=upgraded), side([{"txn": {"appId": "x"}}])
+    with pytest.raises(NotUnitedError, match="lower minReaderVersion"):
+        united_sides(there, side(NEW, protocol=upgraded), here)
+
+
+@pytest.mark.parametrize(
+    ("base", "source", "dest", "words"),
+    [
+        (LogSide(), side(NEW), side([dict(add("x", "1"))], metadata=OTHER), "created on both"),
+        (side(), LogSide(), side(NEW), "deleted the table's log"),
+        (side(), side(NEW), LogSide(), "deleted the table's log"),
+        (side(NEW), side([dict(add("b", "0"))]), side(), "rewrote the table's history"),
+        (
+            side(),
+            side([{"domainMetadata": {"domain": "d"}}]),
+            side([{"domainMetadata": {"domain": "d", "removed": True}}]),
+            "same domain, 'd'",
+        ),
+        (
+            side([{"metaData": metadata()}]),
+            side(),
+            side([{"metaData": metadata()}], NEW),
+            "changed the table's metaData",
+        ),
+    ],
+)
+def test_other_reasons(base: LogSide, source: LogSide, dest: LogSide, words: str) -> None:
+    with pytest.raises(NotUnitedError, match=words):
+        united_sides(base, source, dest)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"), [(b"{", "not JSON"), (b'{"new": 1}', "'new'"), (b"1", "not a JSON object")]
+)
+def test_what_is_no_commit_is_refused(body: bytes, words: str) -> None:
+    with pytest.raises(NotUnitedError, match=words):
+        parse_commit(3, body)

@@ -1,0 +1,48 @@
+"""What a test asks of the store: which files were read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from unittest import mock
+
+from sparklake.graveler.ports import ContentPart
+from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local_files import LocalFile
+
+
+@contextmanager
+def recorded_reads() -> Iterator[list[str]]:
+    """Note the names of the files that local stores are asked for, in order."""
+    names: list[str] = []
+    get, get_many = LocalStore.get, LocalStore.get_many
+
+    def noting(store: LocalStore, key: str) -> bytes:
+        names.append(key.rpartition("/")[2])
+        return get(store, key)
+
+    def noting_many(store: LocalStore, keys: Sequence[str]) -> Iterator[LocalFile]:
+        for key in keys:
+            names.append(key.rpartition("/")[2])
+            yield from get_many(store, [key])
+
+    with (
+        mock.patch.object(LocalStore, "get", noting),
+        mock.patch.object(LocalStore, "get_many", noting_many),
+    ):
+        yield names
+
+
+@contextmanager
+def recorded_parts() -> Iterator[list[int]]:
+    """Note how many bytes each part has that local stores are asked for."""
+    sizes: list[int] = []
+    get_part = LocalStore.get_part
+
+    def noting(store: LocalStore, key: str, start: int, stop: int) -> ContentPart:
+        found = get_part(store, key, start, stop)
+        sizes.append(len(found.body))
+        return found
+
+    with mock.patch.object(LocalStore, "get_part", noting):
+        yield sizes

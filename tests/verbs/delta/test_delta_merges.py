@@ -1,0 +1,371 @@
+"""Delta tables that two branches wrote to, by another writer, and read by another reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from sparklake import Lake
+from sparklake.documents import error_document, preview_document
+from sparklake.errors import MergeConflictError, NoChangesError
+from sparklake.stores.memory.branches import MemoryBranches
+from tests.support.delta import (
+    LOG,
+    TABLE,
+    Change,
+    append,
+    checked_out,
+    checkpoint,
+    clean_log,
+    delete,
+    log_of,
+    optimize,
+)
+from tests.support.delta_desks import Desk, desk_on, names, refused
+from tests.support.interleaved_calls import just_before
+from tests.support.lakes import contents, memory_lake
+
+
+def test_appends_of_both_sides_unite(desk: Desk) -> None:
+    desk.change("dev", append(3), append(4))
+    desk.change("main", append(5))
+    said = desk.repo.preview_merge("dev", "main")
+    before = contents(desk.repo, "main")
+    made = desk.repo.merge("dev", "main")
+    after = contents(desk.repo, "main")
+    assert desk.ids("main") == [1, 2, 3, 4, 5]
+    assert log_of(desk.repo, "main") == names(0, 1, 2, 3, 4)
+    assert made.metadata["sparklake.merge.delta"] == TABLE
+    assert (said.united, said.unresolved, said.conflict_count) == ((TABLE,), 0, 1)
+    assert preview_document(said)["delta"] == [TABLE]
+    new = {path: body for path, body in after.items() if path not in before}
+    assert before.items() <= after.items()
+    assert (said.added, said.changed, said.removed) == (len(new), 0, 0)
+    assert said.added_bytes == sum(map(len, new.values()))
+    assert (said.changed_bytes, said.removed_bytes) == (0, 0)
+
+
+def test_as_well_on_postgres(lake: Lake, folder: Path) -> None:
+    desk = desk_on(lake, folder, 2, "united")
+    desk.change("dev", append(3))
+    desk.change("main", append(4))
+    desk.repo.merge("dev", "main", "source-wins")
+    assert desk.ids("main") == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("strategy", [None, "source-wins", "dest-wins", "keep-both", "newest-wins"])
+def test_no_strategy_is_asked(folder: Path, strategy: str | None) -> None:
+    desk = desk_on(memory_lake(), folder, 4)
+    desk.change("dev", append(3), append(4))
+    desk.change("main", append(5))
+    desk.repo.merge("dev", "main", strategy, rules={"**": strategy})
+    assert desk.ids("main") == [1, 2, 3, 4, 5]
+    assert log_of(desk.repo, "main") == names(0, 1, 2, 3, 4)
+
+
+def test_branches_go_on_after_a_union(desk: Desk) -> None:
+    desk.change("dev", append(3))
+    desk.change("main", append(4))
+    desk.repo.merge("dev", "main")
+    desk.change("dev", append(5), delete("id = 3"))
+    desk.change("main", append(6))
+    desk.repo.merge("dev", "main")
+    assert desk.ids("main") == [1, 2, 4, 5, 6]
+    desk.change("dev", append(7))
+    desk.repo.merge("main", "dev")
+    desk.change("main", append(8))
+    desk.repo.merge("dev", "main")
+    assert desk.ids("dev") == [1, 2, 4, 5, 6, 7]
+    assert desk.ids("main") == [1, 2, 4, 5, 6, 7, 8]
+
+
+def test_other_files_change_on_both_sides(desk: Desk) -> None:
+    desk.change("dev", delete("id = 1"))
+    desk.change("main", delete("id = 2"), append(3))
+    desk.repo.merge("dev", "main")
+    assert desk.ids("main") == [3]
+
+
+def test_overwrites_of_an_empty_table_are_a_conflict_whatever_they_wrote_to(desk: Desk) -> None:
+    """No order of the two gives a table with the rows of both, and no file is in the way."""
+    other = f"{TABLE}-parts"
+
+    def load(ids: list[int], part: str, **more: Any) -> Change:
+        def change(table: str) -> None:
+            rows = pa.table(
+                {"id": pa.array(ids, pa.int64()), "p": pa.array([part] * len(ids), pa.string())}
+            )
+            folder = table.removesuffix(TABLE) + other
+            write_deltalake(folder, rows, partition_by=["p"], **more)
+
+        return change
+
+    def rows(table: str) -> list[int]:
+        return sorted(DeltaTable(table).to_pyarrow_table()["id"].to_pylist())
+
+    whole, part = {"mode": "overwrite"}, {"mode": "overwrite", "predicate": "p = 'a'"}
+    desk.change("main", load([], "none", mode="append"))
+    for name, ids, value, how in (
+        ("a", [1], "a", whole),
+        ("b", [2], "b", whole),
+        ("c", [3], "c", {"mode": "append"}),
+        ("d", [4], "a", part),
+        ("e", [5], "b", part | {"predicate": "p = 'b'"}),
+    ):
+        desk.repo.create_branch(name, "main")
+        desk.change(name, load(ids, value, **how))
+    said = desk.repo.preview_merge("a", "b")
+    assert (said.unresolved, said.united) == (1, ())
+    with refused(desk.repo, "both sides overwrote the table"):
+        desk.repo.merge("a", "b")
+    with refused(desk.repo, "both sides overwrote"):
+        desk.repo.merge("d", "a")
+    for source, dest, ids in (("c", "b", [2, 3]), ("d", "e", [4, 5]), ("c", "e", [3, 4, 5])):
+        desk.repo.merge(source, dest)
+        folder = checked_out(desk.repo, dest, desk.folder / "read")
+        assert rows(str(folder).removesuffix(TABLE) + other) == ids
+
+
+def test_the_same_file_is_a_conflict_that_names_it(desk: Desk) -> None:
+    desk.change("main", append(10, 11))
+    dev = desk.repo.create_branch("other", "main")
+    desk.change("main", delete("id = 10"))
+    desk.change("other", delete("id = 11"))
+    said = desk.repo.preview_merge("other", "main")
+    with refused(desk.repo, r"tables/t.*part-.*parquet.*choose a strategy") as raised:
+        desk.repo.merge("other", "main", "newest-wins")
+    error: Any = raised.value
+    assert [row.path for row in error.conflicts] == [f"{LOG}{names(3)[0]}"]
+    assert "part-" in error_document(error)["conflicts"][0]["reason"]
+    assert (said.unresolved, said.conflict_count, said.united) == (1, 1, ())
+    assert said.conflicts == tuple(error.conflicts)
+    assert dev.head == desk.repo.branch("other").head
+
+
+def test_turned_off_it_is_a_conflict_of_files(desk: Desk) -> None:
+    desk.change("dev", append(3), append(4))
+    desk.change("main", append(5))
+    rule = {"**/_delta_log/**": "none"}
+    with refused(desk.repo, "1 conflicting object") as raised:
+        desk.repo.merge("dev", "main", delta=False)
+    assert raised.value.conflicts[0].reason is None  # type: ignore[attr-defined]
+    with refused(desk.repo, "1 conflicting object"):
+        desk.repo.merge("dev", "main", "source-wins", rules=rule)
+    for said in (
+        desk.repo.preview_merge("dev", "main", delta=False),
+        desk.repo.preview_merge("dev", "main", "source-wins", rules=rule),
+    ):
+        assert (said.unresolved, said.united) == (1, ())
+    desk.repo.merge("dev", "main", "dest-wins", delta=False)
+    assert log_of(desk.repo, "main") == names(0, 1, 2, 3)
+
+
+def test_other_conflicts_are_told_beside_those_of_logs(desk: Desk) -> None:
+    for branch in ("dev", "main"):
+        desk.repo.branch(branch).put("z-behind", branch.encode())
+        desk.change(branch, delete("id = 1"))
+    with refused(desk.repo, "2 conflicting objects.*cannot be united") as raised:
+        desk.repo.merge("dev", "main")
+    error: Any = raised.value
+    rows = [(row.path, row.reason is None) for row in error.conflicts]
+    assert rows == [(f"{LOG}{names(2)[0]}", False), ("z-behind", True)]
+
+
+def test_compaction_beside_an_append_and_beside_a_deletion(desk: Desk) -> None:
+    desk.change("dev", optimize)
+    desk.change("main", append(3))
+    desk.repo.merge("dev", "main")
+    assert desk.ids("main") == [1, 2, 3]
+    desk.change("main", delete("id = 1"))
+    other = desk.repo.create_branch("other", "main~1")
+    desk.change(other.name, optimize)
+    with pytest.raises(MergeConflictError, match="cannot be united"):
+        desk.repo.merge("other", "main")
+
+
+def test_a_column_that_one_side_added(desk: Desk) -> None:
+    more = pa.array(["x"], pa.string())
+    desk.change("dev", append(3, more=more))
+    desk.change("main", append(4))
+    desk.repo.merge("dev", "main")
+    assert desk.ids("main") == [1, 2, 3, 4]
+    desk.change("main", append(5, other=more))
+    desk.change("dev", append(6, third=more))
+    with pytest.raises(MergeConflictError, match="schema or properties differently"):
+        desk.repo.merge("dev", "main")
+
+
+def test_tables_that_were_created_on_both_sides(desk: Desk) -> None:
+    for branch in ("dev", "main"):
+        desk.change(branch, lambda table: append(1)(f"{table}2"))
+    with pytest.raises(MergeConflictError, match=r"'tables/t2'.*created on both sides"):
+        desk.repo.merge("dev", "main")
+
+
+def test_checkpoints_of_dest_stay_and_those_of_source_go(desk: Desk) -> None:
+    desk.change("dev", append(3), append(4), checkpoint)
+    desk.change("main", append(5), checkpoint)
+    said = desk.repo.preview_merge("dev", "main")
+    before = contents(desk.repo, "main")
+    desk.repo.merge("dev", "main")
+    after = contents(desk.repo, "main")
+    kept = {path: body for path, body in before.items() if "checkpoint" in path}
+    assert {path: body for path, body in after.items() if "checkpoint" in path} == kept
+    assert len(kept) == 2
+    assert desk.ids("main") == [1, 2, 3, 4, 5]
+    assert (said.added, said.changed) == (len(after) - len(before), 0)
+
+
+@pytest.mark.parametrize("where", ["base", "dest", "source"])
+def test_a_log_that_was_cleaned(desk: Desk, where: str) -> None:
+    """Then it is the checkpoint that says what the table is."""
+    if where == "base":
+        desk.change("main", checkpoint, clean_log)
+        desk.repo.create_branch("other", "main")
+    else:
+        desk.repo.create_branch("other", "main")
+    desk.change("other", append(3), *([append(7)] if where == "source" else []))
+    desk.change("main", append(4), append(5))
+    cleaned = {"source": "other", "dest": "main"}.get(where)
+    if cleaned:
+        desk.change(cleaned, checkpoint, clean_log, append(6))
+    if cleaned is None:
+        desk.repo.merge("other", "main")
+        assert desk.ids("main") == [1, 2, 3, 4, 5]
+        return
+    with refused(desk.repo, "no longer has"):
+        desk.repo.merge("other", "main")
+
+
+def test_a_deletion_is_undone_from_a_checkpoint(desk: Desk) -> None:
+    desk.change("main", checkpoint, clean_log)
+    gone = desk.change("main", delete("id = 1"))
+    desk.change("main", append(3))
+    desk.main.revert(gone.id)
+    assert desk.ids("main") == [1, 2, 3]
+
+
+# --- verbs that merge, too ------------------------------------------------------------------------
+
+
+def test_a_revert_takes_back_what_was_appended(desk: Desk) -> None:
+    """By keys it would take a commit out of the middle of the log."""
+    wrong = desk.change("main", append(3), append(4))
+    desk.change("main", append(5))
+    (made,) = desk.main.revert(wrong.id)
+    assert desk.ids("main") == [1, 2, 5]
+    assert log_of(desk.repo, "main") == names(0, 1, 2, 3, 4, 5)
+    assert made.metadata["sparklake.merge.delta"] == TABLE
+    with pytest.raises(NoChangesError):
+        desk.main.revert(wrong.id)
+    desk.main.revert(made.id)
+    assert desk.ids("main") == [1, 2, 3, 4, 5]
+
+
+def test_a_revert_of_what_was_rewritten_since_is_a_conflict(desk: Desk) -> None:
+    wrong = desk.change("main", append(3))
+    desk.change("main", optimize)
+    with refused(desk.repo, "removed or rewritten since: part-"):
+        desk.main.revert(wrong.id)
+
+
+def test_a_commit_is_picked_whose_parent_is_not_there(desk: Desk) -> None:
+    """By keys it would leave a hole in the log."""
+    desk.change("dev", append(3))
+    picked = desk.change("dev", append(4))
+    desk.main.put("other", b"1")
+    desk.main.commit("so that it is no fast forward")
+    desk.main.cherry_pick(picked.id)
+    assert (desk.ids("main"), log_of(desk.repo, "main")) == ([1, 2, 4], names(0, 1, 2))
+    with pytest.raises(NoChangesError):
+        desk.main.cherry_pick(picked.id)
+    desk.repo.merge("dev", "main")
+    assert desk.ids("main") == [1, 2, 3, 4]
+
+
+def test_a_picked_deletion_of_what_is_not_there_is_a_conflict(desk: Desk) -> None:
+    desk.change("dev", append(3))
+    picked = desk.change("dev", delete("id = 3"))
+    desk.change("main", append(4))
+    with refused(desk.repo, "never had: part-"):
+        desk.main.cherry_pick(picked.id)
+
+
+def test_a_rebase_makes_each_commit_once_more(desk: Desk) -> None:
+    desk.change("dev", append(3))
+    desk.change("dev", delete("id = 3"), append(4))
+    desk.change("main", append(5), append(6))
+    made = desk.repo.branch("dev").rebase("main")
+    assert [desk.ids(each.id) for each in made] == [[1, 2, 3, 5, 6], [1, 2, 4, 5, 6]]
+    assert log_of(desk.repo, "dev") == names(*range(7))
+
+
+def test_a_branch_of_a_head_that_was_reverted_leaves_no_hole(desk: Desk) -> None:
+    wrong = desk.change("main", append(3))
+    desk.repo.create_branch("other", "main")
+    desk.change("other", append(4))
+    desk.main.revert(wrong.id)
+    assert (desk.ids("main"), log_of(desk.repo, "main")) == ([1, 2], names(0, 1, 2, 3))
+    said = desk.repo.preview_merge("other", "main")
+    before = contents(desk.repo, "main")
+    desk.repo.merge("other", "main")
+    assert (desk.ids("main"), log_of(desk.repo, "main")) == ([1, 2, 4], names(0, 1, 2, 3, 4))
+    assert said.added == len(contents(desk.repo, "main")) - len(before)
+
+
+# --- parts of a repository ------------------------------------------------------------------------
+
+
+def test_a_table_is_merged_by_its_path(desk: Desk) -> None:
+    desk.change("dev", append(3))
+    desk.change("main", append(4))
+    with refused(desk.repo, "files that the table needs.*part-"):
+        desk.repo.merge("dev", "main", paths=[LOG])
+    with refused(desk.repo, "only a part of its log"):
+        desk.repo.merge("dev", "main", paths=[f"{LOG}{names(2)[0]}"])
+    said = desk.repo.preview_merge("dev", "main", paths=[LOG])
+    assert (said.unresolved, said.united) == (1, ())
+    desk.repo.merge("dev", "main", paths=[f"{TABLE}/"])
+    assert desk.ids("main") == [1, 2, 3, 4]
+    desk.change("dev", append(5))
+    desk.repo.merge("dev", "main")
+    assert desk.ids("main") == [1, 2, 3, 4, 5]
+
+
+def test_several_bases_that_disagree_are_a_conflict(desk: Desk) -> None:
+    desk.change("dev", append(3))
+    desk.change("main", append(4))
+    (main, dev) = (desk.repo.branch(name).head.id for name in ("main", "dev"))
+    desk.repo.merge(dev, "main")
+    desk.repo.merge(main, "dev")
+    desk.change("dev", append(5))
+    desk.change("main", append(6))
+    with refused(desk.repo, "ancestors disagree on the table"):
+        desk.repo.merge("dev", "main")
+
+
+def test_a_merge_that_loses_a_race_unites_with_what_came(desk: Desk) -> None:
+    desk.change("dev", append(3))
+    desk.change("main", append(4))
+
+    def meanwhile() -> None:
+        desk.change("main", append(5))
+
+    with just_before(MemoryBranches, "move", meanwhile):
+        desk.repo.merge("dev", "main")
+    assert desk.ids("main") == [1, 2, 3, 4, 5]
+    assert log_of(desk.repo, "main") == names(0, 1, 2, 3, 4)
+
+
+def test_one_side_alone_is_merged_as_it_is(desk: Desk) -> None:
+    desk.change("dev", append(3), checkpoint)
+    desk.main.put("a-before", b"2")
+    desk.main.commit("something else")
+    made = desk.repo.merge("dev", "main")
+    assert "sparklake.merge.delta" not in made.metadata
+    assert log_of(desk.repo, "main") == log_of(desk.repo, "dev")
+    assert desk.ids("main") == [1, 2, 3]

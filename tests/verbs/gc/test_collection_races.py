@@ -1,0 +1,284 @@
+"""A garbage collection beside three writers, by many schedules: all that is named stays."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from sparklake import Lake, Repository, SparklakeError
+from sparklake.graveler.guards import Action
+from sparklake.stores.objects import open_object
+from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.objects.stage import stage_batches
+from tests.support.lakes import memory_lake, namespace_of, stage_table
+from tests.support.schedules import Schedule, scheduled
+
+SCHEDULES = 60
+MORE_SCHEDULES = 2000
+SHARES = 8
+PATHS = ["a", "b", "d/c", "d/d"]
+BODIES = [b"0", b"1"]
+NO_GRACE = timedelta()
+TAKES_BASE = "tests.support.interplay:takes_base"
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Path]:
+    """Is a folder in memory, where there is one: what counts here is the order of steps."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(prefix="sparklake-", dir=memory))
+    yield folder
+    shutil.rmtree(folder)
+
+
+class Writer:
+    """An actor that takes random steps on shared branches, by a handle of its own."""
+
+    def __init__(self, lake: Lake, name: str, chance: Random) -> None:
+        self.repo = lake.repository("repo")
+        self.name = name
+        self.chance = chance
+        self.made = count()
+        self.promised: list[str] = []
+        """The commits that it was told of."""
+
+    def __call__(self) -> None:
+        for _ in range(self.chance.randint(2, 4)):
+            verb = self.chance.choice(
+                [
+                    *(self.put, self.put_and_commit, self.put_and_commit, self.commit),
+                    *(self.write, self.merge, self.revert, self.fork, self.cp, self.restore),
+                    *(self.reset, self.hard_reset, self.stage, self.rm, self.drop),
+                    *(self.cherry_pick, self.rebase, self.undo, self.tag, self.copy_many),
+                ]
+            )
+            # What is refused has promised nothing.
+            with suppress(SparklakeError):
+                self.promised += verb() or []
+
+    def branch(self) -> str:
+        return self.chance.choice([each.name for each in self.repo.branches()])
+
+    def a_commit(self) -> str:
+        found = self.repo._context.refs.commits.find_by_prefix("", 1000)
+        return self.chance.choice(found).id
+
+    def put(self) -> None:
+        path, body = self.chance.choice(PATHS), self.chance.choice(BODIES)
+        self.repo.branch(self.branch()).put(path, body)
+
+    def commit(self) -> list[str]:
+        return [self.repo.branch(self.branch()).commit("c").id]
+
+    def put_and_commit(self) -> list[str]:
+        branch = self.repo.branch(self.branch())
+        for path in self.chance.sample(PATHS, 2):
+            branch.put(path, self.chance.choice(BODIES))
+        return [branch.commit("c").id]
+
+    def write(self) -> None:
+        """Write files to a fresh place and stage them, as a table is written."""
+        context, name = self.repo._context, self.branch()
+        fence = open_branch(context, name, Action.STAGE).fence
+        rows = []
+        for number, path in enumerate(self.chance.sample(PATHS, 2)):
+            key = f"data/{self.name}-{next(self.made)}/part-{number}"
+            body = self.chance.choice(BODIES)
+            context.store.put_if_absent(key, body)
+            rows.append({"path": path, "size": 1, "checksum": md5(body), "address": key})
+        stage_batches(
+            *(context, name, context.runner(0, "write", name)), stage_table(rows), fence=fence
+        )
+
+    def merge(self) -> list[str]:
+        source, dest = self.chance.choice([self.branch(), self.a_commit()]), self.branch()
+        strategy = self.chance.choice(["source-wins", TAKES_BASE])
+        return [self.repo.merge(source, dest, strategy=strategy).id]
+
+    def revert(self) -> list[str]:
+        branch = self.repo.branch(self.branch())
+        return [each.id for each in branch.revert(self.a_commit(), strategy="source-wins")]
+
+    def cherry_pick(self) -> list[str]:
+        branch = self.repo.branch(self.branch())
+        return [each.id for each in branch.cherry_pick(self.a_commit(), strategy="source-wins")]
+
+    def rebase(self) -> list[str]:
+        branch = self.repo.branch(self.branch())
+        return [each.id for each in branch.rebase(self.a_commit(), strategy=TAKES_BASE)]
+
+    def undo(self) -> None:
+        self.repo.branch(self.branch()).undo()
+
+    def tag(self) -> None:
+        self.repo.create_tag(f"{self.name}-tag-{next(self.made)}", self.a_commit())
+
+    def copy_many(self) -> None:
+        pairs = [(self.chance.choice(PATHS), self.chance.choice(PATHS))]
+        self.repo.branch(self.branch()).copy_many(pairs, self.a_commit())
+
+    def fork(self) -> None:
+        self.repo.create_branch(f"{self.name}-{next(self.made)}", self.a_commit())
+
+    def cp(self) -> None:
+        source = self.chance.choice([self.branch(), self.a_commit()])
+        path = self.chance.choice(PATHS)
+        self.repo.branch(self.branch()).copy(
+            *(path, self.chance.choice(PATHS)), ref=source, force=True
+        )
+
+    def restore(self) -> None:
+        self.repo.branch(self.branch()).restore(self.a_commit(), [self.chance.choice(PATHS)])
+
+    def reset(self) -> None:
+        self.repo.branch(self.branch()).reset()
+
+    def hard_reset(self) -> None:
+        self.repo.branch(self.branch()).hard_reset(self.a_commit(), force=True)
+
+    def stage(self) -> None:
+        """Stage a row of an object that it has seen somewhere."""
+        found = self.repo.stat(self.branch(), self.chance.choice(PATHS))
+        row = {"path": "s", "size": found.size, "checksum": found.checksum}
+        self.repo.branch(self.branch()).stage(stage_table([{**row, "address": found.address}]))
+
+    def rm(self) -> None:
+        self.repo.branch(self.branch()).delete(self.chance.choice(PATHS))
+
+    def drop(self) -> None:
+        name = self.branch()
+        if name != "main":
+            self.repo.delete_branch(name)
+
+
+def md5(body: bytes) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+
+def named(repo: Repository) -> Iterator[ObjectInfo]:
+    """Yield every object of every commit that has not expired, and of what is staged."""
+    commits = repo._context.refs.commits
+    ids = [each.id for each in commits.find_by_prefix("", 1000)]
+    for each in sorted(set(ids) - commits.expired(ids)):
+        yield from repo.objects(each)
+    for state in repo.branch_states(hidden=True):
+        if state.layers:
+            yield from repo.objects(state.name)
+            yield from repo.objects(f"{state.name}$")
+
+
+def check(repo: Repository) -> set[str]:
+    """Read all that is named; return the addresses in the namespace."""
+    refs = repo._context.refs
+    assert not refs.commits.expired([each.commit_id for each in refs.snapshot().named])
+    root, addresses = repo.info.storage_namespace, set()
+    for each in {found.address: found for found in named(repo)}.values():
+        store, key = open_object(each.address)
+        assert md5(store.get(key)) == each.checksum, each
+        addresses.add(each.address.removeprefix(f"{root}/"))
+    return addresses
+
+
+def let_expire(repo: Repository) -> None:
+    """Make two branches of commits that name what no head does, and keep heads alone."""
+    main, dev = repo.branch("main"), repo.branch("dev")
+    dev.commit("dev")
+    for body in (b"2", b"3", b"4"):
+        for path in PATHS:
+            main.put(path, body)
+            dev.put(path, body + b"d")
+        main.commit("more")
+        dev.commit("more")
+    for path in PATHS:
+        main.put(path, b"0")
+    main.commit("most")
+    repo.settings.set_retention(0)
+
+
+def run_schedule(seed: int, folder: Path) -> bool:
+    """Run one schedule; tells whether its collection came to its end.
+
+    In every second one commits expire that are no heads, in half of these before others come.
+    """
+    chance = Random(seed)
+    lake = memory_lake()
+    repo = lake.create_repository("repo", str(folder / str(seed)), range_records=2)
+    main = repo.branch("main")
+    for path in PATHS:
+        main.put(path, b"0")
+    main.commit("base")
+    main.put("a", b"1")
+    main.reset()
+    repo.create_branch("dev", "main").put("b", b"1")
+
+    if seed % 2:
+        let_expire(repo)
+    if seed % 4 == 1:
+        repo.collect_garbage(grace=NO_GRACE)
+    ended: list[bool] = []
+
+    def collect() -> None:
+        collector = lake.repository("repo")
+        for _ in range(chance.randint(1, 2)):
+            collector.collect_garbage(grace=NO_GRACE)
+        ended.append(True)
+
+    schedule = Schedule(chance)
+    writers = [Writer(lake, f"w{number}", chance) for number in range(3)]
+    actors: list[Callable[[], None]] = [collect, *writers]
+    with scheduled(schedule):
+        schedule.run(actors)
+
+    seen = lake.repository("repo")
+    check(seen)
+    for commit_id in (each for writer in writers for each in writer.promised):
+        assert seen.resolve(commit_id).id == commit_id
+    seen.collect_garbage(grace=NO_GRACE)
+    check(seen)
+    # Of what is staged, the lower layers count too: only without it is all named that is shown.
+    for each in seen.branches(hidden=True):
+        each.reset()
+    seen.collect_garbage(grace=NO_GRACE)
+    assert check(seen) == objects_of(seen), "all garbage goes when it is quiet"
+    shutil.rmtree(namespace_of(seen))
+    return bool(ended)
+
+
+def objects_of(repo: Repository) -> set[str]:
+    root = namespace_of(repo)
+    return {str(each.relative_to(root)) for each in (root / "data").rglob("*") if each.is_file()}
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_no_schedule_loses_what_is_named(share: int, quick: Path) -> None:
+    run_schedules(range(share, SCHEDULES, SHARES), quick)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_none_of_many_schedules_does(share: int, quick: Path) -> None:
+    run_schedules(range(SCHEDULES + share, MORE_SCHEDULES, SHARES), quick)
+
+
+def run_schedules(seeds: range, folder: Path) -> None:
+    for seed in seeds:
+        try:
+            assert run_schedule(seed, folder)
+        except BaseException as error:
+            raise AssertionError(f"schedule {seed}") from error
