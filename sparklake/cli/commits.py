@@ -179,7 +179,7 @@ def diff(
     to: ToOption = None,
     explain: ExplainOption = False,
 ) -> None:
-    """Show the differences of two refs, or the staged changes of a branch."""
+    """Show the differences between two refs, or the staged changes of a branch."""
     shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
     if to is not None and shape is not DiffShape.ROWS:
         raise InvalidInputError("--to writes rows: remove --by-folder, --tree or --summary")

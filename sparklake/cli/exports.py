@@ -34,7 +34,8 @@ def export(
         bool, typer.Option("--incremental", help="Export only the changes since the last export.")
     ] = False,
     keep_removed: Annotated[
-        bool, typer.Option("--keep-removed", help="Keep files of objects that were removed.")
+        bool,
+        typer.Option("--keep-removed", help="Keep files of removed objects at the destination."),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Overwrite other files at the destination.")

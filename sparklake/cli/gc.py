@@ -32,7 +32,9 @@ def set_rules(
     uri: RepositoryArgument,
     default: Annotated[
         int,
-        typer.Option(metavar="DAYS", help="Days for tags, other branches and unreachable commits."),
+        typer.Option(
+            metavar="DAYS", help="Days to keep tags, other branches and unreachable commits."
+        ),
     ],
     branch: Annotated[
         list[str] | None,
@@ -91,10 +93,12 @@ def run(
     sweep: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN", help="Delete the list of this dry run; keep what is in use again."
+            metavar="RUN", help="Delete the objects of this dry run that are still garbage."
         ),
     ] = None,
-    grace: Annotated[str, typer.Option(help="Keep younger objects: 30m, 12h, 7d.")] = "6h",
+    grace: Annotated[
+        str, typer.Option(help="Keep objects younger than this: 30m, 12h, 7d.")
+    ] = "6h",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete objects that no kept commit and no staged change names.
@@ -121,7 +125,7 @@ def list_garbage(
     uri: RepositoryArgument,
     run_id: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
 ) -> None:
-    """List all garbage that a run has found."""
+    """List all garbage that a run found."""
     rows = session.repository(repository_uri(uri)).garbage(run_id)
 
     def line(each: Document) -> str:

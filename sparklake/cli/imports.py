@@ -51,7 +51,9 @@ def import_objects(
     rows: Annotated[
         str | None,
         typer.Option(
-            metavar="URI", help="Import the rows that Spark reads here.", show_default=False
+            metavar="URI",
+            help="Import the rows that Spark reads from this URI.",
+            show_default=False,
         ),
     ] = None,
     rows_format: RowsFormatOption = "parquet",

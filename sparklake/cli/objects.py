@@ -59,7 +59,7 @@ def put(
         bool, typer.Option("--follow-links", help="Follow symbolic links (with -r).")
     ] = False,
     content_type: Annotated[
-        str | None, typer.Option(help="Set the media type.", show_default=False)
+        str | None, typer.Option(help="Set the content type, such as text/csv.", show_default=False)
     ] = None,
     meta: MetaOption = None,
 ) -> None:
@@ -218,7 +218,7 @@ def cp(
     recursive: RecursiveOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Copy an object or a folder KEY/ of any ref (staged, copies no bytes)."""
+    """Copy an object or a folder KEY/ from any ref (staged, copies no bytes)."""
     old, new = transfer_uris(source, dest)
     branch = session.repository(same_repository(old, new)).branch(new.ref)
     with session.out.working(f"copying {one_line(str(old))}"):

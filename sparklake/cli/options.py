@@ -127,7 +127,7 @@ MessageOption = Annotated[
 _PATHS = typer.Option(
     "--path",
     metavar="PATH",
-    help="Only this object, or everything below PATH/; repeatable.",
+    help="Limit to this object, or all below PATH/; repeatable.",
     show_default=False,
 )
 PathsOption = Annotated[list[str] | None, _PATHS]

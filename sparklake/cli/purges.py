@@ -36,7 +36,7 @@ def run(
         str, typer.Option("--message", "-m", help="Give the reason; it is kept in the receipt.")
     ] = "",
     commit: Annotated[
-        bool, typer.Option("--commit", help="First commit the removal on each branch.")
+        bool, typer.Option("--commit", help="First commit the removal of the paths on each branch.")
     ] = False,
     even_shared: Annotated[
         bool, typer.Option("--even-shared", help="Also delete bytes that other paths share.")

@@ -28,7 +28,7 @@ def diff_table(
     path: Annotated[str, typer.Argument(metavar="PATH", show_default=False)],
     key: Annotated[
         list[str],
-        typer.Option(metavar="COLUMN", help="A column of the key; repeatable."),
+        typer.Option(metavar="COLUMN", help="Use this column as part of the key; repeatable."),
     ],
     table_format: Annotated[
         str,
@@ -121,7 +121,7 @@ def write(
         typer.Option(
             "--from",
             metavar="URI",
-            help="Write the rows that Spark reads here.",
+            help="Write the rows that Spark reads from this URI.",
             show_default=False,
         ),
     ],

@@ -26,7 +26,7 @@ def quickstart(
         Path | None,
         typer.Argument(
             metavar="[DIR]",
-            help="Use the files of this folder; by default pyspark's. No file changes.",
+            help="Use this folder's files unchanged; by default pyspark's.",
             show_default=False,
         ),
     ] = None,

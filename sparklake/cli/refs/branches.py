@@ -46,7 +46,9 @@ def create(
             metavar="lakefs://REPO/REF", help="Start the branch at this ref.", show_default=False
         ),
     ],
-    hidden: Annotated[bool, typer.Option("--hidden", help="Hide the branch in listings.")] = False,
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="Leave the branch out of listings.")
+    ] = False,
     expires: ExpiresOption = None,
 ) -> None:
     """Create a branch at any ref, in constant time."""
@@ -74,7 +76,7 @@ def set_branch(
     session: Session,
     uri: BranchArgument,
     expires: ExpiresOption = None,
-    never: Annotated[bool, typer.Option("--never", help="Let the branch never expire.")] = False,
+    never: Annotated[bool, typer.Option("--never", help="Never let the branch expire.")] = False,
 ) -> None:
     """Set when a branch expires and `branch prune` may delete it."""
     branch, lifetime = ref_uri(uri), duration(expires)

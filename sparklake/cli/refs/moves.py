@@ -24,7 +24,7 @@ _NOWHERE = "-"
 def log(
     session: Session,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
-    amount: Annotated[int, typer.Option(min=1, help="Show at most this many.")] = 100,
+    amount: Annotated[int, typer.Option(min=1, help="Show at most this many moves.")] = 100,
 ) -> None:
     """Show all moves of branches and tags, newest first."""
     repository, ref = refs_uri(uri)
@@ -45,7 +45,7 @@ def log(
 @app.command()
 @command
 def undo(session: Session, uri: BranchArgument) -> None:
-    """Undo the latest move of a branch; a second undo repeats it."""
+    """Undo the latest move of a branch; a second undo reverses the first."""
     target = ref_uri(uri)
     branch = session.repository(target.repository).branch(target.ref)
     made = branch.undo()
@@ -65,7 +65,9 @@ def hard_reset(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Drop staged changes.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Drop staged changes instead of refusing to move.")
+    ] = False,
 ) -> None:
     """Move a branch to any ref, without a commit."""
     target, to = ref_uri(uri), ref_uri(ref)

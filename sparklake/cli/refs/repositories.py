@@ -98,7 +98,7 @@ def set_repository(
     meta: MetaOption = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option(metavar="K", help="Remove this metadata; repeatable."),
+        typer.Option(metavar="K", help="Remove the metadata with this key; repeatable."),
     ] = None,
 ) -> None:
     """Make a repository read-only or writable, or edit its metadata."""
