@@ -59,6 +59,21 @@ def system_folder() -> Iterator[Path]:
                 os.environ[SYSTEM_FOLDER] = before
 
 
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """Yield the DSN of an embedded Postgres in a home of its own, or of SPARKLAKE_TEST_DSN."""
+    given = os.environ.get("SPARKLAKE_TEST_DSN")
+    if given:
+        yield given
+        return
+    with system_folder() as folder:
+        server = embedded_dsn(folder / "home")
+        try:
+            yield server.dsn
+        finally:
+            server.release()
+
+
 @pytest.fixture(scope="session")
 def server_home() -> Iterator[Path]:
     """Keep one embedded Postgres running for this process; return its home."""

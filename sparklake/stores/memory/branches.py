@@ -91,7 +91,7 @@ class MemoryBranches:
                 raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")
             if not sealed.issuperset(move.applied_layers):
                 raise RaceLostError(
-                    f"another writer has committed the staged changes of {move.branch!r}"
+                    f"another writer has committed or dropped staged changes of {move.branch!r}"
                 )
             if all(each.id != move.to for each in move.commits):
                 state.require_commit(move.to)

@@ -203,7 +203,7 @@ class PostgresBranches:
                 renew_commits(connection, self._uid, known)
             if not self._take_layers(connection, move):
                 raise RaceLostError(
-                    f"another writer has committed the staged changes of {move.branch!r}"
+                    f"another writer has committed or dropped staged changes of {move.branch!r}"
                 )
             if move.to != move.expected:
                 log_operation(

@@ -36,6 +36,7 @@ from sparklake.errors import (
     InvalidInputError,
     MissingFileError,
     ObjectNotFoundError,
+    SparklakeError,
 )
 from sparklake.stores.objects import open_object
 from sparklake.udfs.objects.object_rows import ObjectInfo
@@ -164,6 +165,8 @@ def _rewritten(
                 for batch in file.iter_batches():
                     _check_form(table, batch)
                     yield rewritten_batch(batch, rewrite)
+        except SparklakeError:
+            raise  # A store that fails while addresses are looked up raises an OSError, too.
         except (pa.ArrowException, OSError) as error:
             raise _damaged(table, error) from error
 

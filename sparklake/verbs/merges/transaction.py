@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from sparklake.errors import NoChangesError, RefNotFoundError, SparklakeError, TransactionError
@@ -78,7 +78,9 @@ def transaction(
     An exception of the body is re-raised. If the branch has changes, a note with its name is added.
     Raises TransactionError if the work cannot be merged.
     """
-    sign(context, options.message or "", options.committer, options.metadata)
+    signature = sign(context, options.message or "", options.committer, options.metadata)
+    # A copy: the body may change the caller's mapping.
+    options = replace(options, metadata=signature.metadata)
     work = _begin(context, target, lifetime)
     try:
         yield work.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 import pytest
@@ -13,8 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklake import Repository
-from sparklake.errors import CorruptFileError, MergeConflictError, NoChangesError
+from sparklake.delta_log.rewrite import to_addresses
+from sparklake.errors import (
+    CorruptFileError,
+    MergeConflictError,
+    NoChangesError,
+    StoreUnreachableError,
+)
+from sparklake.verbs.delta.read import _rewritten
 from sparklake.verbs.delta.tree_log import TreeLog
+from sparklake.verbs.tables.version import open_table
 from tests.support.delta_desks import WINNERS, names, refused
 from tests.support.memory_folders import memory_folder
 from tests.support.table_pairs import Pair, parted, repository
@@ -562,3 +570,20 @@ def test_a_damaged_checkpoint_is_named_by_a_view(
     pair.repo.branch("main").put(path, damage(pair.repo.read_bytes("main", path)))
     with pytest.raises(CorruptFileError, match="a checkpoint in the Delta log of 'tables/t'"):
         pair.repo.view("main", "tables/t", "delta")
+
+
+def test_a_checkpoint_is_not_called_damaged_if_the_tree_cannot_be_read(
+    pair: Pair, folder: Path
+) -> None:
+    """The errors of a store are OSErrors, as those of pyarrow for damaged footers are."""
+    pair.main.checkpoint()
+    table = open_table(pair.repo._context, "main", "tables/t")
+    path = next(each.path for each in table.objects if "checkpoint" in each.path)
+    file = folder / "checkpoint"
+    file.write_bytes(pair.repo.read_bytes("main", path))
+
+    def unreachable(_: object) -> NoReturn:
+        raise StoreUnreachableError("the network is down")
+
+    with pytest.raises(StoreUnreachableError):
+        list(_rewritten(table, [file], to_addresses(unreachable)))

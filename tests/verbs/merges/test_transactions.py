@@ -83,6 +83,14 @@ def test_the_work_is_seen_at_its_end_and_not_before(repo: Repository, main: Bran
     assert hidden(repo) == []
 
 
+def test_metadata_is_that_of_the_start(main: Branch) -> None:
+    metadata = {"ticket": "7"}
+    with main.transaction("x", metadata=metadata) as tx:
+        metadata["ticket"] = "8"
+        tx.put("k", b"2")
+    assert main.head.metadata["ticket"] == "7"
+
+
 def test_commits_of_its_own_come_in_by_one_merge(repo: Repository, main: Branch) -> None:
     before = main.head
     with main.transaction("both") as tx:
