@@ -23,7 +23,7 @@ def test_garbage_is_shown_and_goes(scene: Scene) -> None:
     assert listing[0]["address"] in text
 
     text = ok("gc", "run", scene.uri(), "--sweep", found["id"], "--grace", "0m")
-    assert "1 object of 2 B in all deleted, of 2 below data/" in text
+    assert "1 object with 2 B in total deleted, of 2 below data/" in text
     assert scene.paths("main") == ["a"]
     assert job(2, "collect_garbage", scene.uri(), "--sweep", found["id"])["kind"] == "invalid_input"
     assert job(0, "collect_garbage", scene.uri(), "--grace", "0m")["objects"] == 0
@@ -44,7 +44,7 @@ def test_rules_are_set_shown_and_cleared(scene: Scene) -> None:
     assert said("gc", "rules", "show", scene.uri()) == made
     assert job(0, "show_retention", scene.uri()) == made
     text = ok("gc", "rules", "show", scene.uri())
-    assert text == "main: 365 days\ndev-*: 1 day\nall else: 30 days\n"
+    assert text == "main: 365 days\ndev-*: 1 day\nall others: 30 days\n"
     assert job(0, "set_retention", scene.uri(), "--default", "7")["branches"] == []
     assert job(0, "set_retention", scene.uri(), *rules) == made
     assert job(0, "clear_retention", scene.uri()) == none

@@ -19,8 +19,8 @@ def _verbs() -> dict[str, tuple[type, str, Callable[..., Any]]]:
     return {
         f"{noun.__name__}.{name}": (noun, name, verb)
         for noun in _NOUNS
-        for name, verb in vars(noun).items()
-        if inspect.isfunction(verb) and not name.startswith("_")
+        for name, verb in inspect.getmembers(noun, inspect.isfunction)
+        if not name.startswith("_")
     }
 
 

@@ -191,7 +191,7 @@ def test_a_namespace_in_use(small_lake: Lake, repo: Repository, bucket: Bucket, 
         small_lake,
         bucket,
         NamespaceInUseError,
-        "choose an|choose a place",
+        "choose an|choose a location",
         lambda: small_lake.create_repository("other", f"s3://{bucket.name}/{place}"),
     )
     other = memory_lake()
@@ -255,7 +255,7 @@ def test_an_import_of_nothing(small_lake: Lake, repo: Repository, bucket: Bucket
         small_lake,
         bucket,
         InvalidInputError,
-        "nothing/here holds no object",
+        "nothing/here contains no objects",
         lambda: repo.branch("main").import_objects(f"s3://{bucket.name}/nothing/here"),
     )
 

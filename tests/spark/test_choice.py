@@ -84,7 +84,7 @@ def test_a_choice_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
         "2,000,000 records to read, 2,000,000 or more, with 2 worker processes",
     )
     assert why(10**9, Runners(workers=1))[0] == "local"
-    assert why(0, Runners(Engine.SPARK)) == ("spark", "the engine is set")
+    assert why(0, Runners(Engine.SPARK)) == ("spark", "the engine is set by the user")
     for session, engine in ((None, "pool"), (object(), "spark")):
         monkeypatch.setattr(choice, "active_session", lambda session=session: session)
         assert why(10**9, two)[0] == engine

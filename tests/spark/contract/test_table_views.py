@@ -118,7 +118,7 @@ def test_schemas_are_merged_where_that_is_asked_for(
     assert rows_of(repo.read("main", TABLE, pathGlobFilter="b*").select("id")) == [(2,)]
     with pytest.raises(InvalidInputError, match="an option"):
         repo.view("main", TABLE, pathGlobFilter="b*")
-    with pytest.raises(InvalidInputError, match="not of csv"):
+    with pytest.raises(InvalidInputError, match="not csv"):
         repo.view("main", TABLE, format="csv")
 
 

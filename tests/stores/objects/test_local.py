@@ -223,7 +223,7 @@ def test_a_root_that_is_not_there(tmp_path: Path) -> None:
         lambda: store.delete("x"),
     ]
     for call in calls:
-        with pytest.raises(StoreUnreachableError, match="lake: correct the path"):
+        with pytest.raises(StoreUnreachableError, match="lake does not exist: correct the path"):
             call()
     assert list(tmp_path.iterdir()) == []
 

@@ -74,7 +74,7 @@ def test_a_parent_that_is_not_shown_is_led_to(small_lake: Lake, folder: Path) ->
 def test_a_picture_has_a_limit() -> None:
     commits = [a_commit([], f"{number}") for number in range(MOST_COMMITS + 1)]
     assert len(history_graph(commits[1:], {}).nodes) == MOST_COMMITS
-    with pytest.raises(InvalidInputError, match="more than 2000 commits"):
+    with pytest.raises(InvalidInputError, match="at most 2000 commits"):
         history_graph(commits, {})
 
 

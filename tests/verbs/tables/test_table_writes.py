@@ -156,7 +156,7 @@ def test_what_cannot_be_abandoned(repo: Repository) -> None:
     known: list[Write] = []
     write(repo, "one", WriteMode.APPEND, then=lambda: known.extend(repo.writes()))
     assert repo.writes() == []
-    with pytest.raises(WriteEndedError, match="landed"):
+    with pytest.raises(WriteEndedError, match="its files are already staged"):
         repo.abandon_write(known[0].id)
 
 
