@@ -70,6 +70,7 @@ def ids_by_rust(repo: Repository, ref: str, folder: Path) -> list[int]:
     return sorted(DeltaTable(folder / TABLE).to_pyarrow_table().column("id").to_pylist())
 
 
+@pytest.mark.system
 def test_rows_that_are_marked_and_a_wider_schema_unite(
     repo: Repository, writer: Writer, change: Callable[..., None]
 ) -> None:

@@ -67,6 +67,7 @@ def rows_at(spark: SparkSession, repo: Repository, ref: str, folder: Path) -> li
     return sorted((tuple(each) for each in rows), key=repr)
 
 
+@pytest.mark.system
 def test_a_table_is_appended_to_overwritten_and_edited(
     spark: SparkSession,
     repo: Repository,
@@ -176,6 +177,7 @@ def test_an_imported_table_with_a_checkpoint_is_written_to(
     assert found == [(2, "é 2"), (3, "é 3"), (99, "new")]
 
 
+@pytest.mark.system
 def test_what_cannot_be_done_is_said_and_stages_nothing(
     spark: SparkSession,
     repo: Repository,

@@ -235,6 +235,7 @@ def delta(spark: SparkSession, tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.system
 def test_a_delta_table_is_compared_by_its_logs(
     repo: Repository, spark: SparkSession, delta: Path
 ) -> None:
@@ -266,6 +267,7 @@ def test_a_delta_table_is_compared_by_its_logs(
     assert none.counts() == RowCounts(added=4)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "change",
     ["delta.enableDeletionVectors' = 'true", "delta.columnMapping.mode' = 'name"],

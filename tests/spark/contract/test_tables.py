@@ -285,6 +285,7 @@ def test_files_of_different_partition_folders_are_refused(repo: Repository, main
 # --- versions -------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_a_table_is_read_at_every_version(repo: Repository, main: Branch, frame: DataFrame) -> None:
     one, two, three = (frame.where(f"id = {number}").coalesce(1) for number in (1, 2, 3))
     main.write(one, TABLE, partition_by=["id"])
