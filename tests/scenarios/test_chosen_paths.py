@@ -527,7 +527,11 @@ def test_bad_input(small_lake: Lake, repo: Repository) -> None:
             "at most",
             lambda: repo.merge("dev", "main", paths=[f"{n:0500}" for n in range(200)]),
         ),
-        (NoChangesError, "already has all changes of 'x', 'y/'", lambda: repo.merge("dev", "main", paths=["x", "y/"])),
+        (
+            NoChangesError,
+            "already has all changes of 'x', 'y/'",
+            lambda: repo.merge("dev", "main", paths=["x", "y/"]),
+        ),
         (RefNotFoundError, "gone", lambda: repo.preview_merge("dev", "gone")),
         (InvalidKeyError, "not UTF-8", lambda: main.restore("dev", ["\udcff"])),
         (InvalidInputError, "the list of paths is empty", lambda: main.restore("dev", [])),

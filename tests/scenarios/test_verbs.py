@@ -502,7 +502,8 @@ def test_a_conflict_changes_nothing(small_lake: Lake, repo: Repository, main: Br
     dev = repo.create_branch("dev", "main")
     commit_all(dev, {"k/001": b"theirs", "k/040": None, "k/060": b"clean"}, "theirs")
     commit_all(main, {"k/001": b"ours", "k/040": b"ours"}, "ours")
-    with refused(small_lake, MergeConflictError, "2 conflicting objects.*'k/001', 'k/040'") as raised:
+    words = "2 conflicting objects.*'k/001', 'k/040'"
+    with refused(small_lake, MergeConflictError, words) as raised:
         repo.merge("dev", "main")
     error = raised.value
     assert isinstance(error, MergeConflictError)
