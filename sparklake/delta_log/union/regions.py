@@ -64,7 +64,7 @@ def region_of(commit: DeltaCommit, metadata: Mapping[str, Any] | None) -> Region
     if operation in _FILES or commit.info.get("isBlindAppend") is True or not added_rows(commit):
         return None
     done = repr(operation) if operation else "without a recorded operation"
-    return Region(f"the table (commit {commit.version} may have, {done})", ends_files=False)
+    return Region(f"the table (commit {commit.version} may have done so, {done})", ends_files=False)
 
 
 def _of_overwrite(
