@@ -125,7 +125,7 @@ def test_both_cannot_overwrite_what_was_empty(repo: Repository, writer: Writer) 
         with branch.edit_delta(TABLE) as location:
             writer.sql(words)(location)
         branch.commit("overwrote a partition")
-    with pytest.raises(MergeConflictError, match=r"both sides overwrote rows of \(p <=> 1\)"):
+    with pytest.raises(MergeConflictError, match=r"both sides overwrote the rows of \(p <=> 1\)"):
         repo.merge("dev", "main")
 
 
