@@ -1,9 +1,11 @@
-"""A real S3 endpoint for tests: moto's HTTP server in a thread, on a free loopback port."""
+"""A real S3 endpoint for tests: moto behind an HTTP server, on a free loopback port."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache
+from io import BytesIO
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 from urllib.parse import unquote, urlsplit
@@ -12,11 +14,18 @@ from uuid import uuid4
 
 import boto3
 from botocore.httpsession import URLLib3Session
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import make_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
+
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 REGION = "eu-central-1"
 
@@ -24,13 +33,31 @@ REGION = "eu-central-1"
 @contextmanager
 def s3_server() -> Iterator[str]:
     """Yield the endpoint of a running server."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    server = make_server("127.0.0.1", 0, _one_at_a_time(), True, request_handler=MotoRequestHandler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
+        yield f"http://127.0.0.1:{server.port}"
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
+
+
+def _one_at_a_time() -> WSGIApplication:
+    """Return moto's application behind a lock: it answers 500 if an object is replaced meanwhile.
+
+    Bodies are received outside of the lock.
+    """
+    moto = DomainDispatcherApplication(create_backend_app)
+    lock = Lock()
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if length := environ.get("CONTENT_LENGTH"):
+            environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(int(length)))
+        with lock:
+            return list(moto(environ, start_response))
+
+    return answer
 
 
 def s3_environment(endpoint: str, folder: Path) -> dict[str, str]:

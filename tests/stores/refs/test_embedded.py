@@ -499,7 +499,10 @@ def test_an_open_store_starts_its_killed_server_again(home: Path) -> None:
     stores = [connect_ref_store(each.dsn, each.restart) for each in shares]
     for round_ in range(2):
         before = server_of(shares[0].dsn)
+        backends = before.children(recursive=True)
         os.kill(before.pid, signal.SIGKILL)
+        # A backend that has not noticed yet still answers, and nothing is started again.
+        assert not psutil.wait_procs(backends, timeout=20)[1]
         ids = [store.id() for store in stores]
         after = [server_of(each.dsn) for each in shares]
         assert ids[0] == ids[1], round_
