@@ -31,6 +31,7 @@ END_SECONDS = 1.2
 """The seconds from an interrupt to the forced end of a program."""
 
 _SAY_SECONDS = 0.3
+_NOTICE_SECONDS = 0.5
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -82,7 +83,9 @@ class Threads(Executor):
                 self._tasks.put(None)
         try:
             for each in self._threads if wait else ():
-                each.join()
+                while each.is_alive():
+                    # Without a timeout, a signal that arrives just before the wait is not noticed.
+                    each.join(_NOTICE_SECONDS)
         except BaseException:
             self.leave()
             raise
