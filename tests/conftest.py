@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from sparklake.stores.cache.counts import TALLY
+from tests.support.java_classes import SHORT_LIVED
 from tests.support.memory_folders import memory_root
 
 # Of this machine's cache no test may take from, or leave in it, anything.
 os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")
+
+# For every JVM that a test starts as a user would.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
 pytest_plugins = [
     "tests.support.spark",
@@ -67,15 +74,35 @@ def pytest_unconfigure() -> None:
 
 # The parts of a run that start a JVM, or take long, come first: processes that are done with them
 # share the small rest.
-FIRST = ("tests/spark/test_connect.py", "tests/system/", "tests/spark/", "tests/jobs/")
+FIRST = ("tests/spark/test_connect.py", "tests/spark/", "tests/system/", "tests/jobs/")
+
+# The files that share the Spark session. One process runs them all, because each JVM runs its first
+# queries slowly.
+WITH_SESSION = re.compile(
+    r"tests/(spark/(contract/|test_(choice|exports|purges|quality|s3_reads|s3_writes)\.)"
+    r"|jobs/test_jobs\.|cli/test_spark_rows\.)"
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
+        if WITH_SESSION.match(item.nodeid):
+            return 1
         found = (at for at, each in enumerate(FIRST) if item.nodeid.startswith(each))
         return next(found, len(FIRST))
 
     items.sort(key=place)
+
+
+class _Scheduling(LoadFileScheduling):
+    """A distribution by file to processes, because the tests of a file share servers."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "session" if WITH_SESSION.match(nodeid) else str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    return _Scheduling(config, log)
 
 
 @pytest.fixture(autouse=True)

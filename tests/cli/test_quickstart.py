@@ -23,6 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.system
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_the_story(folder: Path, home: Path) -> None:

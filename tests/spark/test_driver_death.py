@@ -17,7 +17,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.graveler.ports import WriteState
-from tests.support.spark import SHORT_LIVED, spark_environment
+from tests.support.spark import spark_environment
 
 ROOT = Path(__file__).parents[2]
 ROWS = 20
@@ -28,11 +28,7 @@ def submit(
 ) -> subprocess.CompletedProcess[str]:
     target = f"lakefs://{repo.name}/main/t/"
     options = ["--dsn", dsn, "--partition-by", "part"]
-    environment = {
-        **os.environ,
-        **spark_environment(),
-        "PYSPARK_SUBMIT_ARGS": f"--driver-java-options '{SHORT_LIVED}' pyspark-shell",
-    }
+    environment = {**os.environ, **spark_environment()}
     command = [sys.executable, "-m", module, target, "--from", source.as_uri(), *options]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 

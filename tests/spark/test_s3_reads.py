@@ -64,6 +64,7 @@ def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in frame.collect())
 
 
+@pytest.mark.system
 def test_parquet_in_a_bucket(
     repo: Repository, main: Branch, bucket: str, environment: dict[str, str]
 ) -> None:
@@ -89,6 +90,7 @@ def test_parquet_in_a_bucket(
         repo.read("main@", TABLE).collect()
 
 
+@pytest.mark.system
 def test_a_delta_table_in_a_bucket(repo: Repository, main: Branch, tmp_path: Path) -> None:
     place = tmp_path / "delta"
     rows = [{"id": number, "p": value} for number, value in enumerate(ODD)]

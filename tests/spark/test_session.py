@@ -27,6 +27,7 @@ assert active_session() is None
 """
 
 
+@pytest.mark.system
 @pytest.mark.spark
 def test_a_session_of_our_own_is_local_and_quiet() -> None:
     environment = {name: value for name, value in os.environ.items() if "SPARK" not in name}

@@ -22,7 +22,8 @@ import pytest
 
 import sparklake
 from sparklake.session import LOGGING_OPTION
-from tests.support.spark import SHORT_LIVED, spark_environment
+from tests.support.java_classes import SHORT_LIVED
+from tests.support.spark import spark_environment
 
 PACKAGE = Path(sparklake.__file__).parent
 DEFAULTS = PACKAGE.parent / "conf" / "spark-defaults.conf"
@@ -41,13 +42,12 @@ class Cluster:
 
     def command(self, app: Path, *arguments: str, **settings: str) -> list[str]:
         """Return the words that submit an application; `_` in a setting's name stands for `.`."""
-        options = f"{LOGGING_OPTION} {SHORT_LIVED}"
         settings = {
             "spark_ui_enabled": "false",
             "spark_sql_shuffle_partitions": "2",
             "spark_executor_memory": "512m",
             "spark_driver_memory": "512m",
-            "spark_driver_extraJavaOptions": options,
+            "spark_driver_extraJavaOptions": LOGGING_OPTION,
             "spark_executor_extraJavaOptions": SHORT_LIVED,
             **settings,
         }

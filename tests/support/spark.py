@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 REMOTE = "SPARKLAKE_TEST_REMOTE"
 """Names the variable that holds the address of Spark Connect, and is not set for classic Spark."""
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM whose few jobs do not repay a second compiler and parallel collection."""
-
 
 IS_3 = version("pyspark").startswith("3.")
 """Tells whether this is the oldest Spark that is supported, 3.5."""
@@ -97,5 +94,5 @@ def _settings(warehouse: Path) -> dict[str, str]:
         "spark.databricks.delta.testOnly.dvFileNamePrefix": "",
         # Of a small log, fifty tasks would each sort a row or none.
         "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.driver.extraJavaOptions": f"{session.LOGGING_OPTION} {SHORT_LIVED}",
+        "spark.driver.extraJavaOptions": session.LOGGING_OPTION,
     }

@@ -12,6 +12,7 @@ from tests.support.lakes import contents, namespace_of
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("small_tasks")
 def test_what_nothing_names_goes(repo: Repository) -> None:
     main, kept = repo.branch("main"), {}

@@ -129,6 +129,7 @@ def test_both_cannot_overwrite_what_was_empty(repo: Repository, writer: Writer) 
         repo.merge("dev", "main")
 
 
+@pytest.mark.system
 def test_directories_of_parquet_need_nothing(repo: Repository, writer: Writer) -> None:
     main = repo.branch("main")
     main.write(writer.rows(1), "tables/plain", partition_by=["p"])

@@ -152,6 +152,7 @@ def test_writers_at_once(
     assert rows_at(spark, repo, "main", tmp_path / "over") == [(6, "six")]
 
 
+@pytest.mark.system
 def test_an_imported_table_with_a_checkpoint_is_written_to(
     spark: SparkSession,
     repo: Repository,

@@ -59,6 +59,7 @@ def odd_frame(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(rows, "id int, nested struct<a: int, b: array<string>>, p string")
 
 
+@pytest.mark.system
 def test_parquet_is_read_through_a_log_that_is_written_once(
     repo: Repository, main: Branch, spark: SparkSession, namespace: Path
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_file_that_is_gone_is_named_by_the_reading_of_it(
 # --- Delta tables ---------------------------------------------------------------------------------
 
 
-@pytest.mark.connect
+@pytest.mark.system
 def test_a_delta_table_is_read_at_every_ref(
     repo: Repository, main: Branch, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_delta_table_is_read_at_every_ref(
             repo.read("main", TABLE, format="delta", **options)
 
 
+@pytest.mark.connect
 def test_a_delta_table_by_the_rust_writer(
     repo: Repository, main: Branch, tmp_path: Path, namespace: Path
 ) -> None:
@@ -201,6 +203,7 @@ def test_a_delta_table_by_the_rust_writer(
     assert views(namespace) == made
 
 
+@pytest.mark.system
 def test_renamed_columns_and_a_checkpoint_in_parts(
     repo: Repository, main: Branch, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -226,6 +229,7 @@ def test_renamed_columns_and_a_checkpoint_in_parts(
         assert found.where("p = '1 %é'").count() == 6
 
 
+@pytest.mark.system
 def test_a_delta_table_is_read_as_nothing_else(
     repo: Repository, main: Branch, spark: SparkSession
 ) -> None:

@@ -56,11 +56,10 @@ def frame(spark: SparkSession) -> DataFrame:
 # --- writing --------------------------------------------------------------------------------------
 
 
-@pytest.mark.connect
 @pytest.mark.parametrize(
     ("table_format", "options"),
     [
-        ("parquet", {}),
+        pytest.param("parquet", {}, marks=pytest.mark.connect),
         ("orc", {}),
         ("json", {}),
         ("csv", {"header": True, "inferSchema": True}),
@@ -110,7 +109,6 @@ def test_lines_of_text_come_back(repo: Repository, main: Branch, spark: SparkSes
     same_rows(repo.read("main", TABLE, "text"), lines)
 
 
-@pytest.mark.connect
 def test_modes(repo: Repository, main: Branch, frame: DataFrame) -> None:
     one = frame.where("id = 1").coalesce(1)
     two = frame.where("id = 2").coalesce(1)
@@ -154,6 +152,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_written(
     assert not main.is_dirty
 
 
+@pytest.mark.system
 def test_what_could_not_be_read_with_the_rest_is_refused(
     repo: Repository, main: Branch, frame: DataFrame
 ) -> None:
@@ -202,6 +201,7 @@ ODD = "a b/c=d:é%"
 """A value of which Spark writes some characters as %XX."""
 
 
+@pytest.mark.system
 def test_partitions_of_every_type_are_read_as_they_were_written(
     repo: Repository, main: Branch, spark: SparkSession
 ) -> None:
@@ -224,6 +224,7 @@ def test_partitions_of_every_type_are_read_as_they_were_written(
     same_rows(back.where("number is null").select("id"), frame.where("id = 3").select("id"))
 
 
+@pytest.mark.system
 def test_partition_types_hold_what_all_writes_wrote(
     repo: Repository, main: Branch, spark: SparkSession
 ) -> None:
@@ -239,6 +240,7 @@ def test_partition_types_hold_what_all_writes_wrote(
     same_rows(repo.read("main", TABLE), first.union(second).union(third))
 
 
+@pytest.mark.system
 def test_partition_types_are_text_where_spark_is_told_not_to_guess(
     repo: Repository, main: Branch, spark: SparkSession
 ) -> None:
@@ -253,6 +255,7 @@ def test_partition_types_are_text_where_spark_is_told_not_to_guess(
     same_rows(repo.read("main", TABLE), frame.selectExpr("id", "int(p) as p"))
 
 
+@pytest.mark.system
 def test_files_put_one_by_one_have_the_partitions_of_their_folders(
     repo: Repository, main: Branch, spark: SparkSession
 ) -> None:
@@ -360,6 +363,7 @@ def test_a_data_file_that_is_gone_is_named(
 # --- places ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_an_imported_table_is_read_where_it_lies(
     repo: Repository, main: Branch, frame: DataFrame, tmp_path: Path
 ) -> None:
@@ -383,6 +387,7 @@ def odd_repo(lake: Lake, names: Iterator[str], tmp_path: Path) -> Repository:
     return lake.create_repository(next(names), str(tmp_path / "a b{c,d}[e]*?%25#é=1" / "lake"))
 
 
+@pytest.mark.system
 def test_a_namespace_may_have_any_name(odd_repo: Repository, frame: DataFrame) -> None:
     main = odd_repo.branch("main")
     main.write(frame, "tables/{a,b} [c]*", partition_by=["name"])

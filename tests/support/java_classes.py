@@ -1,0 +1,45 @@
+"""An archive of the Java classes that Spark loads, which JVMs of the tests map into memory.
+
+With it, Spark starts and runs its first queries in half the time. `python -m
+tests.support.java_classes` runs some queries and writes the archive into the environment that runs
+it. A JVM of another version, or with other jars, ignores the archive.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
+
+# Without logging: a JVM that cannot use the archive would say so on standard output.
+SHORT_LIVED = (
+    f"-Xlog:disable -XX:SharedArchiveFile={ARCHIVE} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+)
+"""The options of a JVM that does not run long enough to repay better compilation or collection."""
+
+
+def main() -> None:
+    import pyspark
+
+    from tests.support.spark import spark_environment
+
+    options = f"-Xlog:disable -XX:ArchiveClassesAtExit={ARCHIVE} -XX:+UseSerialGC"
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    with TemporaryDirectory() as folder:
+        command = ["bash", submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+        command += ["--conf", "spark.log.level=ERROR", "--conf", "spark.sql.shuffle.partitions=2"]
+        subprocess.run(
+            [*map(str, command), str(Path(__file__).with_name("java_queries.py")), folder],
+            cwd=folder,
+            env={**os.environ, **spark_environment(), "SPARK_SUBMIT_OPTS": options},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
