@@ -13,11 +13,12 @@
 #   make scale [NS="100000 1000000"]   show how costs grow; see benchmarks/README.md for more
 #   make lint | format             run ruff, mypy and import-linter | format and apply safe fixes
 #   make setup                     set up only; PYTHON=python3.12 chooses an interpreter
+#   make setup-tests               set up what the tests need, too
 #   make constraints               update the versions in constraints.txt
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-system test-fast test-slow test-spark3 bench scale lint format constraints clean distclean
+.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-spark3 bench scale lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -40,19 +41,21 @@ help:
 
 setup: $(VENV)/.installed
 
+setup-tests: $(VENV)/.installed-jars
+
 quickstart: setup
 	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
 
-test: $(VENV)/.installed-jars
+test: setup-tests
 	@$(BIN)/python -m pytest $(together) $(report) -m "not system and not exhaustive" $(ARGS)
 
-test-system: $(VENV)/.installed-jars
+test-system: setup-tests
 	@$(BIN)/python -m pytest $(together) $(report) -m "system and not exhaustive" $(ARGS)
 
-test-fast: $(VENV)/.installed-jars
+test-fast: setup-tests
 	@$(BIN)/python -m pytest $(together) -m "not spark and not system and not exhaustive" $(ARGS)
 
-test-slow: $(VENV)/.installed-jars
+test-slow: setup-tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "exhaustive" $(ARGS)
 
 # The tests of one file run in one process, because they share servers. Files run in the order of
