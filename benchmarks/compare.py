@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmarks import contents, data, ours, peer, report
 from benchmarks.measuring import open_lake
+from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa

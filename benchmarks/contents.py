@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from benchmarks import data
 from sparklake.engine.local_runner import LocalRunner
+from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import pack_tasks
-from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.sstable.range_files import read_meta_range
 from sparklake.stores.objects import open_store
 from sparklake.udfs.read import list_body

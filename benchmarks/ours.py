@@ -14,7 +14,7 @@ import sparklake
 from benchmarks import data
 from benchmarks.measuring import Meter, Usage
 from sparklake.engine.lazy_rows import Rows
-from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
+from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
-    from sparklake.verbs.history.log import CommitSummary
+    from sparklake.verbs.history.show import CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.merges.preview import MergePreview
     from sparklake.verbs.objects.restore import Restored
@@ -52,7 +52,7 @@ __all__ = [
 _MODULES = {
     "Branch": "sparklake.branch",
     "Commit": "sparklake.graveler.commits",
-    "CommitSummary": "sparklake.verbs.history.log",
+    "CommitSummary": "sparklake.verbs.history.show",
     "DiffRow": "sparklake.udfs.read",
     "Engine": "sparklake.config",
     "ImportErrorsError": "sparklake.errors",

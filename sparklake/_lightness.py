@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 _PANDAS = "pandas"
+_ARROW = "pyarrow"
+
+
+class _LazyModule(ModuleType):
+    """A stand-in for a module that is imported when one of its names is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name)
+
+
+def lazy_module(name: str) -> ModuleType:
+    """Return a stand-in for a module, which is imported when one of its names is first used."""
+    return _LazyModule(name)
 
 
 class _WithoutPandas(MetaPathFinder):
@@ -20,19 +37,46 @@ class _WithoutPandas(MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
 
+class _ArrowAlone(MetaPathFinder):
+    """An import finder that keeps pandas out of Arrow when Arrow is imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != _ARROW:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_alone(module: ModuleType) -> None:
+                load(module)
+                _look_for_pandas_in_vain(module)
+
+            setattr(spec.loader, "exec_module", load_alone)  # noqa: B010  (mypy: it is a method)
+        return spec
+
+
 def keep_pandas_out() -> None:
     """Make Arrow work without pandas for the rest of the process.
 
     Arrow imports pandas with its first array. This takes longer than everything else in a small
-    command. Only code that uses Spark needs pandas.
+    command. Only code that uses Spark needs pandas. Arrow itself is not imported here.
     """
     if _PANDAS in sys.modules:
         return
-    import pyarrow as pa
+    if _ARROW in sys.modules:
+        _look_for_pandas_in_vain(sys.modules[_ARROW])
+    elif not any(isinstance(each, _ArrowAlone) for each in sys.meta_path):
+        sys.meta_path.insert(0, _ArrowAlone())
 
+
+def _look_for_pandas_in_vain(arrow: ModuleType) -> None:
+    """Make Arrow look for pandas, which it does only once, and not find it."""
     finder = _WithoutPandas()
     sys.meta_path.insert(0, finder)
     try:
-        pa.array([])
+        arrow.array([])
     finally:
         sys.meta_path.remove(finder)

@@ -7,41 +7,57 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.branch_objects import BranchObjects
-from sparklake.engine.explanation import Explanation
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.commits import Commit
-from sparklake.graveler.planning.path_filter import filter_for
-from sparklake.graveler.ports import BranchState
-from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import commits
-from sparklake.verbs import commits as resets
-from sparklake.verbs.base import read
-from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.differences import Differences
+from sparklake.verbs.base.periods import KEPT_FOR
 from sparklake.verbs.base.resolve import get_branch
-from sparklake.verbs.commits import CommitOptions
-from sparklake.verbs.delta import write as delta_writes
-from sparklake.verbs.imports import import_objects as imports
-from sparklake.verbs.imports.import_objects import ImportReport
-from sparklake.verbs.merges import rebase as rebases
-from sparklake.verbs.merges import replay
-from sparklake.verbs.merges.merge import MergeOptions
-from sparklake.verbs.merges.replay import ReplayOptions
-from sparklake.verbs.merges.transaction import KEPT_FOR, transaction
-from sparklake.verbs.objects import restore as restoring
-from sparklake.verbs.objects.restore import Restored
-from sparklake.verbs.refs import moves
-from sparklake.verbs.refs.branches import set_expiry
-from sparklake.verbs.tables import write as writes
-from sparklake.verbs.tables.write_request import write_request
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from sparklake.engine.explanation import Explanation
+    from sparklake.graveler.commits import Commit
+    from sparklake.graveler.planning import path_filter
+    from sparklake.graveler.ports import BranchState
+    from sparklake.udfs.strategies import choosing
+    from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike
+    from sparklake.verbs import commits
+    from sparklake.verbs.base import read
+    from sparklake.verbs.base.context import Context
+    from sparklake.verbs.base.differences import Differences
+    from sparklake.verbs.delta import write as delta_writes
+    from sparklake.verbs.imports import import_objects as imports
+    from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.imports.sources import ImportSource
+    from sparklake.verbs.merges import merge as merges
+    from sparklake.verbs.merges import rebase as rebases
+    from sparklake.verbs.merges import replay
+    from sparklake.verbs.merges import transaction as transactions
+    from sparklake.verbs.objects import restore as restoring
+    from sparklake.verbs.objects.restore import Restored
+    from sparklake.verbs.refs import branches, moves
+    from sparklake.verbs.tables import write as writes
+    from sparklake.verbs.tables import write_request as requests
     from sparklake.verbs.tables.write_request import TableWrite
+else:
+    # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
+    path_filter = lazy_module("sparklake.graveler.planning.path_filter")
+    choosing = lazy_module("sparklake.udfs.strategies.choosing")
+    commits = lazy_module("sparklake.verbs.commits")
+    read = lazy_module("sparklake.verbs.base.read")
+    delta_writes = lazy_module("sparklake.verbs.delta.write")
+    imports = lazy_module("sparklake.verbs.imports.import_objects")
+    merges = lazy_module("sparklake.verbs.merges.merge")
+    rebases = lazy_module("sparklake.verbs.merges.rebase")
+    replay = lazy_module("sparklake.verbs.merges.replay")
+    transactions = lazy_module("sparklake.verbs.merges.transaction")
+    restoring = lazy_module("sparklake.verbs.objects.restore")
+    branches = lazy_module("sparklake.verbs.refs.branches")
+    moves = lazy_module("sparklake.verbs.refs.moves")
+    writes = lazy_module("sparklake.verbs.tables.write")
+    requests = lazy_module("sparklake.verbs.tables.write_request")
 
 
 @checks_arguments
@@ -84,7 +100,7 @@ class Branch(BranchObjects):
         `mode` is append, overwrite, overwrite-partitions (replaces only the partitions of the
         rows), errorifexists or ignore; `options` go to Spark's writer.
         """
-        request = write_request(rows, self.name, path, format, mode, partition_by, options)
+        request = requests.write_request(rows, self.name, path, format, mode, partition_by, options)
         if request.is_delta:
             return delta_writes.write_delta(self._context, rows, request)
         return writes.write_table(self._context, rows, request)
@@ -105,7 +121,7 @@ class Branch(BranchObjects):
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
         """Return what a commit would read and copy, and where; nothing changes."""
-        return commits.explain_commit(self._context, self.name, filter_for(paths))
+        return commits.explain_commit(self._context, self.name, path_filter.filter_for(paths))
 
     def commit(
         self,
@@ -120,12 +136,12 @@ class Branch(BranchObjects):
         With `paths` (objects, or prefixes that end with '/'), only their changes; the rest stays
         staged. Raises NoChangesError, ChangesTakenError, RaceLostError.
         """
-        options = CommitOptions(
+        options = commits.CommitOptions(
             message=message,
             committer=committer,
             metadata=metadata,
             allow_empty=allow_empty,
-            path_filter=filter_for(paths),
+            path_filter=path_filter.filter_for(paths),
         )
         return commits.commit(self._context, self.name, options)
 
@@ -178,9 +194,9 @@ class Branch(BranchObjects):
         MergeConflictError if their changes were changed again, and the errors of a merge; conflicts
         are also decided as in a merge.
         """
-        options = ReplayOptions(
+        options = replay.ReplayOptions(
             parent_number=parent_number,
-            resolution=parse_resolution(strategy, rules, delta),
+            resolution=choosing.parse_resolution(strategy, rules, delta),
             message=message,
             committer=committer,
             metadata=metadata,
@@ -205,9 +221,9 @@ class Branch(BranchObjects):
         Messages and metadata are kept unless new ones are given, and the metadata names the
         original commit and its committer. Takes the arguments and raises the errors of `revert`.
         """
-        options = ReplayOptions(
+        options = replay.ReplayOptions(
             parent_number=parent_number,
-            resolution=parse_resolution(strategy, rules, delta),
+            resolution=choosing.parse_resolution(strategy, rules, delta),
             message=message,
             committer=committer,
             metadata=metadata,
@@ -229,7 +245,7 @@ class Branch(BranchObjects):
         one commit. Raises the errors of `cherry_pick`, and NoChangesError if the branch is already
         there.
         """
-        resolution = parse_resolution(strategy, rules, delta)
+        resolution = choosing.parse_resolution(strategy, rules, delta)
         return rebases.rebase(self._context, self.name, onto, resolution)
 
     def reset(self, prefix: str | None = None, path: str | None = None) -> None:
@@ -237,9 +253,9 @@ class Branch(BranchObjects):
         if prefix is not None and path is not None:
             raise InvalidInputError("choose one of a prefix and a path to reset")
         if path is not None:
-            resets.reset_object(self._context, self.name, path)
+            commits.reset_object(self._context, self.name, path)
         elif prefix is not None:
-            resets.reset_prefix(self._context, self.name, prefix)
+            commits.reset_prefix(self._context, self.name, prefix)
         else:
             self._context.refs.staging.reset(self.name)
 
@@ -273,7 +289,7 @@ class Branch(BranchObjects):
 
         Raises ProtectedError for the default branch.
         """
-        return set_expiry(self._context, self.name, expires)
+        return branches.set_expiry(self._context, self.name, expires)
 
     @contextmanager
     def transaction(
@@ -291,11 +307,11 @@ class Branch(BranchObjects):
         a note that names the branch with the work. Raises TransactionError if the work cannot be
         merged, and DirtyBranchError for staged changes on this branch.
         """
-        options = MergeOptions(
-            resolution=parse_resolution(strategy, rules),
+        options = merges.MergeOptions(
+            resolution=choosing.parse_resolution(strategy, rules),
             message=message,
             committer=committer,
             metadata=metadata,
         )
-        with transaction(self._context, self.name, options, expires) as name:
+        with transactions.transaction(self._context, self.name, options, expires) as name:
             yield Branch(self._context, name)

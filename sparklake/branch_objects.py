@@ -6,18 +6,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
-from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
-from sparklake.graveler.keys import path_tuple
-from sparklake.udfs.objects.object_rows import ObjectInfo
-from sparklake.verbs.base.context import Context
-from sparklake.verbs.objects import copy as transfer
-from sparklake.verbs.objects import open_files, stage
-from sparklake.verbs.objects import upload as uploads
+from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from sparklake.graveler import keys
+    from sparklake.udfs.objects.object_rows import ObjectInfo
+    from sparklake.verbs.base.context import Context
+    from sparklake.verbs.objects import copy as transfer
+    from sparklake.verbs.objects import open_files, stage
+    from sparklake.verbs.objects import upload as uploads
+else:
+    # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
+    keys = lazy_module("sparklake.graveler.keys")
+    transfer = lazy_module("sparklake.verbs.objects.copy")
+    open_files = lazy_module("sparklake.verbs.objects.open_files")
+    stage = lazy_module("sparklake.verbs.objects.stage")
+    uploads = lazy_module("sparklake.verbs.objects.upload")
 
 
 @checks_arguments
@@ -126,7 +135,7 @@ class BranchObjects:
 
     def remove_many(self, paths: Sequence[str]) -> int:
         """Stage the removal of existing objects at once; return their number."""
-        return stage.remove_objects(self._context, self.name, path_tuple(paths))
+        return stage.remove_objects(self._context, self.name, keys.path_tuple(paths))
 
     def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
         """Stage copies, given as pairs of source and dest, at once; return their number.

@@ -14,11 +14,14 @@ import tempfile
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from sparklake.choices import Engine as Engine
+from sparklake.choices import S3Writes as S3Writes
 from sparklake.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from sparklake.settings_file import FileSettings
 
 SETTINGS_FILE = "sparklake.toml"
 S3_CONNECT_SECONDS = "SPARKLAKE_S3_CONNECT_SECONDS"
@@ -27,18 +30,6 @@ _ANONYMOUS = "anonymous"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a mount point, not a guessable file)
 _PLENTY_BYTES = 2 * 1024**3
 _CACHE_BYTES = 4 * 1024**3
-
-
-class Engine(str, Enum):
-    """The place where a plan's tasks run.
-
-    `local` is this machine: this process for small plans, its worker processes for larger ones.
-    `auto` is `local`, and Spark for large plans if a session exists.
-    """
-
-    AUTO = "auto"
-    LOCAL = "local"
-    SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +45,6 @@ class CacheSettings:
 
 
 NO_CACHE = CacheSettings(max_bytes=0)
-
-
-class S3Writes(str, Enum):
-    """The way in which Spark's writers write to buckets.
-
-    `s3a` is Hadoop's S3 client. `upload` is files on local disk, which tasks upload. `auto` is
-    s3a if Spark has that client.
-    """
-
-    AUTO = "auto"
-    S3A = "s3a"
-    UPLOAD = "upload"
 
 
 class HookType(str, Enum):
@@ -127,24 +106,6 @@ class Settings:
     s3_timeouts: S3Timeouts = _TIMEOUTS
 
 
-class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of a settings file."""
-
-    dsn: str | None = None
-    committer: str | None = None
-    engine: Engine | None = None
-    cache: str | None = None
-    cache_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    workers: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    hooks_allow: tuple[str, ...] | None = None
-    hooks_skip: tuple[str, ...] | None = None
-    hooks_private: tuple[str, ...] | None = None
-    hooks_env: tuple[str, ...] | None = None
-    s3_writes: S3Writes | None = None
-    s3_connect_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    s3_read_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
-
-
 def load_settings(
     home: str | Path | None = None,
     dsn: str | None = None,
@@ -176,19 +137,6 @@ def load_settings(
             )
         ),
     )
-
-
-def read_settings_file(path: Path) -> FileSettings:
-    """Read a settings file; raise InvalidInputError with the file and the reason."""
-    try:
-        return msgspec.toml.decode(path.read_bytes(), type=FileSettings)
-    except OSError as error:
-        raise InvalidInputError(f"cannot read the settings file {path}: {error.strerror}") from None
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"the settings file {path} is invalid: {error}. Known settings: "
-            f"{', '.join(FileSettings.__struct_fields__)}"
-        ) from None
 
 
 def cache_place(given: CacheSettings) -> tuple[Path, int]:
@@ -275,6 +223,9 @@ def _home(home: str | Path | None) -> Path:
 
 
 def _find_file_settings(home: Path) -> FileSettings:
+    # Lazy import: msgspec takes 20 ms, which --help does not need.
+    from sparklake.settings_file import FileSettings, read_settings_file
+
     named = os.environ.get("SPARKLAKE_CONFIG")
     if named:
         return read_settings_file(Path(named).expanduser())

@@ -28,7 +28,7 @@ _EXTRAS = {
     "zstandard": "connect",
 }
 _REQUIRED = {"cachetools", "cloudpickle", "google_crc32c", "msgspec", "numpy", "psycopg"}
-_REQUIRED |= {"pyarrow", "rich", "tenacity", "typer", "yaml"}
+_REQUIRED |= {"pyarrow", "rich", "typer", "yaml"}
 # Spark's message of an error without a module name.
 _TOO_OLD = re.compile(r"\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\] (\w+)")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
+from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.config import (
     NO_CACHE,
@@ -25,25 +26,31 @@ from sparklake.engine.base import UNWATCHED, Progress
 from sparklake.engine.choice import Runners
 from sparklake.errors import AlreadyExistsError, InvalidInputError, RepositoryNotFoundError
 from sparklake.graveler.commits import first_commit
+from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.guards import RepositorySettings
-from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 from sparklake.graveler.refs.names import validate_branch_name, validate_repository_name
 from sparklake.repository import Repository
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.stores.objects.s3_waits import use_timeouts
-from sparklake.udfs.workspace import Workspace
-from sparklake.verbs.base.context import CommitGraph, Context, Trees, now
-from sparklake.verbs.base.lookup import OpenRanges
-from sparklake.verbs.base.namespace import leave_namespace, take_namespace
+from sparklake.udfs.settings import Workspace
+from sparklake.verbs.base.context import CommitGraph, Context, Lookups, Trees, now
 from sparklake.verbs.hooks.guard import HookGuard
-from sparklake.verbs.refs.restore_dump import RestoreOptions, restore_refs
-from sparklake.verbs.refs.settings import checked_metadata
-from sparklake.verbs.tables.datasources import register_formats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from sparklake.verbs.base import namespace as namespaces
+    from sparklake.verbs.refs import restore_dump as dumps
+    from sparklake.verbs.refs import settings as refs_settings
+    from sparklake.verbs.tables import datasources
+else:
+    # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
+    namespaces = lazy_module("sparklake.verbs.base.namespace")
+    dumps = lazy_module("sparklake.verbs.refs.restore_dump")
+    refs_settings = lazy_module("sparklake.verbs.refs.settings")
+    datasources = lazy_module("sparklake.verbs.tables.datasources")
 
 _LOG = logging.getLogger("sparklake.cache")
 
@@ -133,7 +140,7 @@ class Lake:
         password. Raises MissingDependencyError before Spark 4.
         """
         opener = self.opener_elsewhere()
-        register_formats(spark or self._runners.session(), opener)
+        datasources.register_formats(spark or self._runners.session(), opener)
 
     def opener_elsewhere(self) -> Callable[..., Lake]:
         """Return a function that opens this lake in another process; it contains no secret."""
@@ -161,7 +168,7 @@ class Lake:
         Raises InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
         """
         validate_branch_name(default_branch)
-        labels = dict(sorted(checked_metadata(metadata or {}).items()))
+        labels = dict(sorted(refs_settings.checked_metadata(metadata or {}).items()))
         store = self._place(name, storage_namespace, range_records)
         info = RepositoryInfo(
             name=name,
@@ -172,12 +179,12 @@ class Lake:
             creation_date=now(),
             settings=RepositorySettings(read_only, metadata=labels),
         )
-        info = take_namespace(store, self._ref_store, info)
+        info = namespaces.take_namespace(store, self._ref_store, info)
         try:
             first = first_commit(info.creation_date)
             self._ref_store.create_repository(info, first, self._committer)
         except AlreadyExistsError:
-            leave_namespace(store, self._ref_store, info)
+            namespaces.leave_namespace(store, self._ref_store, info)
             raise
         return self._open(info)
 
@@ -198,8 +205,8 @@ class Lake:
         if default_branch is not None:
             validate_branch_name(default_branch)
         store = self._place(name, storage_namespace, range_records)
-        options = RestoreOptions(name, default_branch, range_records)
-        return self._open(restore_refs(store, self._ref_store, options, self._committer))
+        options = dumps.RestoreOptions(name, default_branch, range_records)
+        return self._open(dumps.restore_refs(store, self._ref_store, options, self._committer))
 
     def _place(self, name: str, storage_namespace: str, range_records: int | None) -> ObjectStore:
         """Return the store of a new repository; raise for an unsuitable namespace."""
@@ -248,7 +255,7 @@ class Lake:
             committer=self._committer,
             graph=CommitGraph(refs),
             trees=Trees(store),
-            open_ranges=OpenRanges(store),
+            lookups=Lookups(store),
             move_guard=HookGuard(self._hooks),
         )
         return Repository(context)

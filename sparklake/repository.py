@@ -5,28 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.branch import Branch
-from sparklake.engine.explanation import Explanation
-from sparklake.graveler.commits import Commit
-from sparklake.graveler.ports import BranchState, RepositoryInfo, TagInfo
 from sparklake.repository_reads import RepositoryReads
 from sparklake.repository_upkeep import RepositoryUpkeep
-from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import get_branch
-from sparklake.verbs.history.graph import HistoryGraph, history_graph
-from sparklake.verbs.history.lanes import names_of
-from sparklake.verbs.merges import merge as merges
-from sparklake.verbs.merges import preview
-from sparklake.verbs.merges.merge import MergeOptions
-from sparklake.verbs.merges.preview import MergePreview
-from sparklake.verbs.refs import branches as refs
-from sparklake.verbs.refs.branches import prune_branches
-from sparklake.verbs.refs.settings import LiveSettings
 
 if TYPE_CHECKING:
     from datetime import timedelta
+
+    from sparklake.engine.explanation import Explanation
+    from sparklake.graveler.commits import Commit
+    from sparklake.graveler.ports import BranchState, RepositoryInfo, TagInfo
+    from sparklake.udfs.strategies import choosing
+    from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike
+    from sparklake.verbs.base.context import Context
+    from sparklake.verbs.history import graph as graphs
+    from sparklake.verbs.history import lanes
+    from sparklake.verbs.history.graph import HistoryGraph
+    from sparklake.verbs.merges import merge as merges
+    from sparklake.verbs.merges import preview
+    from sparklake.verbs.merges.preview import MergePreview
+    from sparklake.verbs.refs import branches as refs
+    from sparklake.verbs.refs import settings
+    from sparklake.verbs.refs.settings import LiveSettings
+else:
+    # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
+    choosing = lazy_module("sparklake.udfs.strategies.choosing")
+    graphs = lazy_module("sparklake.verbs.history.graph")
+    lanes = lazy_module("sparklake.verbs.history.lanes")
+    merges = lazy_module("sparklake.verbs.merges.merge")
+    preview = lazy_module("sparklake.verbs.merges.preview")
+    refs = lazy_module("sparklake.verbs.refs.branches")
+    settings = lazy_module("sparklake.verbs.refs.settings")
 
 
 @checks_arguments
@@ -52,7 +64,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     @property
     def settings(self) -> LiveSettings:
         """The settings: read-only, protected branches, metadata, retention."""
-        return LiveSettings(self._context)
+        return settings.LiveSettings(self._context)
 
     # --- branches and tags ------------------------------------------------------------------------
 
@@ -83,7 +95,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
         The default branch and protected ones stay. A dry run deletes nothing.
         """
-        return prune_branches(self._context, dry_run=dry_run)
+        return refs.prune_branches(self._context, dry_run=dry_run)
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch and its staged changes; its commits stay.
@@ -111,9 +123,9 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
         `save(path)` writes it as SVG or PNG. Needs the extra `graph`.
         """
-        names = names_of(self.branch_states(), self.tags())
+        names = lanes.names_of(self.branch_states(), self.tags())
         commits = self.log(ref, amount, first_parent=first_parent)
-        return history_graph(commits, names, 1 if first_parent else None)
+        return graphs.history_graph(commits, names, 1 if first_parent else None)
 
     def plan_merge(
         self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None
@@ -122,7 +134,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
         Raises DirtyBranchError and NoChangesError as the merge would.
         """
-        options = MergeOptions(allow_empty=allow_empty, paths=paths)
+        options = merges.MergeOptions(allow_empty=allow_empty, paths=paths)
         return merges.explain_merge(self._context, source, dest, options)
 
     def preview_merge(
@@ -141,8 +153,8 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         Raises StrategyError, DirtyBranchError and NoChangesError as the merge would: with `squash`
         or `paths`, also NoChangesError if dest would not change.
         """
-        options = MergeOptions(
-            resolution=parse_resolution(strategy, rules, delta),
+        options = merges.MergeOptions(
+            resolution=choosing.parse_resolution(strategy, rules, delta),
             squash=squash,
             allow_empty=allow_empty,
             paths=paths,
@@ -177,8 +189,8 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         Raises StrategyError if a strategy fails, DirtyBranchError for a dest with staged changes,
         and NoChangesError if it already has all of source.
         """
-        options = MergeOptions(
-            resolution=parse_resolution(strategy, rules, delta),
+        options = merges.MergeOptions(
+            resolution=choosing.parse_resolution(strategy, rules, delta),
             message=message,
             committer=committer,
             metadata=metadata,

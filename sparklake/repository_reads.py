@@ -5,34 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
+from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
-from sparklake.engine.lazy_rows import Rows
-from sparklake.graveler.commits import Commit
-from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.object_rows import ObjectInfo
-from sparklake.verbs.base import read
-from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.differences import Differences
 from sparklake.verbs.base.resolve import get_commit
-from sparklake.verbs.base.snapshot import Snapshot, kept_object, open_snapshot, stat_object
-from sparklake.verbs.delta.format import DELTA_FORMAT
-from sparklake.verbs.history import log as history
-from sparklake.verbs.history.blame import Blame, blame
-from sparklake.verbs.history.log import CommitSummary, Log, LogOptions
-from sparklake.verbs.merges import bases
-from sparklake.verbs.merges.diff import diff_refs
-from sparklake.verbs.objects import list as folders
-from sparklake.verbs.objects import open_files
-from sparklake.verbs.objects.list import Folder
-from sparklake.verbs.refs.moves import head_at
-from sparklake.verbs.tables import read as tables
-from sparklake.verbs.tables.row_diff import TableDiff, diff_table
-from sparklake.verbs.tables.version import open_table
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import DataFrame
+
+    from sparklake.engine.lazy_rows import Rows
+    from sparklake.graveler.commits import Commit
+    from sparklake.graveler.ranges import MetaRange
+    from sparklake.udfs.objects.object_rows import ObjectInfo
+    from sparklake.verbs.base import read
+    from sparklake.verbs.base import snapshot as snapshots
+    from sparklake.verbs.base.context import Context
+    from sparklake.verbs.base.differences import Differences
+    from sparklake.verbs.base.snapshot import Snapshot
+    from sparklake.verbs.delta import format as delta
+    from sparklake.verbs.history import blame as blames
+    from sparklake.verbs.history import log as history
+    from sparklake.verbs.history import show as summaries
+    from sparklake.verbs.history.blame import Blame
+    from sparklake.verbs.history.log import Log
+    from sparklake.verbs.history.show import CommitSummary
+    from sparklake.verbs.merges import bases
+    from sparklake.verbs.merges import diff as diffs
+    from sparklake.verbs.objects import list as folders
+    from sparklake.verbs.objects import open_files
+    from sparklake.verbs.objects.list import Folder
+    from sparklake.verbs.refs import moves
+    from sparklake.verbs.tables import read as tables
+    from sparklake.verbs.tables import row_diff, version
+    from sparklake.verbs.tables.row_diff import TableDiff
+else:
+    # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
+    read = lazy_module("sparklake.verbs.base.read")
+    snapshots = lazy_module("sparklake.verbs.base.snapshot")
+    delta = lazy_module("sparklake.verbs.delta.format")
+    blames = lazy_module("sparklake.verbs.history.blame")
+    history = lazy_module("sparklake.verbs.history.log")
+    summaries = lazy_module("sparklake.verbs.history.show")
+    bases = lazy_module("sparklake.verbs.merges.bases")
+    diffs = lazy_module("sparklake.verbs.merges.diff")
+    folders = lazy_module("sparklake.verbs.objects.list")
+    open_files = lazy_module("sparklake.verbs.objects.open_files")
+    moves = lazy_module("sparklake.verbs.refs.moves")
+    tables = lazy_module("sparklake.verbs.tables.read")
+    row_diff = lazy_module("sparklake.verbs.tables.row_diff")
+    version = lazy_module("sparklake.verbs.tables.version")
 
 
 @checks_arguments
@@ -50,7 +72,7 @@ class RepositoryReads:
 
         Raises RefNotFoundError for a time before the branch was created.
         """
-        return head_at(self._context, branch, moment)
+        return moves.head_at(self._context, branch, moment)
 
     def tree(self, ref: str) -> MetaRange:
         """Return the tree of a ref, as committed: its ranges, without reading them."""
@@ -76,11 +98,12 @@ class RepositoryReads:
 
         With `to_read`, raises ExpiredError if its bytes may be deleted.
         """
-        return (kept_object if to_read else stat_object)(self._context, ref, path)
+        find = snapshots.kept_object if to_read else snapshots.stat_object
+        return find(self._context, ref, path)
 
     def at(self, ref: str) -> Snapshot:
         """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many."""
-        return open_snapshot(self._context, ref)
+        return snapshots.open_snapshot(self._context, ref)
 
     def read_bytes(self, ref: str, path: str) -> bytes:
         """Return the content of one object; raise MissingFileError, CorruptFileError."""
@@ -117,7 +140,11 @@ class RepositoryReads:
         """
         ref = ref if timestamp is None else self.at_time(ref, timestamp).id
         return tables.read_table(
-            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
+            self._context,
+            version.open_table(self._context, ref, path),
+            format,
+            options,
+            delta.DELTA_FORMAT,
         )
 
     def view(
@@ -133,7 +160,11 @@ class RepositoryReads:
         not be written to.
         """
         return tables.view_table(
-            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
+            self._context,
+            version.open_table(self._context, ref, path),
+            format,
+            options,
+            delta.DELTA_FORMAT,
         )
 
     def diff(
@@ -150,7 +181,7 @@ class RepositoryReads:
         the changes of right since the merge base. Iterate over the result, or call `by_folder()`,
         `summary()`, `tree()`, `to_arrow()` or `to_df()`.
         """
-        return diff_refs(
+        return diffs.diff_refs(
             self._context, left, right, prefix, three_way=three_way, three_dot=three_dot
         )
 
@@ -170,7 +201,9 @@ class RepositoryReads:
         files that differ are read. Call `to_df()`, `counts()` or `schema_changes`.
         """
         refs = left, right
-        return diff_table(self._context, refs, path, key, format, columns, options, DELTA_FORMAT)
+        return row_diff.diff_table(
+            self._context, refs, path, key, format, columns, options, delta.DELTA_FORMAT
+        )
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
         """Return the staged changes of a branch that would change it."""
@@ -196,7 +229,7 @@ class RepositoryReads:
         required part of history is read. With a path or a prefix, it contains only commits that
         changed the object, or one below the prefix.
         """
-        options = LogOptions(
+        options = history.LogOptions(
             amount=amount,
             after=after,
             since=since,
@@ -215,7 +248,7 @@ class RepositoryReads:
         Iterate over the result, or call `to_arrow()` or `to_df()`. Staged changes are not part of
         history.
         """
-        return blame(self._context, ref, prefix)
+        return blames.blame(self._context, ref, prefix)
 
     def changes(self, ref: str, prefix: str = "") -> Blame:
         """Return the result of `blame`, one row per object."""
@@ -223,7 +256,7 @@ class RepositoryReads:
 
     def show(self, ref: str) -> CommitSummary:
         """Return the commit of a ref, and count its changes against its first parent."""
-        return history.show(self._context, ref)
+        return summaries.show(self._context, ref)
 
     def merge_base(self, left: str, right: str) -> Commit:
         """Return the best common ancestor of two refs; raise RefNotFoundError."""

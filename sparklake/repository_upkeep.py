@@ -5,24 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
-from sparklake.engine.lazy_rows import Rows
-from sparklake.graveler.keys import path_tuple
-from sparklake.graveler.ports import Operation, Write
-from sparklake.graveler.ports.registers import HookRun, Purge
-from sparklake.udfs.objects.object_rows import ObjectInfo
-from sparklake.verbs.base.context import Context
-from sparklake.verbs.exports.export import export
-from sparklake.verbs.exports.work import ExportOptions, ExportResult
-from sparklake.verbs.gc.collect import GRACE, Collection, collect_garbage, garbage_rows
-from sparklake.verbs.hooks.guard import get_hook_run, list_hook_runs
-from sparklake.verbs.purges.purge import PurgeOptions, get_purge, purge, receipt_of, resume_purge
-from sparklake.verbs.refs.dump import RefsDump, dump_refs
-from sparklake.verbs.refs.moves import list_operations
-from sparklake.verbs.tables.written import abandon_write, list_writes
+from sparklake.verbs.base.periods import GRACE
 
 if TYPE_CHECKING:
     from datetime import timedelta
+
+    from sparklake.engine.lazy_rows import Rows
+    from sparklake.graveler import keys
+    from sparklake.graveler.ports import Operation, Write
+    from sparklake.graveler.ports.registers import HookRun, Purge
+    from sparklake.udfs.objects.object_rows import ObjectInfo
+    from sparklake.verbs.base.context import Context
+    from sparklake.verbs.exports import export as exports
+    from sparklake.verbs.exports import work
+    from sparklake.verbs.exports.work import ExportResult
+    from sparklake.verbs.gc import collect
+    from sparklake.verbs.gc.collect import Collection
+    from sparklake.verbs.hooks import guard as hooks
+    from sparklake.verbs.purges import purge as purges
+    from sparklake.verbs.refs import dump, moves
+    from sparklake.verbs.refs.dump import RefsDump
+    from sparklake.verbs.tables import written
+else:
+    # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
+    keys = lazy_module("sparklake.graveler.keys")
+    exports = lazy_module("sparklake.verbs.exports.export")
+    work = lazy_module("sparklake.verbs.exports.work")
+    collect = lazy_module("sparklake.verbs.gc.collect")
+    hooks = lazy_module("sparklake.verbs.hooks.guard")
+    purges = lazy_module("sparklake.verbs.purges.purge")
+    dump = lazy_module("sparklake.verbs.refs.dump")
+    moves = lazy_module("sparklake.verbs.refs.moves")
+    written = lazy_module("sparklake.verbs.tables.written")
 
 
 @checks_arguments
@@ -36,32 +52,32 @@ class RepositoryUpkeep:
 
         Raises InvalidInputError for a limit below 1.
         """
-        return list_operations(self._context, limit, ref)
+        return moves.list_operations(self._context, limit, ref)
 
     def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
         """Return the latest runs of hooks, newest first; of one branch or tag, or of all.
 
         Raises InvalidInputError for a limit below 1.
         """
-        return list_hook_runs(self._context, limit, ref)
+        return hooks.list_hook_runs(self._context, limit, ref)
 
     def hook_run(self, run_id: str) -> HookRun:
         """Return a run of hooks by its id; raise NotFoundError."""
-        return get_hook_run(self._context, run_id)
+        return hooks.get_hook_run(self._context, run_id)
 
     def writes(self) -> Sequence[Write]:
         """Return the open and abandoned writes of tables, oldest first.
 
         A write whose driver died stays open until it is abandoned.
         """
-        return list_writes(self._context)
+        return written.list_writes(self._context)
 
     def abandon_write(self, write_id: str) -> Write:
         """Abandon an open write; raise NotFoundError, WriteEndedError.
 
         It can never stage its files.
         """
-        return abandon_write(self._context, write_id)
+        return written.abandon_write(self._context, write_id)
 
     def dump_refs(self) -> RefsDump:
         """Write all branches, tags and commits at one moment into the storage namespace.
@@ -69,7 +85,7 @@ class RepositoryUpkeep:
         `lake.restore_repository` and lakeFS can create a repository from them. Staged changes are
         not included. Raises NamespaceInUseError if another repository has taken over.
         """
-        return dump_refs(self._context)
+        return dump.dump_refs(self._context)
 
     def export(
         self,
@@ -91,7 +107,7 @@ class RepositoryUpkeep:
         `keep_removed`. `overwrite` accepts a place that is not empty. Raises UnfitError,
         MissingFileError, CorruptFileError; docs/export.md has the rest.
         """
-        options = ExportOptions(
+        options = work.ExportOptions(
             prefix=prefix,
             since=since,
             incremental=incremental,
@@ -101,7 +117,7 @@ class RepositoryUpkeep:
             dry_run=dry_run,
             format=manifest_format,
         )
-        return export(self._context, ref, to, options)
+        return exports.export(self._context, ref, to, options)
 
     def manifest(
         self,
@@ -132,19 +148,19 @@ class RepositoryUpkeep:
         unless `even_shared`. Objects outside the storage namespace are only listed, unless
         `also_external`. docs/purge.md has the rest.
         """
-        options = PurgeOptions(
-            patterns=path_tuple(paths, "the paths of a purge"),
+        options = purges.PurgeOptions(
+            patterns=keys.path_tuple(paths, "the paths of a purge"),
             message=message,
             commit=commit,
             even_shared=even_shared,
             also_external=also_external,
             dry_run=dry_run,
         )
-        return purge(self._context, options)
+        return purges.purge(self._context, options)
 
     def resume_purge(self, purge_id: str) -> Purge:
         """Resume an unfinished purge; raise NotFoundError."""
-        return resume_purge(self._context, purge_id)
+        return purges.resume_purge(self._context, purge_id)
 
     def purges(self) -> Sequence[Purge]:
         """Return all purges, newest first."""
@@ -152,11 +168,11 @@ class RepositoryUpkeep:
 
     def get_purge(self, purge_id: str) -> Purge:
         """Return a purge by its id; raise NotFoundError."""
-        return get_purge(self._context, purge_id)
+        return purges.get_purge(self._context, purge_id)
 
     def receipt(self, purge_id: str) -> str:
         """Return the folder of a purge's receipt, which has Parquet files."""
-        return receipt_of(self._context, get_purge(self._context, purge_id))
+        return purges.receipt_of(self._context, purges.get_purge(self._context, purge_id))
 
     def collect_garbage(
         self, dry_run: bool = False, sweep: str | None = None, grace: timedelta = GRACE
@@ -167,8 +183,8 @@ class RepositoryUpkeep:
         A dry run deletes nothing; its list can be swept later by its id. Raises CollectionOpenError
         while another collection is running.
         """
-        return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace)
+        return collect.collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace)
 
     def garbage(self, run_id: str) -> Rows[ObjectInfo]:
         """Return all garbage that a collection has found, by address; raise NotFoundError."""
-        return garbage_rows(self._context, run_id)
+        return collect.garbage_rows(self._context, run_id)

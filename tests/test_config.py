@@ -12,16 +12,15 @@ from sparklake.config import (
     NO_CACHE,
     CacheSettings,
     Engine,
-    FileSettings,
     S3Timeouts,
     S3Writes,
     Settings,
     cache_place,
     disk_root,
     load_settings,
-    read_settings_file,
 )
 from sparklake.errors import InvalidInputError
+from sparklake.settings_file import FileSettings, read_settings_file
 
 
 @pytest.fixture(autouse=True)

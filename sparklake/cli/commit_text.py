@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sparklake.cli.output import Output
 from sparklake.cli.text import date, one_line, short
 from sparklake.documents import commit_document
-from sparklake.graveler.commits import TAKEN_METADATA_KEY
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
@@ -29,6 +28,9 @@ def commit_line(out: Output, branch: str, made: Commit) -> str:
     """Return the line for a new head of a branch."""
     commit_id = out.coloured(short(made.id), "yellow")
     line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
+    # Lazy import: --help does not need it.
+    from sparklake.graveler.commits import TAKEN_METADATA_KEY
+
     # Commits of the other side were dropped: always report that.
     taken = made.metadata.get(TAKEN_METADATA_KEY)
     return line if taken is None else f"{line}\n    taken as a whole: {one_line(taken)}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake._lightness import lazy_module
 from sparklake.cli.commit_text import commit_lines, subject
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import moment
@@ -14,12 +15,15 @@ from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, one_line, short
 from sparklake.documents import Document, blame_document, log_document, summary_document
 from sparklake.uri import prefix_uri, ref_uri
-from sparklake.verbs.history.graph import history_graph
-from sparklake.verbs.history.lanes import Lanes, names_of
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.repository import Repository
+    from sparklake.verbs.history import graph, lanes
+else:
+    # Lazy imports: --help does not need them.
+    graph = lazy_module("sparklake.verbs.history.graph")
+    lanes = lazy_module("sparklake.verbs.history.lanes")
 
 RefArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)]
 
@@ -102,7 +106,7 @@ def log(
     is_part = no_merges or path is not None or prefix is not None
     sides = 0 if is_part else 1 if first_parent else None
     if picture is not None:
-        drawing = history_graph(commits, ref_names(repository), sides)
+        drawing = graph.history_graph(commits, ref_names(repository), sides)
         drawing.save(picture)
         said = {"picture": picture, "commits": len(drawing.nodes)}
         session.out.one(
@@ -160,7 +164,7 @@ def blame(
 
 def ref_names(repository: Repository) -> dict[str, list[str]]:
     """Return the branches and tags of each commit that has any."""
-    return names_of(repository.branch_states(), repository.tags())
+    return lanes.names_of(repository.branch_states(), repository.tags())
 
 
 def graph_lines(
@@ -170,9 +174,9 @@ def graph_lines(
     sides: int | None = None,
 ) -> Iterator[str]:
     """Yield a history as lines of a graph, with links to the first `sides` parents."""
-    lanes = Lanes()
+    columns = lanes.Lanes()
     for each, has_expired in commits:
-        drawing = lanes.draw(each.id, each.parents[:sides])
+        drawing = columns.draw(each.id, each.parents[:sides])
         refs = f"({', '.join(names[each.id])})" if each.id in names else ""
         words = (
             out.coloured(short(each.id), "yellow"),

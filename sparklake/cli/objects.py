@@ -22,7 +22,6 @@ from sparklake.documents import (
     restored_document,
     upload_document,
 )
-from sparklake.graveler.planning.path_filter import first_paths
 from sparklake.uri import (
     folder_uri,
     object_uri,
@@ -246,6 +245,9 @@ def restore(
 
     This includes removals, and replaces the staged changes of these paths.
     """
+    # Lazy import: --help does not need it.
+    from sparklake.graveler.planning.path_filter import first_paths
+
     target, wanted = ref_uri(uri), ref_uri(source)
     branch = session.repository(same_repository(target, wanted)).branch(target.ref)
     with session.out.working("restoring"):

@@ -17,7 +17,6 @@ from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
 from sparklake.config import Engine, Settings, load_settings
 from sparklake.errors import InterruptError, SparklakeError
 from sparklake.extras import missing_extras
-from sparklake.interrupts import ending_soon
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,11 +125,16 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
     """End the process soon after Ctrl-C if it runs only this command."""
 
+    if not options.owns_process:
+        return nullcontext()
+    # Lazy import: --help does not need it.
+    from sparklake.interrupts import ending_soon
+
     def say() -> None:
         out.fail(InterruptError())
         out.flush()
 
-    return ending_soon(say) if options.owns_process else nullcontext()
+    return ending_soon(say)
 
 
 @contextmanager

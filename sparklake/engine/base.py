@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-from sparklake.graveler.planning.plan import OpenPiece, Plan
+    from sparklake.graveler.planning.plan import OpenPiece, Plan
 
-Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Body: TypeAlias = "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 """A generator from batches to batches. It may run twice, and is shipped to executors."""
 
 Source = Any

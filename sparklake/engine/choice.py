@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparklake.config import Engine, S3Writes
 from sparklake.engine.base import MAX_TASK_RECORDS, UNWATCHED, Progress, Runner, shared_task_records
-from sparklake.engine.local_runner import LocalRunner
 from sparklake.session import active_session, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sparklake.engine.local_runner import LocalRunner
     from sparklake.engine.pool import PoolRunner
     from sparklake.engine.spark import SparkRunner
 
@@ -61,7 +61,7 @@ class Runners:
     workers: int | None = None
     progress: Progress = UNWATCHED
     s3_writes: S3Writes = S3Writes.AUTO
-    _local: LocalRunner = field(default_factory=LocalRunner)
+    _local: LocalRunner | None = None
     _pool: PoolRunner | None = None
 
     def choose(self, records: int, title: str = TITLE) -> Runner:
@@ -69,7 +69,7 @@ class Runners:
         chosen = self.choice(records).engine
         if chosen == "spark":
             return self.on_spark(title)
-        return self.on_pool() if chosen == "pool" else self._local
+        return self.on_pool() if chosen == "pool" else self.in_process()
 
     def choice(self, records: int) -> EngineChoice:
         """Return the engine for a plan that reads some number of records; start nothing."""
@@ -89,6 +89,15 @@ class Runners:
             return EngineChoice("local", f"{said}, below {enough:,}", MAX_TASK_RECORDS)
         reason = f"{said}, {enough:,} or more, with {workers} worker processes"
         return EngineChoice("pool", reason, shared_task_records(records, workers))
+
+    def in_process(self) -> LocalRunner:
+        """Return the runner in this process."""
+        # Lazy import: it loads Arrow, which a command without a plan does not need.
+        from sparklake.engine.local_runner import LocalRunner
+
+        if self._local is None:
+            self._local = LocalRunner()
+        return self._local
 
     def on_pool(self) -> PoolRunner:
         """Return the runner on this machine's cores."""

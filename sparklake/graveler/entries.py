@@ -17,12 +17,12 @@ from google.protobuf.message import DecodeError
 
 from sparklake.errors import CorruptFileError, InvalidRecordError
 from sparklake.graveler.commits import hash_int, hash_map, hash_string
+from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.messages import EntryMessage
 from sparklake.graveler.records import Record, encode_record, record_data
 from sparklake.graveler.times import OUT_OF_YEARS, SECOND, is_storable
 
-DEFAULT_CONTENT_TYPE = "application/octet-stream"
 MAX_SIZE = (1 << 63) - 1
 
 _NO_METADATA = hash_map({})

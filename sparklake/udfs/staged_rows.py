@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sparklake.errors import CollectionOpenError, InvalidRecordError
 from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
-from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS

@@ -1,4 +1,4 @@
-"""The base of every task body: settings, tasks, and the sink of its ranges."""
+"""The base of every task body: tasks, and the sink of its ranges."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 
-from sparklake.config import NO_CACHE, CacheSettings
 from sparklake.graveler.blocks.block import Block, Blocks
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import WrittenRange, make_range, table_key, write_ranges
-from sparklake.stores.cache import open_cached_store
 from sparklake.udfs.adopted_ranges import check_adopted
+from sparklake.udfs.settings import Workspace as Workspace
 
 TASK_SCHEMA = pa.schema(
     [
@@ -29,30 +28,6 @@ _BYTES_PUT_AT_ONCE = 32 * 1024 * 1024
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Task).decode
-
-
-@dataclass(frozen=True, slots=True)
-class Workspace:
-    """The settings of a repository that its tasks need.
-
-    Objects named by the trees in `versions` may replace other objects of equal content at the same
-    paths. `instance` is the repository's uid.
-    """
-
-    storage_namespace: str
-    range_records: int
-    cache: CacheSettings = NO_CACHE
-    versions: tuple[MetaRangeId, ...] = ()
-    instance: str = ""
-
-    @property
-    def compresses(self) -> bool:
-        """Whether tables are compressed. Only tables of remote stores are."""
-        return not self.storage_namespace.startswith("file://")
-
-    def open_store(self) -> ObjectStore:
-        """Return the repository's store. Tables of a remote store are cached on this machine."""
-        return open_cached_store(self.storage_namespace, self.cache, self.instance)
 
 
 def encode_tasks(tasks: Iterable[Task]) -> pa.Table:

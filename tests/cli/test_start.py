@@ -7,10 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 import sparklake
+from sparklake.cli.app import NOUNS, VERBS
 from tests.cli.running import Scene, ok, run, said
 from tests.cli.terminal import SCRIPT, on_terminal
 
@@ -19,13 +22,17 @@ import json, sys
 from sparklake.cli.main import main
 
 code = main()
-print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})), file=sys.stderr)
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 sys.exit(code)
 """
-HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "rocksdict", "psycopg", "boto3", "botocore"}
+SPARK = {"pyspark", "py4j", "pandas", "boto3", "moto"}
+TABLES = {"numpy", "pyarrow", "google.protobuf", "rocksdict"}
+PRINTING = {"rich", "markdown_it", "pydantic"}
+DATABASE = {"psycopg", "asyncio", "msgspec"}
 
 
 def loaded(*words: str) -> set[str]:
+    """Return the modules that a process of a command has loaded at its end."""
     ran = subprocess.run(
         [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True
     )
@@ -36,7 +43,14 @@ def loaded(*words: str) -> set[str]:
     "words", [["--help"], ["--version"], ["merge", "--help"], ["repo", "--help"]], ids=" ".join
 )
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
-    assert HEAVY & loaded(*words) == set()
+    assert (SPARK | TABLES | PRINTING | DATABASE) & loaded(*words) == set()
+
+
+def test_help_of_a_command_loads_only_this_command() -> None:
+    found = loaded("merge", "--help")
+    modules = {each.rpartition(":")[0] for each in VERBS.values()} | set(NOUNS.values())
+    assert {each for each in modules if f"sparklake.cli.{each}" in found} == {"merges"}
+    assert not any(each.startswith("sparklake.verbs") for each in found)
 
 
 def test_small_commands_load_no_spark(scene: Scene) -> None:
@@ -46,7 +60,56 @@ def test_small_commands_load_no_spark(scene: Scene) -> None:
         ["commit", scene.uri("main"), "-m", "x"],
         ["diff", scene.uri("main~1"), scene.uri("main")],
     ):
-        assert {"pyspark", "py4j", "pandas", "boto3", "moto"} & loaded(*words) == set()
+        assert (SPARK | PRINTING) & loaded(*words) == set()
+
+
+def test_commands_without_records_load_neither_numpy_nor_arrow(scene: Scene) -> None:
+    for words in (
+        ["log", scene.uri("main")],
+        ["branch", "list", scene.uri()],
+        ["tag", "list", scene.uri()],
+        ["repo", "list"],
+    ):
+        # Lists of refs are tables, which rich prints.
+        assert (SPARK | TABLES | {"pydantic"}) & loaded(*words) == set()
+    assert "rich" not in loaded("log", scene.uri("main"))
+
+
+def test_a_listing_loads_no_verb_that_writes(scene: Scene) -> None:
+    scene.put("main", {"a": "1"})
+    found = loaded("ls", scene.uri("main"))
+    assert {"pyarrow.parquet", "sparklake.engine.execution"} & found == set()
+    writing = {"commits", "delta", "exports", "gc", "imports", "merges", "purges", "tables"}
+    assert {each for each in writing if f"sparklake.verbs.{each}" in found} == set()
+
+
+def test_arrow_finds_no_pandas_even_if_it_is_imported_later(scene: Scene) -> None:
+    code = (
+        "import sys; from sparklake._lightness import keep_pandas_out;"
+        "keep_pandas_out(); assert 'pyarrow' not in sys.modules;"
+        "import pyarrow; pyarrow.array([1]); assert 'pandas' not in sys.modules;"
+        "import pandas"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Four statements are for the version of the schema, and one each for the repository, the branch and
+# its commit. A log also needs the ancestors, which of them have expired, and all names.
+@pytest.mark.parametrize(("verb", "expected"), [("ls", 7), ("log", 11)])
+def test_reads_take_few_round_trips(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, verb: str, expected: int
+) -> None:
+    scene.commit("main", {"a": "1"})
+    statements: list[str] = []
+    execute = psycopg.Connection.execute
+
+    def counted(connection: Any, query: Any, *values: Any, **options: Any) -> Any:
+        statements.append(" ".join(str(query).split()))
+        return execute(connection, query, *values, **options)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", counted)
+    ok(verb, scene.uri("main"))
+    assert len(statements) == expected, statements
 
 
 def test_the_script_prints_its_version() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.config import read_settings_file
 from sparklake.delta_log.actions import decode_actions
 from sparklake.delta_log.delta_commits import NotUnitedError
 from sparklake.delta_log.log_copy import copied_checkpoint
@@ -16,6 +15,7 @@ from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavai
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.refs.dump import MANIFEST_KEY, read_dump_manifest
+from sparklake.settings_file import read_settings_file
 from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.sstable.range_files import table_key
-from sparklake.stores.cache import CachedStore, DiskCache
+from sparklake.stores.cache import DiskCache
+from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects import open_store
 

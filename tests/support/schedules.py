@@ -130,7 +130,7 @@ def scheduled(schedule: Schedule) -> Iterator[None]:
             patches.enter_context(mock.patch(f"sparklake.udfs.{module}.Threads", _Inline))
         # Who waits for a turn would never let go of the one that all actors share.
         patches.enter_context(mock.patch.object(MemoryBranches, "turn", _no_turn))
-        patches.enter_context(mock.patch("tenacity.nap.time.sleep", schedule.sleep))
+        patches.enter_context(mock.patch("time.sleep", schedule.sleep))
         yield
 
 

@@ -9,7 +9,7 @@ import typer
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.documents import rule_document
-from sparklake.graveler.guards import ALL_ACTIONS, Action
+from sparklake.graveler.actions import ALL_ACTIONS, Action
 from sparklake.uri import repository_uri
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, one_line
 from sparklake.documents import repository_document
 from sparklake.errors import InvalidInputError
+from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
 from sparklake.uri import SCHEME, repository_uri
 
 if TYPE_CHECKING:
@@ -45,9 +46,6 @@ def create(
 ) -> None:
     """Create a repository in an unused storage namespace."""
     name, metadata = repository_uri(uri), labels(meta)
-    # Lazy import: --help does not need it.
-    from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
-
     records = DEFAULT_RANGE_RECORDS if range_records is None else range_records
     repository = session.lake.create_repository(
         name, storage_namespace, default_branch, records, read_only, metadata

@@ -11,8 +11,6 @@ from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, concatenated
 from sparklake.graveler.blocks.columns import Ids
 from sparklake.graveler.ranges import RangeInfo, RangeList, Ranges, range_list
 
-DEFAULT_RANGE_RECORDS = 4096
-MAX_RANGE_RECORDS = 1 << 16
 CAP_FACTOR = 4
 
 

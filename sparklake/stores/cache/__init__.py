@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sparklake.config import CacheSettings
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.range_files import verify_table
-from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import CacheCounts
 from sparklake.stores.cache.disk import CacheUsage, DiskCache, find_cache
 from sparklake.stores.objects import open_store
@@ -14,7 +12,6 @@ from sparklake.stores.objects.local import LocalStore
 __all__ = [
     "CacheCounts",
     "CacheUsage",
-    "CachedStore",
     "DiskCache",
     "find_cache",
     "open_cached_store",
@@ -30,4 +27,10 @@ def open_cached_store(uri: str, settings: CacheSettings, instance: str = "") -> 
     if isinstance(store, LocalStore):
         return store
     cache = find_cache(settings)
-    return store if cache is None else CachedStore(store, cache, verify_table, instance)
+    if cache is None:
+        return store
+    # Lazy import: numpy and Arrow take 0.25 s, and local stores have no cache.
+    from sparklake.graveler.sstable.range_files import verify_table
+    from sparklake.stores.cache.cached_store import CachedStore
+
+    return CachedStore(store, cache, verify_table, instance)

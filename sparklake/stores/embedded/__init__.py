@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import atexit
 import os
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
+from sparklake.stores.embedded import server
 from sparklake.stores.embedded.home import Layout, home_folder, prepare_layout, start_lock
 from sparklake.stores.embedded.locks import FileLock, locked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-try:
-    from sparklake.stores.embedded import server
-except ImportError as missing:
+# psutil is imported when it is needed, but a server without it could not be stopped.
+if find_spec("psutil") is None:
     raise MissingDependencyError(
         "the embedded Postgres is not installed: pip install 'sparklake[embedded]', or set "
         "the DSN of a Postgres"
-    ) from missing
+    )
 
 _LOCK_SECONDS = 90.0
 

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
 from psycopg.conninfo import make_conninfo
 
 from sparklake.errors import RefStoreUnavailableError
@@ -123,13 +122,16 @@ def _postmaster(layout: Layout) -> int | None:
     """
     lines = _pid_lines(layout)
     listener = _listener(layout, lines)
-    if listener:
+    if listener or not lines:
         return listener
+    # Lazy import: psutil takes 10 ms, and is needed only if nobody listens.
+    import psutil
+
     try:
         server = psutil.Process(int(lines[0]))
         if server.name() == "postgres" and Path(server.cwd()) == layout.data:
             return int(lines[0])
-    except (IndexError, ValueError, psutil.Error):
+    except (ValueError, psutil.Error):
         pass
     return listener
 

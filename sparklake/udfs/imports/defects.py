@@ -12,7 +12,6 @@ from hashlib import sha256
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sparklake.graveler.records import Record
 
@@ -104,6 +103,9 @@ def error_table(defects: Sequence[Defect]) -> pa.Table:
 def error_file(defects: Sequence[Defect], position: int) -> tuple[str, bytes]:
     """Return the name and bytes of a Parquet file of errors. A repeated task returns the same."""
     sink = pa.BufferOutputStream()
+    # Lazy import: it also starts Arrow's S3 client, which takes 10 ms and delays the exit.
+    import pyarrow.parquet as pq
+
     pq.write_table(error_table(defects), sink)
     body = sink.getvalue().to_pybytes()
     return f"part-{position:05d}-{sha256(body).hexdigest()[:32]}.parquet", body

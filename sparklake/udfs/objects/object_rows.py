@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entries import (
-    DEFAULT_CONTENT_TYPE,
     AddressType,
     Entry,
     entry_fields,
@@ -31,8 +31,7 @@ from sparklake.graveler.times import (
 )
 from sparklake.interrupts import Threads
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write_ranges import RECORD_SCHEMA
+from sparklake.udfs.settings import Workspace
 
 OBJECT_SCHEMA = pa.schema(
     [
@@ -144,6 +143,9 @@ def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
 
 def record_batch(records: Sequence[Record]) -> pa.RecordBatch:
     """Return records as one batch of RECORD_SCHEMA."""
+    # Lazy import: the bodies that write ranges take 20 ms, and listings do not need them.
+    from sparklake.udfs.write_ranges import RECORD_SCHEMA
+
     keys = pa.array([key for key, _ in records], pa.binary())
     values = pa.array([stored for _, stored in records], pa.binary())
     return pa.record_batch([keys, values], schema=RECORD_SCHEMA)

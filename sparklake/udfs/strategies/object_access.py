@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE, Entry
+from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.entries import Entry
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_object, open_store
 from sparklake.stores.objects.digests import contradicts

@@ -6,29 +6,40 @@ import time
 from collections.abc import Container, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import nlargest
 from threading import Lock
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cachetools import LRUCache
 
-from sparklake.engine.base import Runner
-from sparklake.engine.choice import Runners
+from sparklake._lightness import lazy_module
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
-from sparklake.graveler.planning.change_summary import ChangeSummary, KnownKeys, summary_between
-from sparklake.graveler.ports import (
-    BranchMove,
-    ObjectStore,
-    RefVerb,
-    RepositoryInfo,
-    RepositoryRefs,
-)
-from sparklake.graveler.ranges import MetaRange
-from sparklake.graveler.sstable.range_files import read_meta_range
-from sparklake.udfs.workspace import Workspace
-from sparklake.verbs.base.lookup import OpenRanges
+from sparklake.udfs.settings import Workspace
+
+if TYPE_CHECKING:
+    from sparklake.engine.base import Runner
+    from sparklake.engine.choice import Runners
+    from sparklake.graveler.planning import change_summary
+    from sparklake.graveler.planning.change_summary import ChangeSummary, KnownKeys
+    from sparklake.graveler.ports import (
+        BranchMove,
+        ObjectStore,
+        RefVerb,
+        RepositoryInfo,
+        RepositoryRefs,
+    )
+    from sparklake.graveler.ranges import MetaRange
+    from sparklake.graveler.sstable import range_files
+    from sparklake.verbs.base import lookup
+    from sparklake.verbs.base.lookup import OpenRanges
+else:
+    # Lazy imports: numpy and Arrow take 0.25 s, which a list of branches does not need.
+    change_summary = lazy_module("sparklake.graveler.planning.change_summary")
+    range_files = lazy_module("sparklake.graveler.sstable.range_files")
+    lookup = lazy_module("sparklake.verbs.base.lookup")
 
 _TREES_KEPT = 32
 _COMMITS_KEPT = 200_000
@@ -63,8 +74,13 @@ class Context:
     committer: str
     graph: CommitGraph
     trees: Trees
-    open_ranges: OpenRanges
+    lookups: Lookups
     move_guard: MoveGuard
+
+    @property
+    def open_ranges(self) -> OpenRanges:
+        """The open ranges, for lookups of single objects."""
+        return self.lookups.open_ranges
 
     def title(self, verb: str, what: str) -> str:
         """Return the description of a verb's jobs for the Spark UI."""
@@ -85,6 +101,18 @@ class Context:
         return self.graph.commit(commit.parents[number - 1]).meta_range_id
 
 
+class Lookups:
+    """The open ranges of a store, which exist from the first lookup on."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    @cached_property
+    def open_ranges(self) -> OpenRanges:
+        """The open ranges of the store."""
+        return lookup.OpenRanges(self._store)
+
+
 class Trees:
     """A reader of metaranges that keeps the latest ones: they never change."""
 
@@ -98,7 +126,9 @@ class Trees:
         """Return a metarange; raise MissingFileError or CorruptFileError."""
         with self._lock:
             found = self._kept.get(meta_range_id)
-        return self.keep(read_meta_range(self._store, meta_range_id)) if found is None else found
+        if found is None:
+            found = self.keep(range_files.read_meta_range(self._store, meta_range_id))
+        return found
 
     def keep(self, tree: MetaRange) -> MetaRange:
         """Keep a metarange that was just read or written; return it."""
@@ -118,7 +148,7 @@ class Trees:
             known = self._known.get((before, after))
         if one is None or other is None:
             return None
-        return summary_between(one.ranges, other.ranges, known)
+        return change_summary.summary_between(one.ranges, other.ranges, known)
 
 
 @dataclass(slots=True)

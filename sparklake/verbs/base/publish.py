@@ -2,60 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from collections.abc import Sequence
 
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
-)
-
-from sparklake.errors import CollectionBegunError, RaceLostError
 from sparklake.graveler.commits import Commit, new_commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.planning.change_summary import encode_summary
 from sparklake.graveler.ports import BranchMove, BranchState, LayerCut
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.signing import Signature
-
-MAX_ATTEMPTS = 10
-_TURN_SECONDS = 10.0
-_WAIT_SECONDS = 0.02
-_MAX_WAIT_SECONDS = 0.5
-
-T = TypeVar("T")
-
-
-def retry_lost_races(attempt: Callable[[], T]) -> T:
-    """Retry `attempt` while it loses races; it must start from the branch's head."""
-    retrying = Retrying(
-        stop=stop_after_attempt(MAX_ATTEMPTS),
-        wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
-        retry=retry_if_exception(_is_race),
-        reraise=True,
-    )
-    return retrying(attempt)
-
-
-def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
-    """Retry `attempt` while it loses races for a branch, in the branch's queue.
-
-    After losing a race, wait in the branch's FIFO queue. New writers queue, too, while others wait.
-    This bounds starvation and wasted work.
-    """
-    branches = context.refs.branches
-    if not branches.is_turn_held(branch):
-        try:
-            return attempt()
-        except RaceLostError as error:
-            if not _is_race(error):
-                raise
-    with branches.turn(branch, _TURN_SECONDS):
-        return retry_lost_races(attempt)
 
 
 def publish(
@@ -141,28 +95,3 @@ def change_summaries(context: Context, commits: Sequence[Commit]) -> dict[Commit
         if summary is not None:
             found[each.id] = encode_summary(summary)
     return found
-
-
-def _is_race(error: BaseException) -> bool:
-    # A subclass is final: trying again would not change it.
-    return type(error) is RaceLostError
-
-
-_ATTEMPTS = 5
-
-P = ParamSpec("P")
-
-
-def retry_on_gc(verb: Callable[P, T]) -> Callable[P, T]:
-    """Return a verb that restarts from nothing when a collection has started."""
-
-    @wraps(verb)
-    def run(*arguments: P.args, **options: P.kwargs) -> T:
-        retrying = Retrying(
-            stop=stop_after_attempt(_ATTEMPTS),
-            retry=retry_if_exception_type(CollectionBegunError),
-            reraise=True,
-        )
-        return retrying(verb, *arguments, **options)
-
-    return run

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sparklake.errors import AmbiguousRefError, DirtyBranchError, InvalidRefError, RefNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.ports import BranchState, Layer
-from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.refs.names import (
     Ref,
     RefStep,
@@ -22,7 +21,10 @@ from sparklake.graveler.refs.names import (
 )
 from sparklake.graveler.retention import expired_error
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.publish import retry_lost_races
+from sparklake.verbs.base.retries import retry_lost_races
+
+if TYPE_CHECKING:
+    from sparklake.graveler.ranges import MetaRange
 
 T = TypeVar("T")
 

@@ -7,8 +7,7 @@ from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sparklake.engine.base import Body, Runner, Source
-from sparklake.engine.execution import finish, run_plan, write_run
+from sparklake._lightness import lazy_module
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.filtered import filtered_side, plan_without
@@ -19,12 +18,20 @@ from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, overlapping, overlaps
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_ranges
-from sparklake.udfs.objects.object_rows import record_batch
-from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.context import Context
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from sparklake.engine import execution
+    from sparklake.engine.base import Body, Runner, Source
+    from sparklake.udfs import write_ranges
+    from sparklake.udfs.objects import object_rows
+else:
+    # Lazy imports: they take 20 ms, and listings need none of them.
+    execution = lazy_module("sparklake.engine.execution")
+    write_ranges = lazy_module("sparklake.udfs.write_ranges")
+    object_rows = lazy_module("sparklake.udfs.objects.object_rows")
 
 INLINE_ROWS = 10_000
 """The maximum number of rows of a layer in a plan; more are first written as a run."""
@@ -110,8 +117,8 @@ class StagedLayers:
 
 def write_meta_run(context: Context, runner: Runner, encode: Body, rows: Source) -> MetaRange:
     """Write rows as a run: ranges of staged records under a metarange."""
-    pieces = write_run(runner, context.workspace, encode, rows)
-    return finish(context.store, context.workspace, pieces)
+    pieces = execution.write_run(runner, context.workspace, encode, rows)
+    return execution.finish(context.store, context.workspace, pieces)
 
 
 def _point(key: bytes) -> Interval:
@@ -121,7 +128,7 @@ def _point(key: bytes) -> Interval:
 def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
     stream = iter(records)
     while chunk := list(islice(stream, _BATCH_ROWS)):
-        yield record_batch(chunk)
+        yield object_rows.record_batch(chunk)
 
 
 def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb: str) -> LayerCut:
@@ -141,5 +148,5 @@ def _rest(
     """Write the rest of a run; only ranges that extend beyond the chosen keys are read."""
     plan = plan_without(run, path_filter)
     runner = context.runner(plan.records, verb, branch)
-    outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
-    return finish(context.store, context.workspace, outcome.pieces).id
+    outcome = execution.run_plan(runner, partial(write_ranges.apply_body, context.workspace), plan)
+    return execution.finish(context.store, context.workspace, outcome.pieces).id

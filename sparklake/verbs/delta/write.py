@@ -22,8 +22,8 @@ from sparklake.graveler.ports import Write
 from sparklake.udfs.objects.object_rows import FILE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import with_branch_queue
 from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.retries import with_branch_queue
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.delta.table_copy import (
     BaseTable,

@@ -53,9 +53,6 @@ from sparklake.verbs.base.read import OBJECTS
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, find_open, set_open
 
-GRACE = timedelta(hours=6)
-"""The default minimum age of an object that a collection deletes."""
-
 _LONGEST = timedelta(days=36_500)
 _SAMPLE = 10
 _BATCH_ROWS = 8192

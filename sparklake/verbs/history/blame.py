@@ -28,7 +28,8 @@ from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.base.snapshot import RangeLayer
-from sparklake.verbs.history.log import log_position, spark_timestamps
+from sparklake.verbs.history.log import log_position
+from sparklake.verbs.history.log_rows import spark_timestamps
 from sparklake.verbs.history.path_changes import ChangeSummaries
 
 if TYPE_CHECKING:

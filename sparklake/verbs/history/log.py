@@ -1,91 +1,40 @@
-"""The log of a ref, commits as Arrow rows, and the changes of a commit."""
+"""The log of a ref."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
 from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
-from sparklake.engine.spark import shipped
+from sparklake._lightness import lazy_module
 from sparklake.errors import InvalidInputError, RefNotFoundError
-from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.commits import Commit, commits_html
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.planning.change_summary import SearchTarget
-from sparklake.graveler.planning.plan import OpenPiece, Plan, plan_diff
-from sparklake.graveler.ranges import record_count
-from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS, microsecond_of
+from sparklake.graveler.times import SECOND_MICROS, microsecond_of
 from sparklake.verbs.base.context import Context, Walk
-from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import get_commit
-from sparklake.verbs.history.path_changes import ChangeTest, sought_in
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-COMMITS_AT_ONCE = 10_000
-"""The number of commits in a batch, which takes a few megabytes."""
-
-LOG_SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("parents", pa.list_(pa.string()), nullable=False),
-        pa.field("committer", pa.string(), nullable=False),
-        pa.field("message", pa.string(), nullable=False),
-        pa.field("creation_date", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("meta_range_id", pa.string(), nullable=False),
-        pa.field("metadata", pa.map_(pa.string(), pa.string()), nullable=False),
-        pa.field("generation", pa.int64(), nullable=False),
-        pa.field("expired", pa.bool_(), nullable=False),
-    ]
-)
-
-LOG_DDL = (
-    "id string, parents array<string>, committer string, message string, "
-    "creation_date timestamp, meta_range_id string, metadata map<string, string>, "
-    "generation bigint, expired boolean"
-)
-
-
-def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.RecordBatch]:
-    """Stream commits, each with whether it has expired, as batches of LOG_SCHEMA."""
-    rest = iter(commits)
-    while rows := list(islice(rest, COMMITS_AT_ONCE)):
-        some, expired = zip(*rows, strict=True)
-        yield pa.record_batch(
-            [
-                [each.id for each in some],
-                pa.array([each.parents for each in some], pa.list_(pa.string())),
-                [each.committer for each in some],
-                [each.message for each in some],
-                spark_timestamps([each.creation_date for each in some]),
-                [each.meta_range_id for each in some],
-                pa.array([[*each.metadata.items()] for each in some], LOG_SCHEMA.field(6).type),
-                [each.generation for each in some],
-                expired,
-            ],
-            schema=LOG_SCHEMA,
-        )
-
-
-def spark_timestamps(unix_seconds: Sequence[int]) -> pa.Array:
-    """Return unix seconds as Spark timestamps, clipped to the years 1 to 9999."""
-    seconds = np.clip(np.array(unix_seconds, np.int64), FIRST_SECOND, LAST_SECOND)
-    return pa.array(seconds * SECOND_MICROS).cast(pa.timestamp("us", "UTC"))
-
+    from sparklake.engine import spark
+    from sparklake.graveler.planning.change_summary import SearchTarget
+    from sparklake.verbs.history import log_rows, path_changes
+else:
+    # Lazy imports: numpy and Arrow take 0.25 s, which a log as text does not need.
+    spark = lazy_module("sparklake.engine.spark")
+    log_rows = lazy_module("sparklake.verbs.history.log_rows")
+    path_changes = lazy_module("sparklake.verbs.history.path_changes")
 
 Place: TypeAlias = tuple[int, int, CommitId]
 """The position of a commit in every log: by descending generation, then date, then id."""
 
 
-_FIRST_MARKED = 64
+_FIRST_MARKED, _MOST_MARKED = 64, 10_000
 
 CLOCKS_DIFFER = 24 * 60 * 60
 """The number of seconds by which an ancestor may be younger than its descendants and still be found
@@ -116,20 +65,6 @@ class LogOptions:
     no_merges: bool = False
     path: str | None = None
     prefix: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CommitSummary:
-    """A commit, and its numbers of added, removed and changed objects.
-
-    The numbers compare it with its first parent. If it `has_expired`, its objects may be gone.
-    """
-
-    commit: Commit
-    added: int
-    removed: int
-    changed: int
-    has_expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +108,11 @@ class Log:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Stream Arrow batches of LOG_SCHEMA."""
-        return commit_batches(self.marked())
+        return log_rows.commit_batches(self.marked())
 
     def to_arrow(self) -> pa.Table:
         """Return all commits as one Arrow table of LOG_SCHEMA, in memory."""
-        return pa.Table.from_batches(self.batches(), LOG_SCHEMA)
+        return log_rows.commit_table(self.marked())
 
     def to_df(self) -> DataFrame:
         """Return the commits as a Spark DataFrame. Partitions are in order.
@@ -185,7 +120,7 @@ class Log:
         This process reads the commits and holds them compressed, because tasks never query
         Postgres.
         """
-        return shipped(self._context.runners.on_spark(), self.batches(), LOG_DDL)
+        return spark.shipped(self._context.runners.on_spark(), self.batches(), log_rows.LOG_DDL)
 
     def marked(self) -> Iterator[tuple[Commit, bool]]:
         """Yield each commit with whether it has expired."""
@@ -193,7 +128,7 @@ class Log:
         while some := list(islice(rest, size)):
             expired = self._context.refs.commits.expired([each.id for each in some])
             yield from ((each, each.id in expired) for each in some)
-            size = min(2 * size, COMMITS_AT_ONCE)
+            size = min(2 * size, _MOST_MARKED)
 
     def _walked(self, earliest: int | None) -> Iterator[Commit]:
         one = self._asked.first_parent
@@ -210,11 +145,17 @@ def log(context: Context, ref: str, asked: LogOptions) -> Log:
     position. With `since`, which ends a log early, it only marks the position.
     """
     _check(asked)
-    start, sought = get_commit(context, ref), sought_in(asked.path, asked.prefix)
+    start, sought = get_commit(context, ref), _sought(asked)
     stop_at, after = (
         None if text is None else get_commit(context, text) for text in (asked.stop_at, asked.after)
     )
     return Log(context, ref, asked, start, sought, stop_at, after)
+
+
+def _sought(asked: LogOptions) -> SearchTarget | None:
+    if asked.path is None and asked.prefix is None:
+        return None
+    return path_changes.sought_in(asked.path, asked.prefix)
 
 
 def _second(moment: datetime | None, slack: int = 0) -> int | None:
@@ -272,7 +213,7 @@ def _walk_path(
     At a merge that equals a parent in these objects, the walk follows only the first such parent.
     """
     walk, queue = Walk(context.graph), [log_position(start)]
-    changes = ChangeTest(context, walk, sought)
+    changes = path_changes.ChangeTest(context, walk, sought)
     seen: set[CommitId] = {start.id}
     while queue:
         each = walk.commit(heappop(queue)[2])
@@ -317,37 +258,3 @@ def _behind(
 
 def _absent(ref: str, text: str) -> RefNotFoundError:
     return RefNotFoundError(f"the log of {ref!r} does not contain {text!r}: choose a commit in it")
-
-
-def show(context: Context, ref: str) -> CommitSummary:
-    """Return the summary of a ref's commit. Only ranges that differ are read.
-
-    The commit is compared with its first parent, or with an empty tree if it has none.
-    """
-    commit = get_commit(context, ref)
-    trees = context.tree_before(commit), commit.meta_range_id
-    left, right = (context.trees.get(each).ranges for each in trees)
-    counts = _counts(context, ref, plan_diff(left, right))
-    return CommitSummary(
-        commit,
-        counts[ChangeType.ADDED.value],
-        counts[ChangeType.REMOVED.value],
-        counts[ChangeType.CHANGED.value],
-        bool(context.refs.commits.expired([commit.id])),
-    )
-
-
-def _counts(context: Context, ref: str, plan: Plan) -> Counter[str]:
-    """Return the number of differing objects by type. One-sided ranges are not read."""
-    counts: Counter[str] = Counter()
-    pieces: list[OpenPiece] = []
-    for piece in plan.stretches:
-        left, right = piece.sides
-        if left.ranges and right.ranges:
-            pieces.append(piece)
-        else:
-            counts[ChangeType.REMOVED.value] += record_count(left.ranges)
-            counts[ChangeType.ADDED.value] += record_count(right.ranges)
-    for batch in diff_of_plan(context, Plan(tuple(pieces)), ref, "show").batches():
-        counts.update(batch.column("type").to_pylist())
-    return counts

@@ -14,12 +14,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import (
-    change_summaries,
-    retry_on_gc,
-    signed_commit,
-    with_branch_queue,
-)
+from sparklake.verbs.base.publish import change_summaries, signed_commit
 from sparklake.verbs.base.resolve import (
     check_clean,
     check_kept,
@@ -27,6 +22,7 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
+from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.signing import Signature
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions

@@ -19,7 +19,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import publish_all, retry_on_gc, signed_commit, with_branch_queue
+from sparklake.verbs.base.publish import publish_all, signed_commit
 from sparklake.verbs.base.resolve import (
     check_clean,
     check_kept,
@@ -27,6 +27,7 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
+from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions

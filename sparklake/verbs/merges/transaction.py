@@ -19,9 +19,6 @@ from sparklake.verbs.commits import CommitOptions, commit
 from sparklake.verbs.merges.merge import MergeOptions, merge
 from sparklake.verbs.refs.branches import checked_lifetime
 
-KEPT_FOR = timedelta(days=7)
-"""The time for which a failed transaction's branch is kept from pruning, from its start."""
-
 _LOG = logging.getLogger("sparklake.transactions")
 _SHOWN_NAME = 200
 _UNIQUE = 12

@@ -20,8 +20,8 @@ from sparklake.udfs.objects.copy import Transfer, encode_transfers, transfer_bod
 from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import ResolvedRef, open_branch, read_consistently
+from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.base.versions import with_versions
 

@@ -24,7 +24,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
     RefStoreUnavailableError,
 )
-from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import BranchState, WriteState
@@ -37,9 +37,9 @@ from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import retry_on_gc
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.retries import retry_on_gc
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS, write_meta_run
 from sparklake.verbs.base.versions import with_versions

@@ -23,8 +23,8 @@ from sparklake.udfs.objects.object_rows import ObjectInfo, object_record
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace
-from sparklake.verbs.base.publish import retry_on_gc
 from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.retries import retry_on_gc
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
 from sparklake.verbs.base.versions import with_versions

@@ -39,9 +39,9 @@ from sparklake.udfs.purges import (
 from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import retry_lost_races
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import check_clean
+from sparklake.verbs.base.retries import retry_lost_races
 from sparklake.verbs.base.signing import check_texts, sign
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.commits import CommitOptions, commit

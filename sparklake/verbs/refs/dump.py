@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 
 from sparklake.errors import CorruptFileError, RepositoryNotFoundError
+from sparklake.graveler.defaults import MAX_RANGE_RECORDS
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
-from sparklake.graveler.planning.split import MAX_RANGE_RECORDS
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RepositoryInfo
 from sparklake.graveler.refs.dump import (
     MANIFEST_KEY,

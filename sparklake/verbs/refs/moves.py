@@ -16,8 +16,8 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchMove, BranchState, Operation, RefVerb
 from sparklake.graveler.times import SECOND_MICROS, datetime_of, microsecond_of
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.publish import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, get_commit
+from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.history.log import LogOptions, log
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.json_errors import decode_json
-from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.refs.dump import read_dump_manifest, read_refs
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key

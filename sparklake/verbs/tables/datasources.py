@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sparklake.errors import MissingDependencyError
 from sparklake.udfs.objects.object_rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
-from sparklake.verbs.history.log import LOG_DDL
+from sparklake.verbs.history.log_rows import LOG_DDL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

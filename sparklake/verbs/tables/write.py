@@ -16,9 +16,9 @@ from sparklake.graveler.ports import Write
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import with_branch_queue
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.retries import with_branch_queue
 from sparklake.verbs.objects.stage import deletions, stage_batches
 from sparklake.verbs.tables.other_formats import check_no_other
 from sparklake.verbs.tables.spark_writer import save_rows

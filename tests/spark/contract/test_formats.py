@@ -15,7 +15,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
 from sparklake.udfs.objects.object_rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
-from sparklake.verbs.history.log import LOG_DDL
+from sparklake.verbs.history.log_rows import LOG_DDL
 from tests.spark.contract.conftest import PATHS
 from tests.support.lakes import memory_lake
 

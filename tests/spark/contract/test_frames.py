@@ -8,7 +8,7 @@ import pytest
 from chispa import assert_df_equality
 
 from sparklake import Repository
-from sparklake.verbs.history.log import LOG_DDL
+from sparklake.verbs.history.log_rows import LOG_DDL
 from tests.spark.contract.conftest import PATHS
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from sparklake.graveler.sstable.range_files import table_key
-from sparklake.stores.cache import CachedStore, DiskCache
+from sparklake.stores.cache import DiskCache
+from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.objects.local import LocalStore
 from tests.support.caching_process import HEADER, TABLES, bytes_below, content_of, id_of, verify
 

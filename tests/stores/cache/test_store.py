@@ -10,7 +10,8 @@ import pytest
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import table_key, verify_table
-from sparklake.stores.cache import CacheCounts, CachedStore, DiskCache
+from sparklake.stores.cache import CacheCounts, DiskCache
+from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects.local import LocalStore
 from tests.stores.objects.contract import ObjectStoreContract

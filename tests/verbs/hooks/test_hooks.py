@@ -29,10 +29,10 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports import BranchMove, RefStore
 from sparklake.graveler.ports.registers import HookStatus
+from sparklake.graveler.sstable import range_files
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.postgres import connect_ref_store
 from sparklake.udfs.objects.object_rows import ObjectInfo, object_record
-from sparklake.verbs.hooks import guard as hooking
 from tests.support.hook_functions import CALLS, DOING
 from tests.support.hook_server import hook_server
 from tests.support.lakes import TESTER, commit_all, paths, refs_of
@@ -591,7 +591,7 @@ def test_runs_are_found(repository: Repository) -> None:
 
 def test_without_hooks_nothing_is_read_for_them(repository: Repository) -> None:
     main = repository.branch("main")
-    with mock.patch.object(hooking, "read_ranges") as read:
+    with mock.patch.object(range_files, "read_ranges") as read:
         commit_all(main, {"t/a": b"2"}, "change")
         repository.create_branch("dev", "main")
         commit_all(repository.branch("dev"), {"a": b"1"}, "change")
@@ -603,7 +603,7 @@ def test_files_of_hooks_are_read_once(repository: Repository) -> None:
     guard(repository, declared("pre-merge"))
     main = repository.branch("main")
     commit_all(main, {"u": b"0"}, "change")
-    with mock.patch.object(hooking, "read_ranges", wraps=hooking.read_ranges) as read:
+    with mock.patch.object(range_files, "read_ranges", wraps=range_files.read_ranges) as read:
         repository.create_tag("v1", "main")
         repository.create_tag("v2", "main")
         repository.delete_tag("v1")

@@ -1,0 +1,10 @@
+"""Defaults that the public verbs show, in a module that imports nothing."""
+
+from __future__ import annotations
+
+DEFAULT_RANGE_RECORDS = 4096
+"""The approximate number of records per range."""
+
+MAX_RANGE_RECORDS = 1 << 16
+
+DEFAULT_CONTENT_TYPE = "application/octet-stream"

@@ -1,0 +1,34 @@
+"""The settings of a repository that its tasks need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparklake.config import NO_CACHE, CacheSettings
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ports import ObjectStore
+from sparklake.stores.cache import open_cached_store
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The settings of a repository that its tasks need.
+
+    Objects named by the trees in `versions` may replace other objects of equal content at the same
+    paths. `instance` is the repository's uid.
+    """
+
+    storage_namespace: str
+    range_records: int
+    cache: CacheSettings = NO_CACHE
+    versions: tuple[MetaRangeId, ...] = ()
+    instance: str = ""
+
+    @property
+    def compresses(self) -> bool:
+        """Whether tables are compressed. Only tables of remote stores are."""
+        return not self.storage_namespace.startswith("file://")
+
+    def open_store(self) -> ObjectStore:
+        """Return the repository's store. Tables of a remote store are cached on this machine."""
+        return open_cached_store(self.storage_namespace, self.cache, self.instance)

@@ -1,0 +1,71 @@
+"""Retries of verbs that lost a race, or that a garbage collection has overtaken."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from sparklake.errors import CollectionBegunError, RaceLostError
+from sparklake.verbs.base.context import Context
+
+MAX_ATTEMPTS = 10
+_GC_ATTEMPTS = 5
+_TURN_SECONDS = 10.0
+_WAIT_SECONDS = 0.02
+_MAX_WAIT_SECONDS = 0.5
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def retry_lost_races(attempt: Callable[[], T]) -> T:
+    """Retry `attempt` while it loses races; it must start from the branch's head."""
+    for failed in range(MAX_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except RaceLostError as error:
+            if not _is_race(error):
+                raise
+        longest = min(_WAIT_SECONDS * 2**failed, _MAX_WAIT_SECONDS)
+        time.sleep(random.uniform(0, longest))  # noqa: S311  (it keeps no secret)
+    return attempt()
+
+
+def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
+    """Retry `attempt` while it loses races for a branch, in the branch's queue.
+
+    After losing a race, wait in the branch's FIFO queue. New writers queue, too, while others wait.
+    This bounds starvation and wasted work.
+    """
+    branches = context.refs.branches
+    if not branches.is_turn_held(branch):
+        try:
+            return attempt()
+        except RaceLostError as error:
+            if not _is_race(error):
+                raise
+    with branches.turn(branch, _TURN_SECONDS):
+        return retry_lost_races(attempt)
+
+
+def retry_on_gc(verb: Callable[P, T]) -> Callable[P, T]:
+    """Return a verb that restarts from nothing when a collection has started."""
+
+    @wraps(verb)
+    def run(*arguments: P.args, **options: P.kwargs) -> T:
+        for _ in range(_GC_ATTEMPTS - 1):
+            try:
+                return verb(*arguments, **options)
+            except CollectionBegunError:
+                continue
+        return verb(*arguments, **options)
+
+    return run
+
+
+def _is_race(error: BaseException) -> bool:
+    # A subclass is final: trying again would not change it.
+    return type(error) is RaceLostError

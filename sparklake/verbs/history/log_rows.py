@@ -1,0 +1,67 @@
+"""Commits as Arrow rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS
+
+COMMITS_AT_ONCE = 10_000
+"""The number of commits in a batch, which takes a few megabytes."""
+
+LOG_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("parents", pa.list_(pa.string()), nullable=False),
+        pa.field("committer", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+        pa.field("creation_date", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("meta_range_id", pa.string(), nullable=False),
+        pa.field("metadata", pa.map_(pa.string(), pa.string()), nullable=False),
+        pa.field("generation", pa.int64(), nullable=False),
+        pa.field("expired", pa.bool_(), nullable=False),
+    ]
+)
+
+LOG_DDL = (
+    "id string, parents array<string>, committer string, message string, "
+    "creation_date timestamp, meta_range_id string, metadata map<string, string>, "
+    "generation bigint, expired boolean"
+)
+
+
+def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.RecordBatch]:
+    """Stream commits, each with whether it has expired, as batches of LOG_SCHEMA."""
+    rest = iter(commits)
+    while rows := list(islice(rest, COMMITS_AT_ONCE)):
+        some, expired = zip(*rows, strict=True)
+        yield pa.record_batch(
+            [
+                [each.id for each in some],
+                pa.array([each.parents for each in some], pa.list_(pa.string())),
+                [each.committer for each in some],
+                [each.message for each in some],
+                spark_timestamps([each.creation_date for each in some]),
+                [each.meta_range_id for each in some],
+                pa.array([[*each.metadata.items()] for each in some], LOG_SCHEMA.field(6).type),
+                [each.generation for each in some],
+                expired,
+            ],
+            schema=LOG_SCHEMA,
+        )
+
+
+def commit_table(commits: Iterable[tuple[Commit, bool]]) -> pa.Table:
+    """Return commits, each with whether it has expired, as one table of LOG_SCHEMA."""
+    return pa.Table.from_batches(commit_batches(commits), LOG_SCHEMA)
+
+
+def spark_timestamps(unix_seconds: Sequence[int]) -> pa.Array:
+    """Return unix seconds as Spark timestamps, clipped to the years 1 to 9999."""
+    seconds = np.clip(np.array(unix_seconds, np.int64), FIRST_SECOND, LAST_SECOND)
+    return pa.array(seconds * SECOND_MICROS).cast(pa.timestamp("us", "UTC"))

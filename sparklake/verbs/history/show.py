@@ -1,0 +1,62 @@
+"""A commit and the number of its changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from sparklake.graveler.algebra import ChangeType
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.planning.plan import OpenPiece, Plan, plan_diff
+from sparklake.graveler.ranges import record_count
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import diff_of_plan
+from sparklake.verbs.base.resolve import get_commit
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """A commit, and its numbers of added, removed and changed objects.
+
+    The numbers compare it with its first parent. If it `has_expired`, its objects may be gone.
+    """
+
+    commit: Commit
+    added: int
+    removed: int
+    changed: int
+    has_expired: bool = False
+
+
+def show(context: Context, ref: str) -> CommitSummary:
+    """Return the summary of a ref's commit. Only ranges that differ are read.
+
+    The commit is compared with its first parent, or with an empty tree if it has none.
+    """
+    commit = get_commit(context, ref)
+    trees = context.tree_before(commit), commit.meta_range_id
+    left, right = (context.trees.get(each).ranges for each in trees)
+    counts = _counts(context, ref, plan_diff(left, right))
+    return CommitSummary(
+        commit,
+        counts[ChangeType.ADDED.value],
+        counts[ChangeType.REMOVED.value],
+        counts[ChangeType.CHANGED.value],
+        bool(context.refs.commits.expired([commit.id])),
+    )
+
+
+def _counts(context: Context, ref: str, plan: Plan) -> Counter[str]:
+    """Return the number of differing objects by type. One-sided ranges are not read."""
+    counts: Counter[str] = Counter()
+    pieces: list[OpenPiece] = []
+    for piece in plan.stretches:
+        left, right = piece.sides
+        if left.ranges and right.ranges:
+            pieces.append(piece)
+        else:
+            counts[ChangeType.REMOVED.value] += record_count(left.ranges)
+            counts[ChangeType.ADDED.value] += record_count(right.ranges)
+    for batch in diff_of_plan(context, Plan(tuple(pieces)), ref, "show").batches():
+        counts.update(batch.column("type").to_pylist())
+    return counts
