@@ -100,6 +100,7 @@ class Grammar(TyperGroup):
 
 
 def _command(name: str) -> Any:
+    built: Any
     if name in NOUNS:
         built = get_group(_module(NOUNS[name]).app)
         for each in built.commands.values():
