@@ -2,7 +2,7 @@
 #
 #   make quickstart [DIR=folder]   run a guided demo, on your files or on pyspark's own
 #   make test [ARGS="-k merge"]    run the tests that prove each behaviour once, in minutes;
-#                                  JOBS=2 sets the number of processes
+#                                  JOBS=3 sets the number of processes
 #   make test-system [ARGS=]       run the rest: clusters, spark-submit, all of Spark Connect,
 #                                  crashes, races of processes, notebooks, more random cases
 #   make test-fast                 run the tests of `make test` that start no JVM
@@ -24,7 +24,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 ARGS ?=
-JOBS ?= 2
+JOBS ?= 3
 
 # The extras to install. Spark Connect is one, because the tests run on it too.
 EXTRAS := all,connect,delta

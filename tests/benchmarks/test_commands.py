@@ -22,6 +22,7 @@ COMMANDS = {
         "s3",
         "scale",
         "spark_scale",
+        "start",
     ),
     *("sweep", "thresholds", "write_staging"),
 }

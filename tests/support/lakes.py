@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -114,11 +114,15 @@ def refs_of(repository: Repository) -> dict[str, Any]:
     }
 
 
-def fingerprint(lake: Lake, *folders: Path) -> dict[str, Any]:
-    """Return all that a verb could have changed: refs, and the files below some folders."""
-    repositories = lake.repositories()
+def fingerprint(lake: Lake, *folders: Path, names: Container[str] | None = None) -> dict[str, Any]:
+    """Return all that a verb could have changed: refs, and the files below some folders.
+
+    With `names`, look into these repositories only, for lakes that many tests share.
+    """
+    found = lake.repositories()
+    repositories = [each for each in found if names is None or each.name in names]
     return {
-        "repositories": [each.info for each in repositories],
+        "repositories": [each.info for each in found],
         "refs": {each.name: refs_of(each) for each in repositories},
         "files": [
             files_below(each) for each in (*folders, *(namespace_of(each) for each in repositories))
