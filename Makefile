@@ -2,7 +2,7 @@
 #
 #   make quickstart [DIR=folder]   run a guided demo, on your files or on pyspark's own
 #   make test [ARGS="-k merge"]    run the tests that prove each behaviour once, in minutes;
-#                                  JOBS=3 sets the number of processes
+#                                  JOBS=4 sets the number of processes
 #   make test-system [ARGS=]       run the rest: clusters, spark-submit, Spark Connect,
 #                                  crashes, races of processes, notebooks, more random cases
 #   make test-fast                 run the tests of `make test` that start no JVM
@@ -24,7 +24,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 ARGS ?=
-JOBS ?= 3
+JOBS ?=
 
 # The extras to install. Spark Connect is one, because the tests run on it too.
 EXTRAS := all,connect,delta
@@ -47,20 +47,22 @@ quickstart: setup
 	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
 
 test: setup-tests
-	@$(BIN)/python -m pytest $(together) $(report) -m "not system and not exhaustive" $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(together) $(report) -m "not system and not exhaustive" $(ARGS)
 
 test-system: setup-tests
-	@$(BIN)/python -m pytest $(together) $(report) -m "system and not exhaustive" $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(JOBS),2) $(together) $(report) -m "system and not exhaustive" $(ARGS)
 
 test-fast: setup-tests
-	@$(BIN)/python -m pytest $(together) -m "not spark and not system and not exhaustive" $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(together) -m "not spark and not system and not exhaustive" $(ARGS)
 
 test-slow: setup-tests
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "exhaustive" $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist worksteal -m "exhaustive" $(ARGS)
 
-# The tests of one file run in one process, because they share servers. Files run in the order of
-# collection: tests/conftest.py puts the longest first.
-together = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# One process more than CI's cores, because tests wait for a JVM or Postgres. The system tests start
+# many processes themselves. The tests of one file run in one process, because they share servers;
+# tests/conftest.py also puts the tests of the Spark session into one. Files run in the order of
+# collection, the longest first.
+together = --dist loadfile --no-loadscope-reorder
 report = --durations=25
 
 # Tests start hundreds of Python processes. Without cached bytecode, each of them takes twice as long.
