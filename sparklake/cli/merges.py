@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -64,14 +64,45 @@ def _sides(taken: Mapping[str, str]) -> str:
 _SHOWN_CONFLICTS = 100
 
 
+class _Decisions(TypedDict):
+    """The arguments of verbs about conflicts."""
+
+    strategy: str | None
+    rules: list[tuple[str, str]]
+    delta: bool
+
+
+class _MergeChoices(_Decisions):
+    """The arguments of a merge and of its preview."""
+
+    squash: bool
+    allow_empty: bool
+    paths: list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionArguments:
+    """The options about conflicts, which all verbs that merge share."""
+
+    strategy: StrategyOption = None
+    rule: RuleOption = None
+    no_delta: NoDeltaOption = False
+
+    def values(self) -> _Decisions:
+        """Return them as arguments of verbs."""
+        return {
+            "strategy": self.strategy,
+            "rules": rule_pairs(self.rule),
+            "delta": not self.no_delta,
+        }
+
+
 @command
 def merge(
     session: Session,
     source: Annotated[str, typer.Argument(metavar="lakefs://REPO/SOURCE", show_default=False)],
     dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
-    strategy: StrategyOption = None,
-    rule: RuleOption = None,
-    no_delta: NoDeltaOption = False,
+    decisions: DecisionArguments,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
@@ -101,19 +132,16 @@ def merge(
         plan = repository.plan_merge(source_uri.ref, dest_uri.ref, allow_empty, path or None)
         print_explanation(session.out, plan)
         return
+    choices: _MergeChoices = {
+        **decisions.values(),
+        "squash": squash,
+        "allow_empty": allow_empty,
+        "paths": path or None,
+    }
     rest = "`sparklake diff --three-way` lists all of them"
     if dry_run:
         with session.out.working("comparing"):
-            preview = repository.preview_merge(
-                source_uri.ref,
-                dest_uri.ref,
-                strategy=strategy,
-                allow_empty=allow_empty,
-                paths=path or None,
-                rules=rule_pairs(rule),
-                delta=not no_delta,
-                squash=squash,
-            )
+            preview = repository.preview_merge(source_uri.ref, dest_uri.ref, **choices)
         print_preview(session.out, dest_uri.ref, preview)
         if preview.conflict_count and not session.out.is_json:
             _print_conflicts(session.out, preview.conflicts, preview.conflict_count, rest)
@@ -122,15 +150,10 @@ def merge(
         made = repository.merge(
             source_uri.ref,
             dest_uri.ref,
-            strategy=strategy,
             message=message,
             committer=committer,
             metadata=metadata,
-            squash=squash,
-            allow_empty=allow_empty,
-            paths=path or None,
-            rules=rule_pairs(rule),
-            delta=not no_delta,
+            **choices,
         )
     print_commit(session.out, dest_uri.ref, made)
 
@@ -212,12 +235,9 @@ EmptyOption = Annotated[bool, typer.Option("--allow-empty", help="Allow empty co
 
 @dataclass(frozen=True, slots=True)
 class ReplayArguments:
-    """The options of revert and of cherry-pick."""
+    """The options of revert and of cherry-pick, except those about conflicts."""
 
     parent_number: ParentOption = None
-    strategy: StrategyOption = None
-    rule: RuleOption = None
-    no_delta: NoDeltaOption = False
     message: MessageOption = None
     committer: CommitterOption = None
     meta: MetaOption = None
@@ -226,22 +246,35 @@ class ReplayArguments:
 
 @command
 def revert(
-    session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
+    session: Session,
+    uri: BranchArgument,
+    refs: RefsArgument,
+    decisions: DecisionArguments,
+    options: ReplayArguments,
 ) -> None:
     """Undo commits, with one new commit for each (all or none)."""
-    _replay(session, uri, refs, options, "reverting")
+    _replay(session, uri, refs, decisions, options, "reverting")
 
 
 @command
 def cherry_pick(
-    session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
+    session: Session,
+    uri: BranchArgument,
+    refs: RefsArgument,
+    decisions: DecisionArguments,
+    options: ReplayArguments,
 ) -> None:
     """Apply commits to a branch, with one new commit for each (all or none)."""
-    _replay(session, uri, refs, options, "cherry-picking")
+    _replay(session, uri, refs, decisions, options, "cherry-picking")
 
 
 def _replay(
-    session: Session, uri: str, refs: Sequence[str], options: ReplayArguments, doing: str
+    session: Session,
+    uri: str,
+    refs: Sequence[str],
+    decisions: DecisionArguments,
+    options: ReplayArguments,
+    doing: str,
 ) -> None:
     target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
     for each in sources:
@@ -253,13 +286,11 @@ def _replay(
         made = verb(
             *(each.ref for each in sources),
             parent_number=options.parent_number,
-            strategy=options.strategy,
-            rules=rule_pairs(options.rule),
-            delta=not options.no_delta,
             message=options.message,
             committer=options.committer,
             metadata=labels(options.meta),
             allow_empty=options.allow_empty,
+            **decisions.values(),
         )
     print_commits(session.out, target.ref, made)
 
@@ -276,16 +307,14 @@ def rebase(
             show_default=False,
         ),
     ],
-    strategy: StrategyOption = None,
-    rule: RuleOption = None,
-    no_delta: NoDeltaOption = False,
+    decisions: DecisionArguments,
 ) -> None:
     """Replay a branch's commits onto a ref (all or none)."""
     target, to = ref_uri(uri), ref_uri(onto)
     branch = session.repository(same_repository(target, to)).branch(target.ref)
     rest = "`--output json` lists the first 10,000"
     with shown_conflicts(session.out, rest), session.out.working("rebasing"):
-        made = branch.rebase(to.ref, strategy, rule_pairs(rule), delta=not no_delta)
+        made = branch.rebase(to.ref, **decisions.values())
     state = branch.state
     text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} replayed"
     session.out.one({**branch_document(state), "made": [each.id for each in made]}, text)
