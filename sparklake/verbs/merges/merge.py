@@ -91,10 +91,10 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
     each case, no branch has moved.
     """
     message = options.message or options.default_message(source, dest)
-    signature = sign(context, message, options.committer, options.metadata)
     fence = get_branch(context, dest).fence
     source_commit = _source(context, source, dest)
-    signature = _labelled(context, signature, options, source_commit)
+    metadata = {**(options.metadata or {}), **options.labels(source_commit)}
+    signature = sign(context, message, options.committer, metadata)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
     bases = BaseTrees(context)
@@ -149,14 +149,6 @@ def nothing_to_merge(
     return NoChangesError(
         f"nothing to merge: {dest!r} already has {what} in commit {source.id[:12]}"
     )
-
-
-def _labelled(
-    context: Context, signature: Signature, options: MergeOptions, source: Commit
-) -> Signature:
-    """Return a signature with the labels of a merge; raise InvalidInputError."""
-    metadata = {**signature.metadata, **options.labels(source)}
-    return sign(context, signature.message, signature.committer, metadata)
 
 
 def _merge_once(
