@@ -11,7 +11,13 @@ from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
-from sparklake.graveler.planning.path_filter import PathFilter, filter_for, first_paths
+from sparklake.graveler.keys import path_tuple
+from sparklake.graveler.planning.path_filter import (
+    PATHS_NOUN,
+    PathFilter,
+    filter_for,
+    first_paths,
+)
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
@@ -47,6 +53,9 @@ class MergeOptions:
     paths: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        if self.paths is not None:
+            # An iterator could be read only once.
+            object.__setattr__(self, "paths", path_tuple(self.paths, PATHS_NOUN))
         filter_for(self.paths)
 
     @property
