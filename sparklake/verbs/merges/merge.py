@@ -30,7 +30,7 @@ from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import BaseTrees
-from sparklake.verbs.merges.three_way import merged_tree, plan_sides
+from sparklake.verbs.merges.three_way import merged_tree, naming_verb, plan_sides
 
 ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"
@@ -169,7 +169,8 @@ def _merge_once(
     options: MergeOptions,
 ) -> Commit:
     _, dest, trees = _sides(bases, source, state, options)
-    tree_id, labels = merged_tree(attempts, trees, options.resolution)
+    with naming_verb("the merge was not applied"):
+        tree_id, labels = merged_tree(attempts, trees, options.resolution)
     if options.has_one_parent and tree_id == dest.meta_range_id and not options.allow_empty:
         raise nothing_to_merge(source, state.name, options.paths)
     parents = [dest] if options.has_one_parent or source.id == dest.id else [dest, source]
