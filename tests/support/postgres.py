@@ -60,34 +60,32 @@ def system_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
-    """Yield the DSN of an embedded Postgres in a home of its own, or of SPARKLAKE_TEST_DSN."""
-    given = os.environ.get("SPARKLAKE_TEST_DSN")
-    if given:
-        yield given
-        return
-    with system_folder() as folder:
-        server = embedded_dsn(folder / "home")
-        try:
-            yield server.dsn
-        finally:
-            server.release()
+def embedded_home() -> Iterator[Path]:
+    """Keep an embedded Postgres running in a home of its own; yield the home."""
+    with system_folder() as folder, home_dsn(folder / "home"):
+        yield folder / "home"
+
+
+@contextmanager
+def home_dsn(home: Path) -> Iterator[str]:
+    """Keep the embedded Postgres of a home running; yield its DSN."""
+    server = embedded_dsn(home)
+    try:
+        yield server.dsn
+    finally:
+        server.release()
 
 
 @pytest.fixture(scope="session")
 def server_home() -> Iterator[Path]:
-    """Keep one embedded Postgres running for this process; return its home."""
-    with system_folder() as folder:
-        server = embedded_dsn(folder / "home")
-        try:
-            yield folder / "home"
-        finally:
-            server.release()
+    """Yield the home of the embedded Postgres of this process."""
+    with embedded_home() as home:
+        yield home
 
 
 @pytest.fixture(scope="session")
 def server_dsn(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Return the DSN of the server of this process.
+    """Yield the DSN of the server of this process.
 
     SPARKLAKE_TEST_DSN names another server to test with, by a role that may do everything.
     """
@@ -95,11 +93,8 @@ def server_dsn(request: pytest.FixtureRequest) -> Iterator[str]:
     if given:
         yield given
         return
-    server = embedded_dsn(request.getfixturevalue("server_home"))
-    try:
-        yield server.dsn
-    finally:
-        server.release()
+    with home_dsn(request.getfixturevalue("server_home")) as dsn:
+        yield dsn
 
 
 @contextmanager
