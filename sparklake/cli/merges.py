@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import typer
 
 from sparklake.cli.commit_text import commit_lines, print_commit, print_commits, subject
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
     BranchArgument,
     CommitterOption,
@@ -23,7 +24,6 @@ from sparklake.cli.options import (
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import labels, rule_pairs
 from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import number, one_line, short, size
 from sparklake.documents import branch_document, commit_document, preview_document
 from sparklake.errors import MergeConflictError
@@ -99,7 +99,7 @@ class DecisionArguments:
 
 @command
 def merge(
-    session: Session,
+    invocation: Invocation,
     source: Annotated[str, typer.Argument(metavar="lakefs://REPO/SOURCE", show_default=False)],
     dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
     decisions: DecisionArguments,
@@ -127,10 +127,10 @@ def merge(
     Later merges use the same base.
     """
     source_uri, dest_uri, metadata = ref_uri(source), ref_uri(dest), labels(meta)
-    repository = session.lake.repository(same_repository(source_uri, dest_uri), force)
+    repository = invocation.lake.repository(same_repository(source_uri, dest_uri), force)
     if explain:
         plan = repository.plan_merge(source_uri.ref, dest_uri.ref, allow_empty, path or None)
-        print_explanation(session.out, plan)
+        print_explanation(invocation.out, plan)
         return
     choices: _MergeChoices = {
         **decisions.values(),
@@ -140,13 +140,13 @@ def merge(
     }
     rest = "`sparklake diff --three-way` lists all of them"
     if dry_run:
-        with session.out.working("comparing"):
+        with invocation.out.working("comparing"):
             preview = repository.preview_merge(source_uri.ref, dest_uri.ref, **choices)
-        print_preview(session.out, dest_uri.ref, preview)
-        if preview.conflict_count and not session.out.is_json:
-            _print_conflicts(session.out, preview.conflicts, preview.conflict_count, rest)
+        print_preview(invocation.out, dest_uri.ref, preview)
+        if preview.conflict_count and not invocation.out.is_json:
+            _print_conflicts(invocation.out, preview.conflicts, preview.conflict_count, rest)
         return
-    with shown_conflicts(session.out, rest), session.out.working("merging"):
+    with shown_conflicts(invocation.out, rest), invocation.out.working("merging"):
         made = repository.merge(
             source_uri.ref,
             dest_uri.ref,
@@ -155,31 +155,31 @@ def merge(
             metadata=metadata,
             **choices,
         )
-    print_commit(session.out, dest_uri.ref, made)
+    print_commit(invocation.out, dest_uri.ref, made)
 
 
 @command
 def merge_base(
-    session: Session,
+    invocation: Invocation,
     left: Annotated[str, typer.Argument(metavar="lakefs://REPO/A", show_default=False)],
     right: Annotated[str, typer.Argument(metavar="lakefs://REPO/B", show_default=False)],
     every: Annotated[bool, typer.Option("--all", help="List all best common ancestors.")] = False,
 ) -> None:
     """Show the best common ancestor of two refs."""
     one, other = ref_uri(left), ref_uri(right)
-    repository = session.repository(same_repository(one, other))
+    repository = invocation.repository(same_repository(one, other))
 
     def text(found: Commit) -> str:
-        first = f"{session.out.coloured(short(found.id), 'yellow')} {subject(found)}"
+        first = f"{invocation.out.coloured(short(found.id), 'yellow')} {subject(found)}"
         return "\n    ".join([first, *commit_lines(found)])
 
     if every:
         commits = repository.merge_bases(one.ref, other.ref)
         texts = {each.id: text(each) for each in commits}
-        session.out.many(map(commit_document, commits), lambda each: texts[each["id"]])
+        invocation.out.many(map(commit_document, commits), lambda each: texts[each["id"]])
         return
     found = repository.merge_base(one.ref, other.ref)
-    session.out.one(commit_document(found), text(found))
+    invocation.out.one(commit_document(found), text(found))
 
 
 @contextmanager
@@ -246,30 +246,30 @@ class ReplayArguments:
 
 @command
 def revert(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     refs: RefsArgument,
     decisions: DecisionArguments,
     options: ReplayArguments,
 ) -> None:
     """Undo commits, with one new commit for each (all or none)."""
-    _replay(session, uri, refs, decisions, options, "reverting")
+    _replay(invocation, uri, refs, decisions, options, "reverting")
 
 
 @command
 def cherry_pick(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     refs: RefsArgument,
     decisions: DecisionArguments,
     options: ReplayArguments,
 ) -> None:
     """Apply commits to a branch, with one new commit for each (all or none)."""
-    _replay(session, uri, refs, decisions, options, "cherry-picking")
+    _replay(invocation, uri, refs, decisions, options, "cherry-picking")
 
 
 def _replay(
-    session: Session,
+    invocation: Invocation,
     uri: str,
     refs: Sequence[str],
     decisions: DecisionArguments,
@@ -279,9 +279,9 @@ def _replay(
     target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
     for each in sources:
         same_repository(target, each)
-    branch = session.repository(target.repository).branch(target.ref)
+    branch = invocation.repository(target.repository).branch(target.ref)
     rest = "`--output json` lists the first 10,000"
-    with shown_conflicts(session.out, rest), session.out.working(doing):
+    with shown_conflicts(invocation.out, rest), invocation.out.working(doing):
         verb = branch.revert if doing == "reverting" else branch.cherry_pick
         made = verb(
             *(each.ref for each in sources),
@@ -292,12 +292,12 @@ def _replay(
             allow_empty=options.allow_empty,
             **decisions.values(),
         )
-    print_commits(session.out, target.ref, made)
+    print_commits(invocation.out, target.ref, made)
 
 
 @command
 def rebase(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     onto: Annotated[
         str,
@@ -311,10 +311,10 @@ def rebase(
 ) -> None:
     """Replay a branch's commits onto a ref (all or none)."""
     target, to = ref_uri(uri), ref_uri(onto)
-    branch = session.repository(same_repository(target, to)).branch(target.ref)
+    branch = invocation.repository(same_repository(target, to)).branch(target.ref)
     rest = "`--output json` lists the first 10,000"
-    with shown_conflicts(session.out, rest), session.out.working("rebasing"):
+    with shown_conflicts(invocation.out, rest), invocation.out.working("rebasing"):
         made = branch.rebase(to.ref, **decisions.values())
     state = branch.state
     text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} replayed"
-    session.out.one({**branch_document(state), "made": [each.id for each in made]}, text)
+    invocation.out.one({**branch_document(state), "made": [each.id for each in made]}, text)
