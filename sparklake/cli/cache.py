@@ -39,7 +39,10 @@ def show(invocation: Invocation) -> None:
 @app.command()
 @command
 def clear(invocation: Invocation) -> None:
-    """Delete everything in the cache. Running work reads it again."""
+    """Delete everything in the cache.
+
+    Running commands read the tables from the store again.
+    """
     cache = _cache(invocation)
     removed = cache.clear()
     invocation.out.one(

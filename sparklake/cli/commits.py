@@ -153,9 +153,7 @@ def diff(
     ] = None,
     three_way: Annotated[
         bool,
-        typer.Option(
-            "--three-way", help="Show what merging RIGHT into LEFT would change, and conflicts."
-        ),
+        typer.Option("--three-way", help="Show changes and conflicts of merging RIGHT into LEFT."),
     ] = False,
     prefix: Annotated[
         str,
@@ -179,7 +177,7 @@ def diff(
     to: ToOption = None,
     explain: ExplainOption = False,
 ) -> None:
-    """Show the differences between two refs, or the staged changes of a branch."""
+    """Compare two refs, or show the staged changes of a branch."""
     shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
     if to is not None and shape is not DiffShape.ROWS:
         raise InvalidInputError("--to writes rows: remove --by-folder, --tree or --summary")

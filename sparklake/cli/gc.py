@@ -40,7 +40,7 @@ def set_rules(
         list[str] | None,
         typer.Option(
             metavar="PATTERN=DAYS",
-            help="Days for matching branches; repeatable, the first match decides.",
+            help="Days for matching branches; repeatable. The first match decides.",
             show_default=False,
         ),
     ] = None,
@@ -101,7 +101,7 @@ def run(
     ] = "6h",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete objects that no kept commit and no staged change names.
+    """Delete objects that no kept commit or staged change uses.
 
     Commits that the retention rules no longer keep expire first.
     """

@@ -122,7 +122,10 @@ def log(
 
 @command
 def show(invocation: Invocation, uri: RefArgument) -> None:
-    """Show a commit and count its changes against its first parent."""
+    """Show a commit and the number of its changes.
+
+    Changes are relative to the first parent.
+    """
     target = ref_uri(uri)
     with invocation.out.working("comparing"):
         found = invocation.repository(target.repository).show(target.ref)

@@ -60,7 +60,7 @@ def validate(
     invocation: Invocation,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)],
 ) -> None:
-    """Check local hook files before you put them into a repository."""
+    """Check local hook files before you put them on a branch."""
     # Lazy import: it loads the YAML reader.
     from sparklake.hooks.declarations import parse_action
 

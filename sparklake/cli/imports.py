@@ -71,9 +71,9 @@ def import_objects(
     committer: CommitterOption = None,
     meta: MetaOption = None,
 ) -> None:
-    """Commit existing objects of a directory or bucket without copying them.
+    """Commit existing objects without copying them.
 
-    The source can also be an S3 Inventory or a table of rows.
+    The source is a directory, a bucket prefix, an S3 Inventory or a table of rows.
     """
     # Lazy import: it takes longer than the start of the command.
     from sparklake.verbs.imports.sources import one_source

@@ -264,7 +264,7 @@ def cherry_pick(
     decisions: DecisionArguments,
     options: ReplayArguments,
 ) -> None:
-    """Apply commits to a branch, with one new commit for each (all or none)."""
+    """Apply commits, with one new commit for each (all or none)."""
     _replay(invocation, uri, refs, decisions, options, "cherry-picking")
 
 

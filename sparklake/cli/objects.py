@@ -97,7 +97,10 @@ def stage(
     ],
     rows_format: RowsFormatOption = "parquet",
 ) -> None:
-    """Stage existing objects from a table of paths, sizes and addresses."""
+    """Stage existing objects from a table of addresses.
+
+    Columns: path, size, address, and optionally checksum, mtime, metadata, content_type, deleted.
+    """
     target = ref_uri(uri)
     invocation.uses_spark = True
     branch = invocation.repository(target.repository).branch(target.ref)
@@ -217,7 +220,10 @@ def cp(
     recursive: RecursiveOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Copy an object or a folder KEY/ from any ref (staged, copies no bytes)."""
+    """Copy an object or a folder KEY/ (staged, copies no bytes).
+
+    The source can be at any ref.
+    """
     old, new = transfer_uris(source, dest)
     branch = invocation.repository(same_repository(old, new)).branch(new.ref)
     with invocation.out.working(f"copying {one_line(str(old))}"):

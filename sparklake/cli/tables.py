@@ -199,7 +199,7 @@ def abandon_write(
     uri: RepositoryArgument,
     write: Annotated[str, typer.Argument(metavar="WRITE", show_default=False)],
 ) -> None:
-    """Abandon an open write, so that it can never stage its files."""
+    """Abandon an open write, so it can never stage its files."""
     ended = invocation.repository(repository_uri(uri)).abandon_write(write)
     text = f"the write {ended.id} to {ended.branch} is abandoned. It stages nothing."
     invocation.out.one(write_document(ended), text)

@@ -26,7 +26,7 @@ def quickstart(
         Path | None,
         typer.Argument(
             metavar="[DIR]",
-            help="Use this folder's files unchanged; by default pyspark's.",
+            help="Use the files of this folder. Default: those of pyspark.",
             show_default=False,
         ),
     ] = None,

@@ -25,7 +25,7 @@ RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show
 @app.command()
 @command
 def dump(invocation: Invocation, uri: RepositoryArgument) -> None:
-    """Write all branches, tags and commits into the storage namespace.
+    """Write all refs and commits into the storage namespace.
 
     The dump has lakeFS's format. It does not include staged changes: commit them first.
     """

@@ -45,7 +45,7 @@ def log(
 @app.command()
 @command
 def undo(invocation: Invocation, uri: BranchArgument) -> None:
-    """Undo the latest move of a branch; a second undo reverses the first."""
+    """Undo the latest move of a branch; undo again to redo it."""
     target = ref_uri(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
     made = branch.undo()

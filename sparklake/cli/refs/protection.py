@@ -38,7 +38,7 @@ def add(
         ),
     ] = None,
 ) -> None:
-    """Protect all matching branches; merges into them stay allowed.
+    """Protect matching branches; merges into them stay allowed.
 
     This includes future branches. In a pattern, * matches any characters and ? matches one. A rule
     with the same pattern is replaced.

@@ -99,7 +99,7 @@ def set_repository(
         typer.Option(metavar="K", help="Remove the metadata with this key; repeatable."),
     ] = None,
 ) -> None:
-    """Make a repository read-only or writable, or edit its metadata."""
+    """Make a repository read-only or writable, or edit metadata."""
     name, metadata = repository_uri(uri), labels(meta)
     change = settings_change(read_only=read_only, writable=writable)
     if change is None and not metadata and not unset:
