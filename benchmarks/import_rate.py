@@ -1,7 +1,7 @@
 """Imported objects per second: python -m benchmarks.import_rate -n 5000000.
 
-The rows are made before anything is timed: a table mapped from disk for this process and its
-workers, Parquet files for Spark. Each engine has a process of its own.
+The rows are written before the measurement: a table mapped from disk for this process and its
+workers, and Parquet files for Spark. Each engine has a process of its own.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def write_rows(folder: Path, name: str, count: int) -> None:
 
 
 def _imported(args: argparse.Namespace, folder: Path, engine: str) -> dict[str, Any]:
-    """Import as often as asked for, after one import to warm up; return the best of it."""
+    """Import several times, after one import to warm up; return the best measurement."""
     chosen = {"pool": Engine.AUTO, "local": Engine.LOCAL, "spark": Engine.SPARK}[engine]
     with open_lake(folder / "home", chosen) as (lake, meter):
         # Only now, since what is there before the meter is does not count.

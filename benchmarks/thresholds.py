@@ -33,7 +33,7 @@ SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
 
 @dataclass(slots=True)
 class Fixed(Runners):
-    """Runs every plan in one way, whatever its size."""
+    """A choice of one engine for every plan, of any size."""
 
     runner: Runner = field(default_factory=LocalRunner)
 
@@ -43,7 +43,7 @@ class Fixed(Runners):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """An engine as it is measured; `fresh` is called before each measurement."""
+    """An engine to measure. `fresh` is called before each measurement."""
 
     name: str
     runner: Runner
@@ -108,7 +108,7 @@ def _ways(args: argparse.Namespace) -> Iterator[list[Way]]:
 
 
 def _measure(size: int, ways: list[Way], reps: int, folder: Path) -> list[float]:
-    """Return the best seconds of commit and list, way by way."""
+    """Return the best seconds of commit and list for each engine."""
     runners = Fixed()
     lake = Lake(MemoryRefStore(), runners, "benchmark")
     repo = lake.create_repository("lake", str(folder / str(size)))

@@ -163,7 +163,7 @@ def sparklake(
         ),
     ] = False,
 ) -> None:
-    """Git for data lakes: branches, commits, diff and merge over an object store.
+    """Git for data lakes: branches, commits, diff and merge.
 
     Name repositories, refs and objects as lakefs://REPOSITORY/REF/KEY.
     """

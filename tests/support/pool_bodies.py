@@ -1,4 +1,4 @@
-"""Work, and bodies for worker processes, which import them by name."""
+"""Work and bodies for worker processes, which import them by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pid_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def waiting_body(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Note that it has begun, with its process, and goes on when the folder has a file `go`."""
+    """Record the start and the process; continue when the folder has a file `go`."""
     for batch in batches:
         for position in batch.column("position").to_pylist():
             with scratch_folder(folder):

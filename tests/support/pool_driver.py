@@ -1,6 +1,6 @@
-"""Is a driver with a pool, which tests interrupt or kill: it waits for tasks that wait for a file.
+"""A driver with a pool, for tests that interrupt or kill it. Its tasks wait for a file.
 
-It is called with a folder and prints the ids of its workers when both have a task.
+Its argument is a folder. It prints the ids of its workers when both have a task.
 """
 
 from __future__ import annotations
