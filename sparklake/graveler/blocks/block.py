@@ -340,7 +340,7 @@ class Block:
 
     def key_array(self) -> pa.BinaryArray:
         """Return a copy of the keys as an array."""
-        return self.encoded.keys.array()
+        return self.encoded.key_array()
 
     def stored_array(self) -> pa.BinaryArray:
         """Return a copy of the stored values as an array."""
