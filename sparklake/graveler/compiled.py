@@ -24,6 +24,9 @@ from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.kernels import Declined, library
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sparklake.graveler.blocks.block import PackedBlocks
     from sparklake.graveler.blocks.columns import Keys
     from sparklake.graveler.blocks.edit import LeafEdit
     from sparklake.graveler.blocks.encoded import EncodedRecords
@@ -112,6 +115,19 @@ def edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
         (*column(added.encoded.entries), id_bytes(added.ids)),
     )
     return array_of(entries), ids.view(np.uint64).reshape(-1, 4), counts
+
+
+def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -> pa.BinaryArray:
+    """Return the entries of data blocks, each file's or stretch's bytes read at once."""
+    files: list[Bytes] = []
+    places: list[Positions] = []
+    for unit, numbers in parts:
+        for content, rows in unit.stretches(numbers):
+            file = np.full(len(rows), len(files))
+            files.append(np.frombuffer(content, np.uint8))
+            places.append(np.column_stack((file, rows)))
+    rows = np.concatenate(places).reshape(-1)
+    return array_of(library.open_blocks(files, _numbers(rows), id_bytes(last_ids)))
 
 
 # --- object entries -------------------------------------------------------------------------------

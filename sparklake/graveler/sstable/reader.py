@@ -6,11 +6,16 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler import compiled_tables
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.blocks.encoded import find_stored
+from sparklake.graveler.kernels import kernel
 from sparklake.graveler.ports import Content
 from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn, Directory, read_directory
 from sparklake.graveler.sstable.layout import (
@@ -24,6 +29,9 @@ from sparklake.graveler.sstable.layout import (
 )
 
 _PLACE = slice(BlockColumn.OFFSET, BlockColumn.RAW_SIZE + 1)
+_PLACE_COLUMNS = (BlockColumn.OFFSET, BlockColumn.SIZE, BlockColumn.RAW_SIZE)
+_GAP_BYTES = 32 * 1024
+"""A gap up to this size between data blocks is read, because that costs less than a second read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +103,16 @@ class DataBlocks:
             self._open(row)
         return [known[self.first + number] for number in numbers]
 
+    def stretches(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, Positions]]:
+        """Yield parts of the file that hold some data blocks, each read at once."""
+        chosen = self.numbers[:, numbers]
+        offsets, ends = chosen[BlockColumn.OFFSET], chosen[_PLACE][:2].sum(axis=0) + TRAILER_BYTES
+        cuts = np.flatnonzero(offsets[1:] - ends[:-1] > _GAP_BYTES) + 1
+        for first, stop in pairwise([0, *cuts.tolist(), len(offsets)]):
+            start = int(offsets[first])
+            rows = chosen[[*_PLACE_COLUMNS, BlockColumn.COUNT], first:stop].T
+            yield self.table.file[start : int(ends[stop - 1])], rows - [start, 0, 0, 0]
+
     def find(self, key: bytes) -> bytes | None:
         """Return the stored value of a key, without caching; raise CorruptFileError."""
         directory = self.table.directory
@@ -104,7 +122,7 @@ class DataBlocks:
         offset, size, raw_size = directory.numbers[_PLACE, number].tolist()
         content = self.table.file[offset : offset + size + TRAILER_BYTES]
         try:
-            return find_stored(opened(content, Handle(0, size), raw_size), key)
+            return _find(content, size, raw_size, key)
         except (NotOurLayoutError, CorruptFileError, IndexError, ValueError, struct.error):
             raise self.damage() from None
 
@@ -125,6 +143,11 @@ class DataBlocks:
         return damaged_table(self.table.name)
 
 
+@kernel(compiled_tables.find_stored)
+def _find(content: bytes, size: int, raw_size: int, key: bytes) -> bytes | None:
+    return find_stored(opened(content, Handle(0, size), raw_size), key)
+
+
 def _rows(numbers: Sequence[int]) -> Iterator[range]:
     """Yield ascending numbers as ranges without gaps."""
     start = 0
@@ -141,20 +164,29 @@ def read_sstable(name: str, file: Content) -> Block | None:
     CorruptFileError for a damaged table of sparklake.
     """
     try:
+        directory = _directory(file)
+    except NotOurLayoutError:
+        raise damaged_table(name) from None
+    if directory is None:
+        return None
+    blocks = DataBlocks(Table(name, file, directory), 0, len(directory.first_keys))
+    return Block([blocks], directory.ids)
+
+
+@kernel(compiled_tables.read_directory)
+def _directory(file: Content) -> Directory | None:
+    """Return the directory of a table, after a check of all blocks besides its data.
+
+    Returns None for a table without a directory. Raises NotOurLayoutError for a damaged one.
+    """
+    try:
         handles = meta_blocks(file)
     except NotOurLayoutError:
         return None
     if DIRECTORY not in handles:
         return None
-    try:
-        directory = _directory(file, handles.pop(DIRECTORY))
-        for handle in handles.values():
-            checked(file, *handle)  # Other readers need the whole block.
-    except NotOurLayoutError:
-        raise damaged_table(name) from None
-    blocks = DataBlocks(Table(name, file, directory), 0, len(directory.first_keys))
-    return Block([blocks], directory.ids)
-
-
-def _directory(file: Content, handle: Handle) -> Directory:
-    return read_directory(opened(file, handle), handle.offset)
+    handle = handles.pop(DIRECTORY)
+    directory = read_directory(opened(file, handle), handle.offset)
+    for each in handles.values():
+        checked(file, *each)  # Other readers need the whole block.
+    return directory
