@@ -1,8 +1,6 @@
 //! A record as an entry of a data block: lengths, key, suffix and stored value.
 
-use crate::bytes::{
-    Declined, ID_BYTES, Items, NewItems, Outcome, length, put_varint, require, varint_bytes,
-};
+use crate::bytes::{Declined, ID_BYTES, Items, NewItems, Outcome, length, put_varint, require};
 use crate::hashing::{record_id, sha256};
 
 /// The suffix of a key in a table: sequence number 0 and type 1, a value.
@@ -84,8 +82,11 @@ pub fn shapes(entries: &Items) -> Outcome<(Vec<i64>, Vec<i64>)> {
     Ok((heads, lengths))
 }
 
-/// Returns the size of an entry.
-pub fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
-    let own = key.len() + KEY_SUFFIX.len();
-    1 + varint_bytes(own as u64) + varint_bytes(value.len() as u64) + own + value.len()
+/// Returns the keys of entries.
+pub fn keys(entries: &Items) -> Outcome<NewItems> {
+    let mut out = NewItems::with_capacity(entries.len(), entries.total() / 8);
+    for entry in entries.iter() {
+        out.push(Entry::parse(entry)?.key)?;
+    }
+    Ok(out)
 }

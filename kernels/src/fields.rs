@@ -1,9 +1,9 @@
 //! Object entries in columns: the fields of their protobuf messages, and their identities.
 
 use crate::bytes::{
-    Declined, ID_BYTES, Items, NewItems, Outcome, position, put_varint, require, varint,
-    varint_bytes,
+    Declined, ID_BYTES, Items, NewItems, Outcome, put_varint, require, varint, varint_bytes,
 };
+use crate::entry::Entry;
 use crate::hashing::{record_id, sha256};
 
 const ADDRESS: u8 = 0x0A;
@@ -70,27 +70,22 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the fields of the entries in stored values.
-pub fn decode(data: &[u8], starts: &[i64], ends: &[i64]) -> Outcome<Fields> {
-    require(starts.len() == ends.len())?;
-    let count = starts.len();
-    let bytes = ends.last().map_or(Ok(0), |end| position(*end))?;
-    let bytes = bytes.saturating_sub(starts.first().map_or(Ok(0), |start| position(*start))?);
-    let bytes = bytes.min(data.len());
+/// Returns the fields of the objects in records.
+pub fn decode(records: &Items) -> Outcome<Fields> {
+    let (count, bytes) = (records.len(), records.total());
     let numbers = || Vec::with_capacity(count);
     let mut out = Fields {
-        address: NewItems::with_capacity(count, bytes / 2),
-        checksum: NewItems::with_capacity(count, bytes / 4),
-        content_type: NewItems::with_capacity(count, bytes / 4),
+        address: NewItems::with_capacity(count, bytes / 4),
+        checksum: NewItems::with_capacity(count, bytes / 8),
+        content_type: NewItems::with_capacity(count, bytes / 8),
         size: numbers(),
         seconds: numbers(),
         nanos: numbers(),
         kind: numbers(),
         odd: Vec::new(),
     };
-    for (row, (start, end)) in starts.iter().zip(ends).enumerate() {
-        let stored = data.get(position(*start)?..position(*end)?).ok_or(Declined)?;
-        if !decode_one(stored, &mut out)? {
+    for (row, entry) in records.iter().enumerate() {
+        if !decode_one(Entry::parse(entry)?.value, &mut out)? {
             out.odd.push(row as i64);
         }
     }

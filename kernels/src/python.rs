@@ -107,6 +107,13 @@ fn shapes<'py>(
 }
 
 #[pyfunction]
+fn keys<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Column<'py>> {
+    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
+    let items = run(py, || entry::keys(&Items::new(data, bounds)?))?;
+    Ok(column(py, items))
+}
+
+#[pyfunction]
 fn search<'py>(
     py: Python<'py>,
     keys: (Buffer, Numbers, Numbers),
@@ -312,11 +319,10 @@ fn make_table<'py>(
 fn decode_entries<'py>(
     py: Python<'py>,
     data: Buffer,
-    starts: Numbers,
-    ends: Numbers,
+    bounds: Bounds,
 ) -> PyResult<(Vec<Column<'py>>, Vec<Array<'py, i64>>, Array<'py, i64>)> {
-    let (data, starts, ends) = (flat(&data)?, flat(&starts)?, flat(&ends)?);
-    let found = run(py, || fields::decode(data, starts, ends))?;
+    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
+    let found = run(py, || fields::decode(&Items::new(data, bounds)?))?;
     let texts = [found.address, found.checksum, found.content_type].map(|each| column(py, each));
     let numbers = [found.size, found.seconds, found.nanos, found.kind];
     let numbers = numbers.map(|each| each.into_pyarray(py));
@@ -371,6 +377,7 @@ fn sparklake_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(take, module)?)?;
     module.add_function(wrap_pyfunction!(encode_records, module)?)?;
     module.add_function(wrap_pyfunction!(shapes, module)?)?;
+    module.add_function(wrap_pyfunction!(keys, module)?)?;
     module.add_function(wrap_pyfunction!(search, module)?)?;
     module.add_function(wrap_pyfunction!(paired, module)?)?;
     module.add_function(wrap_pyfunction!(unequal, module)?)?;

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 SETTING = "SPARKLAKE_KERNELS"
@@ -69,18 +70,18 @@ def is_compiled() -> bool:
     return _CHOSEN.is_active
 
 
-def kernel(compiled: Callable[P, T]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def kernel(compiled: Callable[P, R]) -> Callable[[Callable[P, T]], Callable[P, R | T]]:
     """Return a decorator of the definition of a compiled kernel.
 
     `compiled` takes the same arguments. It may raise Declined.
     """
 
-    def decorated(definition: Callable[P, T]) -> Callable[P, T]:
+    def decorated(definition: Callable[P, T]) -> Callable[P, R | T]:
         if library is None:
             return definition
 
         @wraps(definition)
-        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        def run(*args: P.args, **kwargs: P.kwargs) -> R | T:
             if _CHOSEN.is_active:
                 try:
                     return compiled(*args, **kwargs)

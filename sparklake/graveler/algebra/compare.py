@@ -14,9 +14,9 @@ from sparklake.graveler.algebra.changes import (
     ignore_changes,
 )
 from sparklake.graveler.algebra.classify import KeyOutcome, outcome_of
-from sparklake.graveler.blocks.align import aligned, found_ids, unequal
+from sparklake.graveler.blocks.align import aligned, found_ids, unequal_rows
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
-from sparklake.graveler.blocks.columns import Mask, Positions
+from sparklake.graveler.blocks.columns import Mask, Positions, paired
 from sparklake.graveler.graph.virtual_base import disagreements
 
 # Outcomes of keys on which source and dest differ, indexed by 2 * (source is base) + (dest is
@@ -51,20 +51,14 @@ def three_way(
 
 def compared(left: Block, right: Block) -> tuple[SideRows, SideRows]:
     """Return the keys whose records differ, in key order, as rows of both sides."""
-    in_left, in_right = _unequal(left, right)
+    in_left, in_right = unequal_rows(left.ids, right.ids)
     if not len(in_left) and not len(in_right):
         return SideRows(left, in_left), SideRows(right, in_right)
     before, after = left.take(in_left), right.take(in_right)
-    places, found = before.find(after.keys)
-    partners = np.full(len(in_left), NO_ROW)
-    partners[places[found]] = in_right[found]
-    added = ~found
-    # A key that only the right side has goes before the left row at its position.
-    ranks = np.concatenate((2 * np.arange(len(in_left)) + 1, 2 * places[added]))
-    order = np.argsort(ranks, kind="stable")
-    at_left = np.concatenate((in_left, np.full(int(added.sum()), NO_ROW)))
-    at_right = np.concatenate((partners, in_right[added]))
-    return SideRows(left, at_left[order], before), SideRows(right, at_right[order], after)
+    rows, others = paired(before.keys, after.keys)
+    at_left = np.where(rows == NO_ROW, NO_ROW, _at(in_left, rows))
+    at_right = np.where(others == NO_ROW, NO_ROW, _at(in_right, others))
+    return SideRows(left, at_left, before), SideRows(right, at_right, after)
 
 
 def _disputed(rows: SideRows) -> Mask:
@@ -93,16 +87,9 @@ def _ancestors(base: Block, in_dest: SideRows, in_source: SideRows) -> SideRows:
     return SideRows(base, at)
 
 
-def _unequal(left: Block, right: Block) -> tuple[Positions, Positions]:
-    """Return the positions of each side's records that the other side does not have."""
-    shared = min(len(left), len(right))
-    differ = (left.ids[:shared] != right.ids[:shared]).any(axis=1)
-    # The common beginning is equal. In most cases it is everything.
-    start = int(differ.argmax()) if differ.any() else shared
-    if start == len(left) == len(right):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    in_left, in_right = unequal(left.ids[start:], right.ids[start:])
-    return start + np.flatnonzero(in_left), start + np.flatnonzero(in_right)
+def _at(positions: Positions, rows: Positions) -> Positions:
+    """Return the positions in some rows; any number for NO_ROW."""
+    return positions[rows] if len(positions) else rows
 
 
 def diff(left: Blocks, right: Blocks) -> Iterator[BlockChanges]:

@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.graveler import compiled
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
 from sparklake.graveler.blocks.columns import Ids, Mask, Positions
 from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.kernels import kernel
 from sparklake.graveler.keys import Interval, successor
 
 
@@ -48,6 +50,19 @@ def _position_after(block: Block, key: bytes) -> int:
     return block.position(successor(key))
 
 
+@kernel(compiled.unequal_rows)
+def unequal_rows(left: Ids, right: Ids) -> tuple[Positions, Positions]:
+    """Return the positions of each side's ids that the other side does not have."""
+    shared = min(len(left), len(right))
+    differ = (left[:shared] != right[:shared]).any(axis=1)
+    # The common beginning is equal. In most cases it is everything.
+    start = int(differ.argmax()) if differ.any() else shared
+    if start == len(left) == len(right):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    in_left, in_right = unequal(left[start:], right[start:])
+    return start + np.flatnonzero(in_left), start + np.flatnonzero(in_right)
+
+
 def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
     """Return the masks of ids that only one side has. Both sides are in key order."""
     left_words, right_words = left[:, 0], right[:, 0]
@@ -67,6 +82,7 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
     return masks[0], masks[1]
 
 
+@kernel(compiled.found_ids)
 def found_ids(ids: Ids, wanted: Ids) -> Positions:
     """Return the position of each wanted id among some ids, or -1."""
     if not len(ids) or not len(wanted):

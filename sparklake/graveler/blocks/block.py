@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklake.errors import CorruptFileError, InvalidRecordError
+from sparklake.graveler import compiled
 from sparklake.graveler.blocks.columns import (
     Bytes,
     Ids,
@@ -37,6 +38,7 @@ from sparklake.graveler.blocks.encoded import (
     joined_blocks,
 )
 from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.kernels import kernel
 from sparklake.graveler.records import Record
 
 
@@ -64,6 +66,14 @@ class PackedBlocks(Protocol):
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
         """Return the contents of some data blocks; raise CorruptFileError."""
+        ...
+
+    def stretches(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, Positions]]:
+        """Yield parts of the file that hold some data blocks, in order.
+
+        Each part has a row per data block: its offset in the part, its size in the part, the
+        size of its content, and its number of records. Nothing is verified.
+        """
         ...
 
     def find(self, key: bytes) -> bytes | None:
@@ -265,32 +275,13 @@ class Block:
             at = stop
 
     def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> EncodedRecords:
-        """Return the records of data blocks.
-
-        The last record of each must have the block's id for it. That verifies the identity
-        of the data block, and a checksum verifies its bytes.
-        """
+        """Return the records of data blocks."""
         leaves = np.array([leaf for _, each in wanted for leaf in each])
-        contents: list[memoryview] = []
-        for unit, each in wanted:
-            packed, first = cast("PackedBlocks", self.units[unit]), self._leaves[unit]
-            contents += packed.contents([leaf - first for leaf in each])
-        counts = self.starts[leaves + 1] - self.starts[leaves]
-        wrong = np.zeros(1, np.int64)
-        try:
-            records = joined_blocks(contents, counts)
-            lasts = records.value_ends[np.cumsum(counts) - 1]
-            found = digests_at(records.data, lasts - RECORD_ID_BYTES)
-            wrong = np.flatnonzero((found != self.ids[self.starts[leaves + 1] - 1]).any(axis=1))
-            is_sound = not len(wrong) and holds_its_ids(records)
-        except InvalidRecordError:
-            raise
-        except (CorruptFileError, IndexError, ValueError):
-            is_sound = False
-        if not is_sound:
-            leaf = int(leaves[wrong[0] if len(wrong) else 0])
-            raise cast("PackedBlocks", self.units[bisect_right(self._leaves, leaf) - 1]).damage()
-        return records
+        parts = [
+            (cast("PackedBlocks", self.units[unit]), [leaf - self._leaves[unit] for leaf in each])
+            for unit, each in wanted
+        ]
+        return EncodedRecords(_unpacked(parts, self.ids[self.starts[leaves + 1] - 1]))
 
     def _within(self, leaf: int, start: int, stop: int) -> EncodedRecords:
         """Return the records of a leaf between two positions."""
@@ -340,7 +331,7 @@ class Block:
 
     def key_array(self) -> pa.BinaryArray:
         """Return a copy of the keys as an array."""
-        return self.encoded.keys.array()
+        return self.encoded.key_array()
 
     def stored_array(self) -> pa.BinaryArray:
         """Return a copy of the stored values as an array."""
@@ -384,6 +375,34 @@ def concatenated(blocks: Sequence[Block]) -> Block:
         return filled[0] if filled else EMPTY
     units = [unit for block in filled for unit in block.units]
     return Block(units, np.concatenate([block.ids for block in filled]))
+
+
+@kernel(compiled.unpacked)
+def _unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -> pa.BinaryArray:
+    """Return the entries of data blocks, at least one; raise CorruptFileError.
+
+    The last record of each must have the id in `last_ids`. That verifies the identity of the
+    data block, and a checksum verifies its bytes.
+    """
+    contents: list[memoryview] = []
+    for packed, numbers in parts:
+        contents += packed.contents(numbers)
+    counts = np.concatenate([packed.counts[np.array(numbers)] for packed, numbers in parts])
+    wrong = np.zeros(1, np.int64)
+    try:
+        records = joined_blocks(contents, counts)
+        lasts = records.value_ends[np.cumsum(counts) - 1]
+        found = digests_at(records.data, lasts - RECORD_ID_BYTES)
+        wrong = np.flatnonzero((found != last_ids).any(axis=1))
+        is_sound = not len(wrong) and holds_its_ids(records)
+    except InvalidRecordError:
+        raise
+    except (CorruptFileError, IndexError, ValueError):
+        is_sound = False
+    if not is_sound:
+        owners = [packed for packed, numbers in parts for _ in numbers]
+        raise owners[int(wrong[0]) if len(wrong) else 0].damage()
+    return records.entries
 
 
 def _last_keys(unit: Unit) -> list[bytes]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sparklake.graveler import compiled
 from sparklake.graveler.blocks.buffers import Bytes as Bytes
 from sparklake.graveler.blocks.buffers import Ids as Ids
 from sparklake.graveler.blocks.buffers import Mask as Mask
@@ -19,6 +20,7 @@ from sparklake.graveler.blocks.buffers import Positions as Positions
 from sparklake.graveler.blocks.buffers import binary_array as binary_array
 from sparklake.graveler.blocks.buffers import data_of as data_of
 from sparklake.graveler.blocks.buffers import offsets_of as offsets_of
+from sparklake.graveler.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 WORD_BYTES = 8
 
 
+@kernel(compiled.gather)
 def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.BinaryArray:
     """Return a copy of ascending slices of `data` as an array."""
     if len(starts) == 0:
@@ -35,6 +38,27 @@ def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.Binar
     bounds[0::2] = starts
     np.add(starts, lengths, out=bounds[1::2], casting="unsafe")
     return binary_array(bounds, data).take(pa.array(np.arange(0, len(bounds), 2)))
+
+
+@kernel(compiled.take)
+def taken(items: pa.BinaryArray, rows: Positions) -> pa.BinaryArray:
+    """Return the items at some positions."""
+    return items.take(pa.array(rows))
+
+
+@kernel(compiled.paired)
+def paired(left: Keys, right: Keys) -> tuple[Positions, Positions]:
+    """Return the rows of two sides in key order, -1 where a side lacks the key."""
+    places, found = search(left, right)
+    added = ~found
+    partners = np.full(len(left), -1)
+    partners[places[found]] = np.flatnonzero(found)
+    # A key that only the right side has goes before the left row at its position.
+    ranks = np.concatenate((2 * np.arange(len(left)) + 1, 2 * places[added]))
+    order = np.argsort(ranks, kind="stable")
+    at_left = np.concatenate((np.arange(len(left)), np.full(int(added.sum()), -1)))
+    at_right = np.concatenate((partners, np.flatnonzero(added)))
+    return at_left[order], at_right[order]
 
 
 def rows_between(starts: Positions, counts: Positions) -> Positions:
@@ -188,6 +212,7 @@ _MAX_TEXT_BYTES = 256
 _MASKS = np.array([(1 << 64) - (1 << (64 - 8 * left)) for left in range(9)], np.uint64)
 
 
+@kernel(compiled.search)
 def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
     """Return the insertion position of each wanted key, and whether it exists.
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from hashlib import sha256
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidKeyError
+from sparklake.graveler import compiled
 from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, Unit, block_of
 from sparklake.graveler.blocks.columns import Ids, Mask, Positions, gather, rows_between, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords, chained
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.kernels import kernel
 from sparklake.graveler.records import MAX_KEY_BYTES
 
 
@@ -35,7 +38,34 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
     touched[leaves] = True
     opened = np.flatnonzero(touched[:-1])
     records, shifts = block.open(opened, in_order=False)
+    entries, ids, counts = _edited_leaves(
+        LeafEdit(block, opened, records, shifts, dropped, added, places)
+    )
+    return _relaid(block, touched, counts, EncodedRecords(entries), ids)
 
+
+class LeafEdit(NamedTuple):
+    """The edit of the touched leaves of a block, which are opened.
+
+    `shifts` has for each leaf the offset from a position in the block to one in `records`.
+    """
+
+    block: Block
+    opened: Positions
+    records: EncodedRecords
+    shifts: Positions
+    dropped: Mask
+    added: Block
+    places: Positions
+
+
+@kernel(compiled.edited_leaves)
+def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
+    """Return the entries and ids that replace the touched leaves, and their number per leaf.
+
+    The last number is that of the records after the last leaf.
+    """
+    block, opened, records, shifts, dropped, added, places = edit
     # The records of touched leaves that stay, and the positions of added records between them.
     sizes = block.starts[opened + 1] - block.starts[opened]
     rows = rows_between(block.starts[opened], sizes)
@@ -46,10 +76,10 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
     order = np.insert(here, between, len(records) + np.arange(len(added)))
     anew = chained([records, added.encoded]).take(order) if len(order) else NOTHING
     anew_ids = np.insert(block.ids[kept], between, added.ids, axis=0)
-    counts = np.bincount(leaves, minlength=len(touched))
+    counts = np.bincount(block.leaves_at(places), minlength=len(block.starts))
     if len(opened):
         counts[opened] += np.add.reduceat(stays, np.cumsum(sizes) - sizes, dtype=np.int64)
-    return _relaid(block, touched, counts, anew, anew_ids)
+    return anew.entries, anew_ids, counts
 
 
 def _relaid(

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CorruptFileError, InvalidRecordError
+from sparklake.graveler import compiled
 from sparklake.graveler.blocks.columns import (
     Bytes,
     Keys,
@@ -26,10 +27,12 @@ from sparklake.graveler.blocks.columns import (
     gather,
     items_at,
     offsets_of,
+    taken,
     varint_array,
     varints_at,
 )
 from sparklake.graveler.ids import RECORD_ID_BYTES, read_varint
+from sparklake.graveler.kernels import kernel
 from sparklake.graveler.records import Record, decode_record
 
 # The suffix of a key in a table: sequence number 0 and type 1, a value.
@@ -76,7 +79,7 @@ class EncodedRecords:
         """The layout of the entries; raises CorruptFileError unless they are plain."""
         if self._shape is None:
             try:
-                self._shape = _shape_of(self.entries)
+                self._shape = Shape(*_lengths_of(self.entries))
             except IndexError:
                 raise _other_form() from None
         return self._shape
@@ -120,10 +123,14 @@ class EncodedRecords:
         """The last key. There must be one."""
         return self.record(len(self) - 1)[0]
 
+    def key_array(self) -> pa.BinaryArray:
+        """Return a copy of the keys as an array."""
+        return _keys_of(self)
+
     @property
     def is_ascending(self) -> bool:
         """Whether each key is greater than the previous one."""
-        keys = self.keys.array()
+        keys = self.key_array()
         return bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
 
     def slice(self, start: int, stop: int) -> EncodedRecords:
@@ -134,7 +141,7 @@ class EncodedRecords:
     def take(self, rows: Positions) -> EncodedRecords:
         """Return the records at some positions, in ascending key order."""
         shape = self._shape and self._shape.at(rows)
-        return EncodedRecords(self.entries.take(pa.array(rows)), shape)
+        return EncodedRecords(taken(self.entries, rows), shape)
 
     def stored_array(self) -> pa.BinaryArray:
         """Return a copy of the stored values as an array."""
@@ -166,13 +173,19 @@ class EncodedRecords:
 
 def encode_records(keys: pa.BinaryArray, stored: pa.BinaryArray) -> EncodedRecords:
     """Return the entries of ascending keys and their stored values, ids included."""
+    return EncodedRecords(*_encoded(keys, stored))
+
+
+@kernel(compiled.encoded_entries)
+def _encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> tuple[pa.BinaryArray, Shape | None]:
+    """Return entries, and their layout if it is known."""
     key_lengths = np.diff(offsets_of(keys)).astype(np.int64)
     value_lengths = np.diff(offsets_of(stored))
     # An entry shares no bytes with the previous key, so each is readable separately.
     own, values = varint_array(key_lengths + SUFFIX_BYTES), varint_array(value_lengths)
     entries = pc.binary_join_element_wise(b"\0", own, values, keys, KEY_SUFFIX, stored, b"")
     heads = 1 + np.diff(offsets_of(own)) + np.diff(offsets_of(values)).astype(np.int64)
-    return EncodedRecords(entries, Shape(heads, key_lengths))
+    return entries, Shape(heads, key_lengths)
 
 
 def chained(parts: Sequence[EncodedRecords]) -> EncodedRecords:
@@ -276,8 +289,9 @@ def holds_its_ids(records: EncodedRecords) -> bool:
     return all(stored.endswith(decode_record(key, stored).id) for key, stored in ends)
 
 
-def _shape_of(entries: pa.BinaryArray) -> Shape:
-    """Decode the lengths of plain entries.
+@kernel(compiled.entry_lengths)
+def _lengths_of(entries: pa.BinaryArray) -> tuple[Positions, Positions]:
+    """Return the heads and the key lengths of plain entries, as in Shape.
 
     Plain entries share no bytes with the previous key, and are values with sequence number 0.
     """
@@ -295,7 +309,12 @@ def _shape_of(entries: pa.BinaryArray) -> Shape:
         or (items_at(data, suffixes, SUFFIX_BYTES) != np.void(KEY_SUFFIX)).any()
     ):
         raise _other_form()
-    return Shape(after - starts, key_lengths)
+    return after - starts, key_lengths
+
+
+@kernel(compiled.entry_keys)
+def _keys_of(records: EncodedRecords) -> pa.BinaryArray:
+    return records.keys.array()
 
 
 def _other_form() -> CorruptFileError:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler import compiled
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import (
     Bytes,
@@ -24,10 +25,12 @@ from sparklake.graveler.blocks.columns import (
     varint_array,
     varints_at,
 )
+from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.commits import hash_map, hash_string
 from sparklake.graveler.entries import AddressType, Entry, record_entry
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.kernels import kernel
 from sparklake.graveler.times import (
     FIRST_MICROSECOND,
     FIRST_SECOND,
@@ -99,55 +102,61 @@ def decode_entries(block: Block) -> EntryColumns:
 
 
 def _decoded(block: Block) -> EntryColumns:
-    reader = _Reader(block)
-    address, address_sizes = reader.text(_ADDRESS)
-    seconds, nanos = reader.timestamp()
-    size = reader.number(_SIZE)
-    checksum, checksum_sizes = reader.text(_CHECKSUM)
-    kind = reader.number(_ADDRESS_TYPE)
-    content_type, content_type_sizes = reader.text(_CONTENT_TYPE)
-    odd = np.flatnonzero((reader.at != reader.end) | (kind > AddressType.FULL))
+    texts, (size, seconds, nanos, kind), odd = _fields_of(block.encoded)
     others = [record_entry(record) for record in block.take(odd).records()]
-    data = block.data
-    for starts, sizes in (
-        (address, address_sizes),
-        (checksum, checksum_sizes),
-        (content_type, content_type_sizes),
-    ):
-        starts[odd], sizes[odd] = reader.begin[odd], 0
-    texts = [
-        _patched(gather(data, address, address_sizes), odd, [each.address for each in others]),
-        _patched(gather(data, checksum, checksum_sizes), odd, [each.checksum for each in others]),
-        _patched(
-            gather(data, content_type, content_type_sizes),
-            odd,
-            [each.content_type for each in others],
-        ),
-    ]
-    size[odd] = [each.size for each in others]
-    # More than a second of nanoseconds may overflow 64 bits.
-    seconds[odd] = [min(max(each.mtime // SECOND, _INT64.min), _INT64.max) for each in others]
-    nanos[odd] = [each.mtime % SECOND for each in others]
-    kind[odd] = [each.address_type for each in others]
+    address, checksum, content_type = (
+        _patched(column, odd, [getattr(each, name) for each in others])
+        for column, name in zip(texts, ("address", "checksum", "content_type"), strict=True)
+    )
+    if len(odd):
+        size[odd] = [each.size for each in others]
+        # More than a second of nanoseconds may overflow 64 bits.
+        seconds[odd] = [min(max(each.mtime // SECOND, _INT64.min), _INT64.max) for each in others]
+        nanos[odd] = [each.mtime % SECOND for each in others]
+        kind[odd] = [each.address_type for each in others]
     relative = kind == AddressType.RELATIVE
     unsaid = kind == AddressType.BY_PREFIX_DEPRECATED
     if unsaid.any():
-        relative |= unsaid & ~_truth(pc.match_substring(texts[0], "://"))
+        relative |= unsaid & ~_truth(pc.match_substring(address, "://"))
     metadata = _metadata(len(block), odd, others)
-    return EntryColumns(texts[0], size, texts[1], seconds, nanos, texts[2], relative, metadata)
+    return EntryColumns(address, size, checksum, seconds, nanos, content_type, relative, metadata)
+
+
+@kernel(compiled.entry_fields)
+def _fields_of(
+    records: EncodedRecords,
+) -> tuple[list[pa.BinaryArray], list[Positions], Positions]:
+    """Return the fields of entries, and the rows whose fields are unusual.
+
+    The texts are address, checksum and content type, empty in unusual rows. The numbers are size,
+    seconds, nanoseconds and address type.
+    """
+    reader = _Reader(records)
+    address = reader.text(_ADDRESS)
+    seconds, nanos = reader.timestamp()
+    size = reader.number(_SIZE)
+    checksum = reader.text(_CHECKSUM)
+    kind = reader.number(_ADDRESS_TYPE)
+    content_type = reader.text(_CONTENT_TYPE)
+    odd = np.flatnonzero((reader.at != reader.end) | (kind > AddressType.FULL))
+    texts = []
+    for starts, sizes in (address, checksum, content_type):
+        starts[odd], sizes[odd] = reader.begin[odd], 0
+        texts.append(gather(records.data, starts, sizes))
+    return texts, [size, seconds, nanos, kind], odd
 
 
 class _Reader:
     """A reader of the fields of many entries at once, in the order of the fields."""
 
-    def __init__(self, block: Block) -> None:
-        self._data: Bytes = block.data
-        sizes, at = varints_at(self._data, block.value_starts)
+    def __init__(self, records: EncodedRecords) -> None:
+        self._data: Bytes = records.data
+        sizes, at = varints_at(self._data, records.value_starts)
         sizes, at = varints_at(self._data, at + (sizes >> 1))
         self.begin: Positions = at
         self.at: Positions = at.copy()
         self.end: Positions = at + (sizes >> 1)
-        if (self.end + RECORD_ID_BYTES != block.value_ends).any():
+        if (self.end + RECORD_ID_BYTES != records.value_ends).any():
             raise IndexError
 
     def number(self, tag: int) -> Positions:
@@ -220,6 +229,13 @@ def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArra
 
     `keys` must be valid. No address, checksum or content type may exceed a record's limits.
     """
+    return _stored_values(keys, entries, _NO_METADATA)
+
+
+@kernel(compiled.encode_entries)
+def _stored_values(
+    keys: pa.BinaryArray, entries: EntryColumns, no_metadata: bytes
+) -> pa.BinaryArray:
     data = _joined(
         _field(_ADDRESS, entries.address.cast(pa.binary())),
         _field(_MTIME, _joined(_number(_SECONDS, entries.seconds), _number(_NANOS, entries.nanos))),
@@ -228,7 +244,7 @@ def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArra
         _number(_ADDRESS_TYPE, np.where(entries.relative, AddressType.RELATIVE, AddressType.FULL)),
         _field(_CONTENT_TYPE, entries.content_type.cast(pa.binary())),
     )
-    identities = sha256_each(_identity_preimages(entries))
+    identities = sha256_each(_identity_preimages(entries, no_metadata))
     record_ids = sha256_each(_joined(sha256_each(keys), sha256_each(identities)))
     # Lengths are zigzag varints, which double the number.
     lengths = varint_array(2 * np.diff(offsets_of(data)).astype(np.int64))
@@ -236,7 +252,7 @@ def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArra
     return _joined(identity_size, identities, lengths, data, record_ids)
 
 
-def _identity_preimages(entries: EntryColumns) -> pa.BinaryArray:
+def _identity_preimages(entries: EntryColumns, no_metadata: bytes) -> pa.BinaryArray:
     checksums = entries.checksum.cast(pa.binary())
     kinds = entries.content_type.dictionary_encode()
     hashes = [hash_string(kind) if kind else b"" for kind in kinds.dictionary.to_pylist()]
@@ -246,7 +262,7 @@ def _identity_preimages(entries: EntryColumns) -> pa.BinaryArray:
         _STRING_MARK + _INT_MARK,
         _int64s(np.diff(offsets_of(checksums))),
         checksums,
-        _NO_METADATA,
+        no_metadata,
         pa.array(hashes, pa.binary()).take(kinds.indices),
     )
 

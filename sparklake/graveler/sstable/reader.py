@@ -6,13 +6,16 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler import compiled_tables
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import Ids, Positions
 from sparklake.graveler.blocks.encoded import find_stored, key_reaching
+from sparklake.graveler.kernels import kernel
 from sparklake.graveler.ports import Content
 from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn, Directory, read_directory
 from sparklake.graveler.sstable.layout import (
@@ -26,10 +29,13 @@ from sparklake.graveler.sstable.layout import (
 )
 
 _PLACE = slice(BlockColumn.OFFSET, BlockColumn.RAW_SIZE + 1)
+_PLACE_COLUMNS = (BlockColumn.OFFSET, BlockColumn.SIZE, BlockColumn.RAW_SIZE)
+_GAP_BYTES = 32 * 1024
+"""A gap up to this size between data blocks is read, because that costs less than a second read."""
 _NO_IDS: Ids = np.zeros((0, 4), np.uint64)
 
-Search = Callable[[memoryview, bytes], "bytes | None"]
-"""A function that searches the content of a data block for a key."""
+Search = Callable[[bytes, int, int, bytes], "bytes | None"]
+"""A function that searches a data block, given with its size and its raw size, for a key."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,10 +114,20 @@ class DataBlocks:
         directory = Directory(_NO_IDS, numbers.copy(), first_keys, last_keys)
         return DataBlocks(Table(self.table.name, self.table.file, directory), self.first, self.stop)
 
+    def stretches(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, Positions]]:
+        """Yield parts of the file that hold some data blocks, each read at once."""
+        chosen = self.numbers[:, numbers]
+        offsets, ends = chosen[BlockColumn.OFFSET], chosen[_PLACE][:2].sum(axis=0) + TRAILER_BYTES
+        cuts = np.flatnonzero(offsets[1:] - ends[:-1] > _GAP_BYTES) + 1
+        for first, stop in pairwise([0, *cuts.tolist(), len(offsets)]):
+            start = int(offsets[first])
+            rows = chosen[[*_PLACE_COLUMNS, BlockColumn.COUNT], first:stop].T
+            yield self.table.file[start : int(ends[stop - 1])], rows - [start, 0, 0, 0]
+
     def find(self, key: bytes) -> bytes | None:
         """Return the stored value of a key, without caching; raise CorruptFileError."""
         number = bisect_left(self.table.directory.last_keys, key, self.first, self.stop)
-        return None if number == self.stop else self._search(number, find_stored, key)
+        return None if number == self.stop else self._search(number, _find, key)
 
     def reaching(self, key: bytes) -> bytes | None:
         """Return the first key at or above a key, without caching; raise CorruptFileError."""
@@ -119,13 +135,13 @@ class DataBlocks:
         if number == self.stop:
             return None
         first = self.table.directory.first_keys[number]
-        return first if first >= key else self._search(number, key_reaching, key)
+        return first if first >= key else self._search(number, _reaching, key)
 
     def _search(self, number: int, search: Search, key: bytes) -> bytes | None:
         offset, size, raw_size = self.table.directory.numbers[_PLACE, number].tolist()
         content = self.table.file[offset : offset + size + TRAILER_BYTES]
         try:
-            return search(opened(content, Handle(0, size), raw_size), key)
+            return search(content, size, raw_size, key)
         except (NotOurLayoutError, CorruptFileError, IndexError, ValueError, struct.error):
             raise self.damage() from None
 
@@ -146,6 +162,15 @@ class DataBlocks:
         return damaged_table(self.table.name)
 
 
+@kernel(compiled_tables.find_stored)
+def _find(content: bytes, size: int, raw_size: int, key: bytes) -> bytes | None:
+    return find_stored(opened(content, Handle(0, size), raw_size), key)
+
+
+def _reaching(content: bytes, size: int, raw_size: int, key: bytes) -> bytes | None:
+    return key_reaching(opened(content, Handle(0, size), raw_size), key)
+
+
 def _rows(numbers: Sequence[int]) -> Iterator[range]:
     """Yield ascending numbers as ranges without gaps."""
     start = 0
@@ -162,20 +187,29 @@ def read_sstable(name: str, file: Content) -> Block | None:
     CorruptFileError for a damaged table of sparklake.
     """
     try:
+        directory = _directory(file)
+    except NotOurLayoutError:
+        raise damaged_table(name) from None
+    if directory is None:
+        return None
+    blocks = DataBlocks(Table(name, file, directory), 0, len(directory.first_keys))
+    return Block([blocks], directory.ids)
+
+
+@kernel(compiled_tables.read_directory)
+def _directory(file: Content) -> Directory | None:
+    """Return the directory of a table, after a check of all blocks besides its data.
+
+    Returns None for a table without a directory. Raises NotOurLayoutError for a damaged one.
+    """
+    try:
         handles = meta_blocks(file)
     except NotOurLayoutError:
         return None
     if DIRECTORY not in handles:
         return None
-    try:
-        directory = _directory(file, handles.pop(DIRECTORY))
-        for handle in handles.values():
-            checked(file, *handle)  # Other readers need the whole block.
-    except NotOurLayoutError:
-        raise damaged_table(name) from None
-    blocks = DataBlocks(Table(name, file, directory), 0, len(directory.first_keys))
-    return Block([blocks], directory.ids)
-
-
-def _directory(file: Content, handle: Handle) -> Directory:
-    return read_directory(opened(file, handle), handle.offset)
+    handle = handles.pop(DIRECTORY)
+    directory = read_directory(opened(file, handle), handle.offset)
+    for each in handles.values():
+        checked(file, *each)  # Other readers need the whole block.
+    return directory

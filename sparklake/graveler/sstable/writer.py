@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from sparklake.graveler import compiled_tables
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import Bytes, Mask, Positions, offsets_of, rows_between
 from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
+from sparklake.graveler.kernels import kernel
 from sparklake.graveler.sstable.directory import (
     DIRECTORY,
     BlockColumn,
@@ -107,6 +109,14 @@ def make_table(block: Block, *, compress: bool = True) -> NewTable:
     Data blocks that are copied keep their compression. Raises CorruptFileError for keys that do
     not ascend.
     """
+    return NewTable(*_table(block, compress, _FIXED_PROPERTIES))
+
+
+@kernel(compiled_tables.make_table)
+def _table(
+    block: Block, compress: bool, properties: Mapping[bytes, bytes]
+) -> tuple[bytes, int, int]:
+    """Return the parts of a NewTable."""
     file = TableFile(compressed if compress else plain)
     placed = list(_data_blocks(file, block))
     directory = Directory(
@@ -120,7 +130,7 @@ def make_table(block: Block, *, compress: bool = True) -> NewTable:
     index_handle = file.add(*compressed(_index(directory)))
     directory_handle = file.add(*plain(directory_bytes(directory)))
     sums = directory.numbers.sum(axis=1).tolist()
-    properties = {
+    own = {
         b"rocksdb.data.size": number_bytes(data_bytes),
         b"rocksdb.index.size": number_bytes(index_handle.size),
         b"rocksdb.num.data.blocks": number_bytes(len(directory.last_keys)),
@@ -130,9 +140,10 @@ def make_table(block: Block, *, compress: bool = True) -> NewTable:
         ),
         b"rocksdb.raw.value.size": number_bytes(sums[BlockColumn.VALUE_BYTES]),
     }
+    properties = {**properties, **own}
     content = file.ended(index_handle, properties, [(DIRECTORY, directory_handle)])
     size = sums[BlockColumn.KEY_BYTES] + sums[BlockColumn.VALUE_BYTES]
-    return NewTable(content, size, sums[BlockColumn.TOMBSTONES])
+    return content, size, sums[BlockColumn.TOMBSTONES]
 
 
 def _check_order(directory: Directory) -> None:
