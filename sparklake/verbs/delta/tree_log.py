@@ -239,7 +239,7 @@ def _parting(logs: Sequence[TreeLog]) -> int:
             at = version
             break
     if at and any(at - 1 not in each.commits for each in held):
-        raise NotUnitedError("the log no longer has the commits where the sides parted")
+        raise NotUnitedError("the log no longer has the commits where the sides diverged")
     return at
 
 

@@ -37,7 +37,7 @@ def check_no_log(table: TableVersion) -> None:
     """Raise InvalidInputError for a Delta table, because its folder has other files, too."""
     if any(log_listing([each]).versions for each in log_files(table)):
         raise InvalidInputError(
-            f"{table.path!r} is a Delta table at {table.ref!r}, and only its log tells which "
+            f"{table.path!r} is a Delta table at {table.ref!r}, and only its log shows which "
             "files are valid: use the format 'delta'"
         )
 

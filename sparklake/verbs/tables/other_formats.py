@@ -99,7 +99,7 @@ def check_no_other(table: OtherTable | None, path: str, ref: str) -> None:
     place = "" if path.strip("/") == table.folder.strip("/") else "in "
     raise InvalidInputError(
         f"{path!r} is {place}a table of the format {table.format} at {ref!r}, because it "
-        f"contains {table.found!r}. Its metadata tells which files and rows are valid: as "
+        f"contains {table.found!r}. Its metadata shows which files and rows are valid: as "
         f"plain files, it would show overwritten or deleted rows. {_way_out(table.format)}"
     )
 
