@@ -181,6 +181,6 @@ def _portable(error: Exception) -> Exception:
     """Return an error unchanged, or a RuntimeError if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301  (just made)
-    except Exception:  # noqa: BLE001  (whatever an error of others does when it is pickled)
+    except Exception:  # noqa: BLE001  (pickling a foreign error may raise anything)
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error

@@ -30,7 +30,7 @@ class Checks(msgspec.Struct, forbid_unknown_fields=True):
     """The constraints of a table.
 
     `not_null` columns have a value in each row. No two rows have equal values in all `unique`
-    columns. `expressions` are SQL. As in a CHECK of SQL, an expression that is null holds.
+    columns. `expressions` are SQL. As in a CHECK of SQL, an expression that is null passes.
     """
 
     not_null: list[str] = []

@@ -35,7 +35,7 @@ def restore_refs(
 ) -> RepositoryInfo:
     """Create a repository from the dump in a namespace, after the dump is verified.
 
-    From then on the repository owns the namespace, which must not lie in another one.
+    From then on the repository owns the namespace, which must not be inside another one.
 
     Raises:
         MissingFileError: A file of the dump or a tree is missing. As for all errors, no repository

@@ -21,7 +21,7 @@ VERSION_AS_OF = "versionAsOf"
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """A format of tables whose log tells which files of the folder are valid.
+    """A format of tables whose log shows which files of the folder are valid.
 
     `find_view` returns the view of a version of a table, and writes it if necessary. `sides`
     returns the files that a table has only in one of two trees, for a folder, refs and trees.
