@@ -135,7 +135,7 @@ def write(
     mode: Annotated[
         str,
         typer.Option(
-            metavar="MODE", help="Choose what happens to the existing objects of the table."
+            metavar="MODE", help="Choose what happens to existing objects of the table."
         ),
     ] = "errorifexists",
     partition_by: Annotated[
