@@ -63,11 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     notes = [
         f"Best of {args.reps} interleaved repetitions, engine {args.engine}, "
         f"{args.range_records:,} records a range. Ratio > 1: sparklake is faster.",
-        "Both sides held what their change sets make of the base.",
+        "Both sides had exactly the result of the change sets on the base.",
     ]
     if args.seed != peer.SUITE_SEED:
         notes.append(f"Our change sets are of seed {args.seed}, the peer's of its only one.")
-    title = f"{args.count:,} entries beside lakeFS's engine"
+    title = f"{args.count:,} entries compared with lakeFS's engine"
     report.write(args, title, notes, list(map(asdict, rows)), list(map(_line, rows)))
 
 

@@ -150,7 +150,7 @@ def _run(future: Future[Any], call: Callable[[], Any]) -> None:
         return
     try:
         result = call()
-    except BaseException as error:  # noqa: BLE001  (it is raised by whoever asks for the result)
+    except BaseException as error:  # noqa: BLE001  (reading the result raises it)
         future.set_exception(error)
     else:
         future.set_result(result)

@@ -161,6 +161,13 @@ def test_links_to_files_lead_somewhere(document: Path) -> None:
     assert [each for each in paths if each and not (document.parent / each).exists()] == []
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tables_have_a_header(document: Path) -> None:
+    lines = document.read_text(encoding="utf-8").splitlines()
+    rules = [at for at, line in enumerate(lines) if re.match(r"\|[ :]*-", line)]
+    assert [lines[at - 1] for at in rules if not lines[at - 1].startswith("|")] == []
+
+
 def test_decisions_have_numbers_of_their_own() -> None:
     decisions = decision_pages()
     numbers = Counter(path.name.partition("-")[0] for path in decisions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict
+from collections.abc import Iterator
 from copy import copy
 from importlib import import_module
 from inspect import getdoc
@@ -103,14 +104,19 @@ def _command(name: str) -> Any:
     built: Any
     if name in NOUNS:
         built = get_group(_module(NOUNS[name]).app)
-        for each in built.commands.values():
-            lighten(each)
     else:
         single = typer.Typer(add_completion=False)
         single.command(name)(_function(name))
         built = get_command(single)
-    lighten(built)
+    for each in _with_subcommands(built):
+        lighten(each)
     return built
+
+
+def _with_subcommands(command: Any) -> Iterator[Any]:
+    yield command
+    for each in getattr(command, "commands", {}).values():
+        yield from _with_subcommands(each)
 
 
 def _outline(name: str) -> TyperCommand:

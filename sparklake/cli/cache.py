@@ -31,7 +31,7 @@ def show(invocation: Invocation) -> None:
     usage = cache.usage()
     invocation.out.one(
         cache_document(cache, usage),
-        f"{one_line(str(cache.folder))} holds {usage.tables} tables, {size(usage.size)} of "
+        f"{one_line(str(cache.folder))} contains {usage.tables} tables, {size(usage.size)} of "
         f"{size(cache.max_bytes)}",
     )
 

@@ -81,7 +81,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     """Turn a function with an invocation as its first argument into a command.
 
     The command also accepts the global options. Errors become exit codes. A
-    parameter that is a dataclass stands for its fields: commands share options by such a class.
+    parameter that is a dataclass becomes one option per field: commands share options in this way.
     """
     declared = _parameters(function)[1:]
     groups: dict[str, Any] = {

@@ -11,7 +11,7 @@ class _RangeColumn(ProgressColumn):
     """A column with the number of ranges, and their total if it is known."""
 
     def render(self, task: Task) -> Text:
-        """Return the text beside the bar."""
+        """Return the text next to the bar."""
         if task.total is not None:
             return Text(f"{task.completed:,.0f} of {task.total:,.0f} ranges")
         return Text(f"{task.completed:,.0f} ranges" if task.completed else "")

@@ -33,7 +33,7 @@ def run(
     uri: RepositoryArgument,
     patterns: Annotated[list[str], typer.Argument(metavar="PATTERN...", show_default=False)],
     message: Annotated[
-        str, typer.Option("--message", "-m", help="Give the reason; it is kept in the receipt.")
+        str, typer.Option("--message", "-m", help="Give the reason, which the receipt records.")
     ] = "",
     commit: Annotated[
         bool, typer.Option("--commit", help="First commit the removal of the paths on each branch.")

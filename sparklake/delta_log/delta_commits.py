@@ -131,7 +131,7 @@ def origins(commits: Iterable[DeltaCommit]) -> Counter[str]:
 def still_to_undo(commits: Iterable[DeltaCommit], log: Sequence[DeltaCommit]) -> list[DeltaCommit]:
     """Return the commits that a log has and has not undone otherwise, in their order.
 
-    Undos among `commits` themselves do not count.
+    Undos among `commits` themselves are ignored.
     """
     wanted = origins(commits)
     found: Counter[str] = Counter()

@@ -67,7 +67,7 @@ class Rows(Generic[Row]):
         return explained(self._verb, self.plan, divided, self._runners, self._sides)
 
     def within(self, interval: Interval) -> Rows[Row]:
-        """Return the rows in an interval of keys. Only ranges that may hold some are read."""
+        """Return the rows in an interval of keys. Only ranges that may contain some are read."""
         return replace(self, plan=self.plan.restricted(interval))
 
     def encoded_as(

@@ -130,7 +130,7 @@ class SparkRunner:
         encoded = self._encoded(partial(_reported, encode), source)
         if encoded is None:
             return []
-        # The rows are persisted because range partitioning reads all of them once more, and
+        # The rows are persisted because range partitioning reads all of them again, and
         # `encode` may hash files.
         with kept_rows(encoded) as records:
             # The sort is by all columns: a rerun task gets the rows of one key in the

@@ -48,7 +48,7 @@ class InvalidRecordError(InvalidInputError):
 
 
 class UnfitError(InvalidInputError):
-    """A destination that cannot hold some objects under their names.
+    """A destination that cannot store some objects under their names.
 
     `objects` has the first ones, each with the reason. `count` is the number of all.
     """
@@ -98,6 +98,6 @@ class InvalidHooksError(InvalidInputError):
 
 
 class InvalidDumpError(SparklakeError, ValueError):
-    """A dump of refs that is inconsistent, or that a repository cannot hold."""
+    """A dump of refs that is inconsistent, or that a repository cannot store."""
 
     kind = "invalid_dump"

@@ -1,7 +1,7 @@
 """Versions as Spark data sources.
 
 An example is `spark.read.format("sparklake.objects")`. Spark plans such a read in a Python process
-beside the driver. That process opens the lake and returns the plan's tasks. Executors run the same
+next to the driver. That process opens the lake and returns the plan's tasks. Executors run the same
 body as every engine. Spark shows the options of a read and ships the source to executors, so
 neither ever has a password.
 """

@@ -80,7 +80,7 @@ def check_fence(branch: str, found: int, begun: int | None) -> None:
 class ProtectionRule:
     """A pattern of branch names and the actions blocked on these branches.
 
-    In a pattern `*` stands for any characters and `?` for one.
+    In a pattern `*` matches any characters and `?` matches one.
     """
 
     pattern: str

@@ -1,4 +1,4 @@
-"""Decode JSON files of a lake, whatever bytes they hold."""
+"""Decode JSON files of a lake, which may contain any bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files that a lake keeps for itself, whatever bytes are there."""
+"""A lake's own Parquet files, which may contain any bytes."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def record_ids(ranges: Ranges) -> Ids:
 
 
 def overlapping(ranges: Ranges, interval: Interval) -> Ranges:
-    """Return the ranges that may hold keys of an interval."""
+    """Return the ranges that may contain keys of an interval."""
     first = position_reaching(ranges, interval.start)
     if interval.stop is None:
         return ranges[first:]
@@ -150,7 +150,7 @@ def overlapping(ranges: Ranges, interval: Interval) -> Ranges:
 
 
 def overlaps(ranges: Ranges, interval: Interval) -> bool:
-    """Return whether one of the ranges may hold keys of an interval."""
+    """Return whether one of the ranges may contain keys of an interval."""
     first = position_reaching(ranges, interval.start)
     stop = interval.stop
     return first < len(ranges) and (stop is None or ranges[first].min_key < stop)

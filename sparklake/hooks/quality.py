@@ -30,7 +30,7 @@ class Checks(msgspec.Struct, forbid_unknown_fields=True):
     """The constraints of a table.
 
     `not_null` columns have a value in each row. No two rows have equal values in all `unique`
-    columns. `expressions` are SQL. As in a CHECK of SQL, an expression that is null holds.
+    columns. `expressions` are SQL. As in a CHECK of SQL, an expression that is null passes.
     """
 
     not_null: list[str] = []
@@ -105,7 +105,7 @@ def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
         yield f"{total} rows, but at least {checks.min_rows} are required"
     for said, count in counts.items():
         if count:
-            yield f"{said} does not hold for {count} of {total} rows"
+            yield f"{said} fails for {count} of {total} rows"
     if checks.unique:
         from pyspark.sql import functions as f
 
@@ -113,7 +113,7 @@ def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
         doubled = keys.where(f.col(_ROWS) > 1).agg(f.sum(_ROWS).alias(_ROWS)).first()
         if doubled is not None and doubled[0]:
             names = ", ".join(checks.unique)
-            yield f"unique {names} does not hold for {doubled[0]} of {total} rows"
+            yield f"unique {names} fails for {doubled[0]} of {total} rows"
 
 
 def _counts(rows: DataFrame, checks: Checks) -> dict[str, int]:

@@ -34,7 +34,7 @@ def run_hook(
 def _outcome(settings: HookSettings, event: Event, action: HookFile, hook: Hook) -> HookOutcome:
     said, secrets = hook.properties, Secrets(settings.env)
     if hook.type.value in settings.skip:
-        return HookOutcome(HookStatus.SKIPPED, "skipped, as hooks_skip in the settings says")
+        return HookOutcome(HookStatus.SKIPPED, "skipped by hooks_skip in the settings")
     if isinstance(said, ForeignHook) or not is_allowed(settings, hook.type, said.target):
         return HookOutcome(HookStatus.FAILED, _not_allowed(hook), is_allowed=False)
     if isinstance(said, PythonHook):

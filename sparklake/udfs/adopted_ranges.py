@@ -195,7 +195,7 @@ def _taken(other: _AddressConflict) -> AddressTakenError:
     also = f", or use the address {other.theirs}" if _is_there(other.theirs) else ""
     return AddressTakenError(
         f"Nothing was published: {path!r} cannot be written with the address {other.ours}. "
-        f"The lake holds a range of the same objects, which names {other.theirs} for it, and "
+        f"The lake has a range of the same objects, which names {other.theirs} for it, and "
         "ranges never change. Stage or put it with user metadata, which makes it a different "
         f"object{also}.",
         path,

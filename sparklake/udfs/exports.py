@@ -83,7 +83,7 @@ class ExportPass(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class UnfitObject:
-    """An object that the destination cannot hold."""
+    """An object that the destination cannot store."""
 
     path: str
     reason: str
@@ -105,7 +105,7 @@ class ExportReport:
     unfit: list[UnfitObject] = field(default_factory=list)
 
     def note_unfit(self, path: str, reason: str) -> None:
-        """Record an object that the destination cannot hold."""
+        """Record an object that the destination cannot store."""
         self.unfit_count += 1
         if len(self.unfit) < MOST_UNFIT:
             self.unfit.append(UnfitObject(path, reason))
@@ -231,7 +231,7 @@ def _survey(share: _Share, parts: Iterable[BlockChanges]) -> None:
 def _remove(share: _Share, parts: Iterable[BlockChanges]) -> None:
     for changes in parts:
         _, gone = share.rows(changes)
-        # The destination never held an unfit path, and its name could mean another object there.
+        # The destination never had an unfit path, and its name could mean another object there.
         paths = [each for each in gone.column("path").to_pylist() if not share.why_unfit(each)]
         for _ in share.pool.map(share.destination.remove, paths):
             share.report.removed += 1
@@ -250,7 +250,7 @@ def _copy(share: _Share, parts: Iterable[BlockChanges]) -> None:
 
 
 def _copied(destination: Destination, row: Mapping[str, Any]) -> UnfitObject | None:
-    """Copy the object of a row. Return it as unfit if the destination cannot hold it."""
+    """Copy the object of a row. Return it as unfit if the destination cannot store it."""
     wanted = ExpectedObject(**{each.name: row[each.name] for each in fields(ExpectedObject)})
     try:
         destination.copy(wanted.path, wanted)

@@ -66,7 +66,7 @@ def listed_body(
     """Yield RECORD_SCHEMA for the objects under prefixes. Their paths are their keys.
 
     Raises:
-        NamespaceInUseError: Another namespace lies under one of the prefixes.
+        NamespaceInUseError: Another namespace is under one of the prefixes.
     """
     store = open_store(workspace.storage_namespace)
     for batch in batches:
@@ -127,7 +127,7 @@ def garbage_body(
     nanoseconds. Objects under a spared prefix are skipped.
 
     Raises:
-        NamespaceInUseError: An object lies in another namespace inside of `watched`. A list from an
+        NamespaceInUseError: An object is in another namespace inside `watched`. A list from an
             earlier run may predate that namespace.
     """
     store = workspace.open_store()
@@ -159,7 +159,7 @@ def sweep_body(
     """Delete the objects of a list from a namespace. Yield WEIGHT_SCHEMA of the deleted.
 
     Raises:
-        NamespaceInUseError: An object lies in a namespace inside of this one. Nothing is deleted
+        NamespaceInUseError: An object is in a namespace inside this one. Nothing is deleted
             from that namespace.
     """
     lists, store = workspace.open_store(), open_store(namespace)

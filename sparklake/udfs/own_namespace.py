@@ -1,4 +1,4 @@
-"""Addresses that lie in the repository's own storage namespace."""
+"""Addresses in the repository's own storage namespace."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OwnNamespace:
         self._real_folder = lru_cache(_FOLDERS_KEPT)(_real_folder)
 
     def has(self, address: str) -> bool:
-        """Return whether a normalised address lies in the namespace."""
+        """Return whether a normalised address is in the namespace."""
         return self.find_key(address) is not None
 
     def find_key(self, address: str) -> str | None:
@@ -65,7 +65,7 @@ class OwnNamespace:
         return address if key is None else f"{self._uri}/{key}"
 
     def mask(self, addresses: pa.StringArray) -> Mask:
-        """Return which of the plain addresses in a column lie in the namespace."""
+        """Return which of the plain addresses in a column are in the namespace."""
         if not self._is_local:
             found = [pc.starts_with(addresses, root) for root in self._roots]
             return _truth(pc.or_(*found))

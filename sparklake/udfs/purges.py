@@ -266,7 +266,7 @@ class _PurgeList:
                 self.report.live.append((naming.branch, naming.path))
 
     def write(self) -> None:
-        """Write the held rows as a part. A task may run twice, so the content names it."""
+        """Write the collected rows as a part. A task may run twice, so the content names it."""
         if not self._rows:
             return
         body = _parquet(pa.Table.from_pylist(self._rows, schema=FOUND_SCHEMA))
@@ -298,7 +298,7 @@ class _Places:
     also_external: bool
 
     def is_external(self, address: str) -> bool:
-        """Return whether an object lies outside of the repository's own data."""
+        """Return whether an object is outside the repository's own data."""
         return own_key(self.workspace, address) is None
 
     def find_owner(self, address: str) -> str | None:

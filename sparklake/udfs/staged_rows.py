@@ -60,7 +60,7 @@ def stage_body(
 
     Raises:
         InvalidRecordError: A row is invalid.
-        CollectionOpenError: `closed` is set, and an address lies in the namespace.
+        CollectionOpenError: `closed` is set, and an address is in the namespace.
     """
     for batch in batches:
         rows = microsecond_mtimes(staged_columns(batch))

@@ -45,7 +45,7 @@ def _chosen(blocks: Blocks, path_filter: PathFilter) -> Iterator[Block]:
 
 
 class _Cut:
-    """A stream cut into intervals of ascending keys. Every record lies in one of them."""
+    """A stream cut into intervals of ascending keys. Every record is in one of them."""
 
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = filter(len, blocks)

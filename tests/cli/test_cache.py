@@ -24,7 +24,7 @@ def test_a_cache_is_shown_and_cleared(folder: Path) -> None:
     for number in range(3):
         DiskCache(folder, 5_000_000).keep("store", f"{number:064x}", bytes(984))
     assert said("cache", "show") == {**empty, "tables": 3, "size": 3000}
-    assert ok("cache", "show") == f"{folder} holds 3 tables, 3.0 kB of 5.0 MB\n"
+    assert ok("cache", "show") == f"{folder} contains 3 tables, 3.0 kB of 5.0 MB\n"
     assert ok("cache", "clear") == f"3 tables removed from {folder}, 3.0 kB\n"
     assert said("cache", "clear") == empty
     assert said("cache", "show") == empty

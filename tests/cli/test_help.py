@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 
 from sparklake.cli.app import app
+from sparklake.cli.main import main
 
 MOST_CHARACTERS = 60
 OF_TYPER = {"install_completion", "show_completion"}
@@ -26,6 +27,13 @@ COMMANDS = dict(commands(get_command(app)))
 
 def test_every_command_is_checked() -> None:
     assert {"sparklake", "merge", "gc rules set", "refs restore"} <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_plain_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [] if name == "sparklake" else name.split()
+    assert main([*words, "--help"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: ")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

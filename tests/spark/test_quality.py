@@ -57,9 +57,9 @@ def test_a_merge_of_bad_rows_is_refused(spark: SparkSession, repository: Reposit
     with pytest.raises(HookFailedError) as raised:
         repository.merge("dev", "main")
     said = str(raised.value)
-    assert "tables/orders: not_null id does not hold for 1 of 5 rows" in said
-    assert "tables/orders: expression amount >= 0 does not hold for 1 of 5 rows" in said
-    assert "tables/orders: unique id does not hold for 2 of 5 rows" in said
+    assert "tables/orders: not_null id fails for 1 of 5 rows" in said
+    assert "tables/orders: expression amount >= 0 fails for 1 of 5 rows" in said
+    assert "tables/orders: unique id fails for 2 of 5 rows" in said
     assert "tables/items" not in said
     assert "raw" not in said
     assert repository.resolve("main") == head
@@ -80,7 +80,7 @@ def test_both_sides_may_be_fine_and_their_merge_is_not(
     dev.commit("seven")
     write(spark, repository, "main", "tables/orders", [(7, 1.0)])
     repository.branch("main").commit("seven, too")
-    with pytest.raises(HookFailedError, match="unique id does not hold for 2 of 4 rows"):
+    with pytest.raises(HookFailedError, match="unique id fails for 2 of 4 rows"):
         repository.merge("dev", "main")
 
 

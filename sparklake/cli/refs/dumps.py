@@ -14,7 +14,7 @@ from sparklake.uri import SCHEME, repository_uri
 
 app = typer.Typer(
     name="refs",
-    help="Branches, tags and commits as a whole: dump, restore.",
+    help="Backups of branches, tags and commits: dump, restore.",
     no_args_is_help=True,
 )
 app.callback()(global_options)

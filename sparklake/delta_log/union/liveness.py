@@ -1,4 +1,4 @@
-"""The live files of a table after its commits, as far as commits tell."""
+"""The live files of a table after its commits, as far as commits show."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FileStates:
     passed: set[str] = field(default_factory=set)
     """The origins of source's commits before the next one."""
     in_source: set[FileKey] = field(default_factory=set)
-    """Files that source's commits before the next one leave live, as far as they tell."""
+    """Files that source's commits before the next one leave live, as far as they show."""
     ours: set[FileKey] = field(default_factory=set)
     """Files whose state comes from repeated commits."""
 

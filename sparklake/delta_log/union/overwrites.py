@@ -1,8 +1,8 @@
 """The check for overwrites of the same rows by both sides, which have no union.
 
 A union keeps all rows that either side added. So an overwrite comes before each commit of the other
-side that added rows to the overwritten region: an append beside an overwrite survives. If no order
-of the commits satisfies this, the union is refused. If a region was empty before, no file
+side that added rows to the overwritten region: an append survives a concurrent overwrite. If no
+order of the commits satisfies this, the union is refused. If a region was empty before, no file
 conflicts, but each row would be there from both sides.
 """
 

@@ -93,7 +93,7 @@ def _settings(
 def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
     """Return the net effect of commits on files; raise NotUnitedError.
 
-    The log before the commits tells whether a file existed, not the first action on it, because
+    The log before the commits shows whether a file existed, not the first action on it, because
     statistics add files again.
     """
     ends: dict[FileKey, Said | None] = {}

@@ -1,8 +1,8 @@
 """The union: source's commits since base, repeated on top of dest's log.
 
 The unit of conflict is a file. Appends never conflict, as in Delta's WriteSerializable. Removing a
-file that the other side has removed conflicts, whatever replaced it, because its rows would be
-there twice.
+file that the other side has removed conflicts, even if another file replaced it, because its rows
+would be there twice.
 """
 
 from __future__ import annotations

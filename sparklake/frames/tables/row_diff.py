@@ -34,7 +34,7 @@ class SchemaChange:
 
 
 def schema_changes(left: StructType, right: StructType) -> tuple[SchemaChange, ...]:
-    """Return the columns in which two schemas differ. Nullability does not count."""
+    """Return the columns in which two schemas differ. Nullability is ignored."""
     names = dict.fromkeys([*left.names, *right.names])
     types = ((name, _type_name(left, name), _type_name(right, name)) for name in names)
     return tuple(SchemaChange(*each) for each in types if each[1] != each[2])

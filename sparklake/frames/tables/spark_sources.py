@@ -61,8 +61,8 @@ def spark_schema(
 def has_delta(spark: SparkSession) -> bool:
     """Return whether a session reads Delta tables. Checked once, without reading.
 
-    The public API does not list installed sources. The error for a missing path tells a missing
-    table from a missing source.
+    The public API does not list installed sources. The error for a missing path
+    distinguishes a missing table from a missing source.
     """
     with _asking:
         if spark not in _has_delta:

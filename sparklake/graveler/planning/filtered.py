@@ -74,7 +74,7 @@ def filtered_plan(plan: Plan, path_filter: PathFilter) -> Plan:
 
 
 def filtered_side(side: SideStream, path_filter: PathFilter) -> SideStream:
-    """Return the part of a side that may hold chosen keys."""
+    """Return the part of a side that may contain chosen keys."""
     if path_filter.is_everything:
         return side
     ranges = (each for part in path_filter.intervals for each in overlapping(side.ranges, part))

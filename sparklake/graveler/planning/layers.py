@@ -88,7 +88,7 @@ def _cells(
 def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -> Iterator[Window]:
     """Yield adopted ranges, base ranges near `touched`, and rows of other base ranges.
 
-    Every adopted range lies in `touched`.
+    Every adopted range is inside `touched`.
     """
     done = 0
     for first, stop in _near(base, touched):

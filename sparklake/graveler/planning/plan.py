@@ -225,17 +225,17 @@ def joined_side(sides: Iterable[SideStream]) -> SideStream:
 
 
 def part_of(piece: OpenPiece, interval: Interval) -> OpenPiece:
-    """Return the part of a piece that lies in an interval."""
+    """Return the part of a piece that is in an interval."""
     return OpenPiece(interval, tuple(side_in(side, interval) for side in piece.sides))
 
 
 def side_in(side: SideStream, interval: Interval) -> SideStream:
-    """Return the part of a side that may lie in an interval."""
+    """Return the part of a side that may be in an interval."""
     return SideStream(tuple(overlapping(side.ranges, interval)), rows_in(side, interval))
 
 
 def rows_in(side: SideStream, interval: Interval) -> tuple[Record, ...]:
-    """Return the staged rows of a side that lie in an interval."""
+    """Return the staged rows of a side that are in an interval."""
     first = bisect_left(side.rows, (interval.start,))
     last = len(side.rows) if interval.stop is None else bisect_left(side.rows, (interval.stop,))
     return side.rows[first:last]

@@ -25,7 +25,7 @@ class NewRangeRecords:
 
 
 def is_range_end(record_id: bytes, range_records: int) -> bool:
-    """Return whether a record ends its range, whatever records come before it."""
+    """Return whether a record ends its range, independently of the records before it."""
     return int.from_bytes(record_id, "big") % range_records == 0
 
 

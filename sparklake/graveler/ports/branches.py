@@ -154,7 +154,7 @@ class Branches(Protocol):
         """Hold a branch's turn, in FIFO order of requests.
 
         The turn is advisory and blocks no move of the branch. After `seconds` of waiting,
-        the caller goes on without it.
+        the caller continues without it.
         """
 
     def is_turn_held(self, name: str) -> bool:

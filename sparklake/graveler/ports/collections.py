@@ -38,7 +38,7 @@ class Collections(Protocol):
         """Exclude every other collection; raise CollectionOpenError if one is in progress."""
 
     def look(self) -> AbstractContextManager[RepositorySnapshot]:
-        """Return the repository as it is now. It blocks nothing and expires no commit."""
+        """Return the current state of the repository. It blocks nothing and expires no commit."""
 
     def begin(self) -> AbstractContextManager[RepositorySnapshot]:
         """Raise the fence of all branches; return the repository at that moment.

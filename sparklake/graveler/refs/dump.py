@@ -1,4 +1,4 @@
-"""Dumps of refs: tables of branches, tags and commits beside a repository's trees.
+"""Dumps of refs: tables of branches, tags and commits next to a repository's trees.
 
 The format is lakeFS's, and lakeFS can restore a dump. Reading checks the whole dump: each commit
 against its id, and each name against the commits.

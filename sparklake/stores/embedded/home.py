@@ -137,7 +137,7 @@ def _system_base(folder: Path, account: Account) -> Path:
 def _lost_base(
     folder: Path, bases: Sequence[Path], error: CorruptFileError
 ) -> RefStoreUnavailableError:
-    """Return the error for a note that no longer tells where the data is.
+    """Return the error for a note that no longer shows where the data is.
 
     To begin with an empty database would hide all refs, so the user says which folder it is.
     """
@@ -152,7 +152,7 @@ def _lost_base(
 
 
 def _sound_note(folder: Path) -> dict[str, str]:
-    """Return the note of a home, nothing for a damaged one: it is written anew."""
+    """Return the note of a home, or nothing for a damaged one, which is written again."""
     try:
         return _read_note(folder)
     except CorruptFileError:

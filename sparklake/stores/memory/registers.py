@@ -82,7 +82,7 @@ class MemoryCollections:
 
     @contextmanager
     def look(self) -> Iterator[RepositorySnapshot]:
-        """Return the repository as it is now."""
+        """Return the current state of the repository."""
         with self._state.lock:
             moment = self._moment()
         yield moment

@@ -56,7 +56,7 @@ class State:
         return self.branches[name]
 
     def seen(self, branch: BranchState, *, force: bool) -> BranchState:
-        """Return a branch as it is at this moment."""
+        """Return the current state of a branch."""
         is_expired = branch.expires is not None and branch.expires <= time.time()
         read_only = branch.guard.read_only and not force
         guard = replace(branch.guard, read_only=read_only)

@@ -166,7 +166,7 @@ def _read_part(descriptor: int, start: int, stop: int) -> bytes:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`, renamed to `path` if there is no error."""
+    """Yield a temporary name next to `path`, renamed to `path` if there is no error."""
     temporary = path.with_name(f"{path.name[:40]}.{uuid4().hex}.part")
     try:
         yield temporary

@@ -32,7 +32,7 @@ def real_root(uri: str) -> str:
 
 
 def roots_overlap(left: str, right: str) -> bool:
-    """Return whether one root is, or lies in, the other, by name or by resolved links."""
+    """Return whether one root is the other or inside it, by name or by resolved links."""
     left, right = left.rstrip("/"), right.rstrip("/")
     by_name = _nested(f"{left}/", f"{right}/")
     return by_name or _nested(real_root(left), real_root(right))

@@ -104,7 +104,7 @@ class S3Store:
         return overlapped(self.get, keys)
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Create a local file of an object, streamed to a temporary name beside it."""
+        """Create a local file of an object, streamed to a temporary name next to it."""
         target = self._target(key)
         with store_errors(path), s3_errors(self._address(key)):
             _read(target, lambda answer: _save(answer, path))
@@ -192,7 +192,7 @@ class S3Store:
         return found
 
     def _check_bucket(self, key: str) -> None:
-        """Raise if the bucket is missing, which a HEAD of an object does not tell."""
+        """Raise if the bucket is missing, which a HEAD of an object does not show."""
         # A 403 proves nothing: a HEAD of the bucket needs an additional right.
         try:
             s3_client().head_bucket(Bucket=self.bucket)

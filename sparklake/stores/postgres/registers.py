@@ -71,7 +71,7 @@ class PostgresCollections:
 
     @contextmanager
     def look(self) -> Iterator[RepositorySnapshot]:
-        """Return the repository as it is now."""
+        """Return the current state of the repository."""
         with self._connections.transaction(ONE_MOMENT) as connection:
             yield _moment(connection, self._uid)
 

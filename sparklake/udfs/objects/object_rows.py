@@ -165,7 +165,7 @@ def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
 def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:
     """Return timestamps of any unit in unix microseconds.
 
-    A time outside of the years 1 to 9999 is moved closer if 64 bits cannot hold it, but stays
+    A time outside of the years 1 to 9999 is moved closer if it does not fit into 64 bits, but stays
     outside.
     """
     unit = times.type.unit

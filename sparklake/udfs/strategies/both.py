@@ -19,7 +19,7 @@ _ROOM = 16
 
 
 def keep_both(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Keep dest's object at its path, and source's as `a.source.csv` beside `a.csv`.
+    """Keep dest's object at its path, and source's as `a.source.csv` next to `a.csv`.
 
     If one side deleted the object, the changed object is kept. If the new path would be too long,
     the conflict stays.

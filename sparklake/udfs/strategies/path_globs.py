@@ -30,7 +30,7 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
     parts = glob.split("/")
     if any("**" in part and part != "**" for part in parts):
         raise InvalidInputError(
-            f"in the glob {glob!r} `**` must stand between slashes, as in 'a/**/*.csv'"
+            f"in the glob {glob!r} `**` must be between slashes, as in 'a/**/*.csv'"
         )
     return path_pattern(glob)
 

@@ -54,7 +54,7 @@ class PartitionColumns:
 
 
 def partition_type(values: Iterable[str | None]) -> str:
-    """Return the narrowest type that holds all values."""
+    """Return the narrowest type that fits all values."""
     found = ValueType()
     for each in values:
         found.add(each)

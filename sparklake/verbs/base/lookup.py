@@ -240,8 +240,8 @@ class OpenRanges:
         found = {name: each for name, each in known.items() if each is not None}
         missing = list({each.id: each for each in infos if each.id not in found}.values())
         for info, block in zip(missing, read_each(self._store, missing), strict=True):
-            # All of it, before others see it: no file stays open, threads may share what is never
-            # changed again, and what is damaged is not kept.
+            # Decode all of it before others see it: no file stays open, threads may share it
+            # because it never changes, and damaged ranges are not kept.
             _ = block.encoded
             found[info.id] = OpenRange(block, info.size)
             self._keep(self._open, info, found[info.id])

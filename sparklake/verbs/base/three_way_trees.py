@@ -12,9 +12,9 @@ from sparklake.graveler.planning.path_filter import ALL, PathFilter
 class ThreeWayTrees:
     """The base, source and dest trees of a merge. Keys outside `path_filter` keep dest's value.
 
-    `bases` are the commits of the base tree. They may have expired. Then the base still tells
-    records apart, but none of its objects is read or named. With `logs_grow`, no Delta log of dest
-    loses versions: a new commit undoes them.
+    `bases` are the commits of the base tree. They may have expired. Then records are still
+    compared with the base, but none of its objects is read or named. With `logs_grow`, no Delta
+    log of dest loses versions: a new commit undoes them.
     """
 
     base: MetaRangeId

@@ -262,7 +262,7 @@ def _needed(
 
     These are the files that the side has added, also by `more` commits, and live files that other
     commits have removed, because a vacuum may have followed. Raises NotUnitedError if the log does
-    not tell.
+    not show them.
     """
     again = {FileKey.of(each["remove"]).path for said in more for each in said if "remove" in each}
     removed = (key.path for commits in apart for commit in commits for key in commit.removes)

@@ -75,7 +75,7 @@ class TableUnion:
 
     @property
     def said(self) -> str:
-        """What is said of it where it is refused."""
+        """The text about the table in an error that refuses it."""
         return f"Delta table {self.name!r} cannot be united: {self.refusal}"
 
     @property

@@ -27,7 +27,7 @@ from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 
 MAX_COMMIT_BYTES = 256 * 1024 * 1024
-"""The most bytes of commits since the sides parted. The driver holds them in memory."""
+"""The most bytes of commits since the sides diverged. The driver keeps them in memory."""
 
 _KINDS = ("metaData", "protocol")
 
@@ -132,7 +132,7 @@ class TreeLog:
     def had_file_beside(self, version: int, paths: Set[str]) -> bool:
         """Return whether a file outside of `paths` was live at a version.
 
-        Returns False if the log does not tell.
+        Returns False if the log does not show it.
         """
         decided = set(paths)
         for each in range(version, -1, -1):
@@ -206,14 +206,14 @@ def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
 
 
 def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:
-    """Return each side of a table since they parted; raise NotUnitedError."""
+    """Return each side of a table since they diverged; raise NotUnitedError."""
     at = _parting(logs)
     shared = _Shared(logs, at)
     return tuple(_side(each, at, shared) for each in logs)
 
 
 def commits_apart(logs: Sequence[TreeLog]) -> list[Commits]:
-    """Return the commits of each side since they parted; raise NotUnitedError."""
+    """Return the commits of each side since they diverged; raise NotUnitedError."""
     at = _parting(logs)
     return [each.since(at) if each.commits else () for each in logs]
 
@@ -239,7 +239,7 @@ def _parting(logs: Sequence[TreeLog]) -> int:
             at = version
             break
     if at and any(at - 1 not in each.commits for each in held):
-        raise NotUnitedError("the log no longer has the commits where the sides parted")
+        raise NotUnitedError("the log no longer has the commits where the sides diverged")
     return at
 
 

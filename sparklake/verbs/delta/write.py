@@ -175,7 +175,7 @@ def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
-    """Put an entry beside the copy. Return its row of FILE_SCHEMA."""
+    """Put an entry next to the copy. Return its row of FILE_SCHEMA."""
     name, body = f"{_STAGED_LOG}{at}.json", encode_actions(actions)
     copy.context.store.put_if_absent(f"{copy.write.place}/{name}", body)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()

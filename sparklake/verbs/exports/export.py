@@ -28,9 +28,9 @@ def export(context: Context, ref: str, to: str, options: ExportOptions) -> Expor
 
     Raises:
         InvalidInputError: The destination must not be written to.
-        UnfitError: The destination cannot hold some of the objects.
+        UnfitError: The destination cannot store some of the objects.
         MissingFileError: An object is missing.
-        CorruptFileError: An object is not what was committed.
+        CorruptFileError: An object differs from the committed one.
     """
     if options.manifest_only:
         return _manifest(context, ref, to, options)

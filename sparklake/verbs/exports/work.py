@@ -233,7 +233,7 @@ def _ranges(task: Task) -> int:
 def _unfit(root: str, found: ExportReport) -> UnfitError:
     named = "; ".join(f"{each.path!r} {each.reason}" for each in found.unfit[:_UNFIT_NAMED])
     return UnfitError(
-        f"{root} cannot hold {found.unfit_count} of the objects: {named}; rename them, export "
+        f"{root} cannot store {found.unfit_count} of the objects: {named}; rename them, export "
         "prefixes without them, or export to a bucket",
         [(each.path, each.reason) for each in found.unfit],
         found.unfit_count,

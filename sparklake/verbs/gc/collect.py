@@ -1,8 +1,8 @@
 """Garbage collection: delete the objects of a namespace that nothing names.
 
 The steps are: list, raise the fence, find the named objects, compare, sweep. docs/design/034
-explains why no named object can be deleted. All long steps run as tasks, and the driver holds
-nothing per object.
+explains why no named object can be deleted. All long steps run as tasks, and the driver
+keeps nothing per object.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Blame:
     def to_df(self) -> DataFrame:
         """Return the rows as a Spark DataFrame. Partitions are in order.
 
-        This process walks the history, because tasks never query Postgres. It holds the rows
+        This process walks the history, because tasks never query Postgres. It keeps the rows
         compressed.
         """
         return shipped(self._context.runners.on_spark(), self.batches(), BLAME_DDL)
@@ -199,7 +199,7 @@ class _BlameWalk:
         return _joined([*by_name, *map(self._inside, summary.intervals)])
 
     def _apart(self, left: Commit, right: Commit) -> Positions:
-        """Return the rows that lie in ranges with different ids."""
+        """Return the rows in ranges with different ids."""
         one, other = (self._context.tree(each).ranges for each in (left, right))
         plan = plan_diff(one, other, self._within)
         return _joined([self._inside(each.interval) for each in plan.stretches])

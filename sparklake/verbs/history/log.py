@@ -117,7 +117,7 @@ class Log:
     def to_df(self) -> DataFrame:
         """Return the commits as a Spark DataFrame. Partitions are in order.
 
-        This process reads the commits and holds them compressed, because tasks never query
+        This process reads the commits and keeps them compressed, because tasks never query
         Postgres.
         """
         return spark.shipped(self._context.runners.on_spark(), self.batches(), log_rows.LOG_DDL)

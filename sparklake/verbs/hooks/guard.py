@@ -116,7 +116,7 @@ class HookGuard:
             found.guard.check(name, Refused.DELETE)
         target = start or (context.graph.commit(found.commit_id) if found else None)
         if target is None or (start and found):
-            yield  # What is not there, or there already, is told by the verb itself.
+            yield  # The verb itself reports missing and existing names.
             return
         subject = RefChange(
             context,
@@ -159,7 +159,7 @@ class HookGuard:
         yield
         try:
             run_event(self.settings, subject, f"post-{subject.verb}", actions)
-        except Exception as error:  # noqa: BLE001  (what has happened stands, whatever a hook says)
+        except Exception as error:  # noqa: BLE001  (a hook cannot undo what has happened)
             _LOG.warning("%s of %r succeeded, but: %s", subject.verb, subject.ref, error)
 
 

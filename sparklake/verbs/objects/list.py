@@ -121,7 +121,7 @@ class _Level:
         return None if slash < 0 else key[: slash + 1]
 
     def shown(self, block: Block) -> Iterator[ObjectInfo | Folder]:
-        """Yield the objects and folders of records, all of which lie under the prefix."""
+        """Yield the objects and folders of records, all of which are under the prefix."""
         if not len(block):
             return
         keys, depth = block.keys, len(self.prefix)

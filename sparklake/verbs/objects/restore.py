@@ -1,4 +1,4 @@
-"""Restore: stage chosen paths of a branch as they are at any ref."""
+"""Restore: stage the state that chosen paths have at any ref."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
 
     Raises:
         PurgeBlockedError: A head or staging names such a path, another path names the same bytes,
-            or the bytes lie in the namespace of another repository. Nothing is deleted.
+            or the bytes are in the namespace of another repository. Nothing is deleted.
         NoChangesError: There is nothing to purge.
     """
     patterns = _checked(context, options)

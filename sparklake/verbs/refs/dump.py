@@ -75,7 +75,7 @@ def dump_refs(context: Context) -> RefsDump:
         RepositoryNotFoundError: The repository has been deleted.
         ReadOnlyNamespaceError: The namespace cannot be written. The refs have not been read.
     """
-    # Not through the cache, which holds only trees.
+    # Not through the cache, which contains only trees.
     store = open_store(context.info.storage_namespace)
     check_namespace(store)
     check_owner(store, context.info)

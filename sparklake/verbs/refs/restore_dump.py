@@ -35,7 +35,7 @@ def restore_refs(
 ) -> RepositoryInfo:
     """Create a repository from the dump in a namespace, after the dump is verified.
 
-    From then on the repository owns the namespace, which must not lie in another one.
+    From then on the repository owns the namespace, which must not be inside another one.
 
     Raises:
         MissingFileError: A file of the dump or a tree is missing. As for all errors, no repository
@@ -81,9 +81,10 @@ def _default_branch(
     chosen = options.default_branch or kept
     names = [each.name for each in refs.branches]
     if chosen not in names:
+        known = f"choose one of its {len(names)} branches, such as {', '.join(names[:10])}"
         raise InvalidInputError(
-            f"the dump has no branch {chosen!r} to use as the default: choose one of its "
-            f"{len(names)} branches, {', '.join(names[:10]) or 'of which there is none'}"
+            f"the dump has no branch {chosen!r} to use as the default: "
+            f"{known if names else 'it has no branches'}"
         )
     return chosen
 

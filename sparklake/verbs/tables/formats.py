@@ -21,7 +21,7 @@ VERSION_AS_OF = "versionAsOf"
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """A format of tables whose log tells which files of the folder are valid.
+    """A format of tables whose log shows which files of the folder are valid.
 
     `find_view` returns the view of a version of a table, and writes it if necessary. `sides`
     returns the files that a table has only in one of two trees, for a folder, refs and trees.
@@ -37,7 +37,7 @@ def check_no_log(table: TableVersion) -> None:
     """Raise InvalidInputError for a Delta table, because its folder has other files, too."""
     if any(log_listing([each]).versions for each in log_files(table)):
         raise InvalidInputError(
-            f"{table.path!r} is a Delta table at {table.ref!r}, and only its log tells which "
+            f"{table.path!r} is a Delta table at {table.ref!r}, and only its log shows which "
             "files are valid: use the format 'delta'"
         )
 

@@ -1,7 +1,7 @@
 """Tables of formats that sparklake does not support: Iceberg, Hudi, Lance.
 
 The files of such a table are Parquet or similar, and some of them contain rows that were later
-overwritten or deleted. Only the table's own metadata tells which rows are valid. So nothing in the
+overwritten or deleted. Only the table's own metadata shows which rows are valid. So nothing in the
 folder of such a table is read as plain files, and nothing is written there.
 """
 
@@ -62,7 +62,7 @@ def find_other_table(
     """Return the table of another format at or above a folder, or None.
 
     The tree is read under staged layers, newest first, which only need the rows of
-    `mark_prefixes`. If no key lies in a metadata folder at the path or above it, the cost is a few
+    `mark_prefixes`. If no key is in a metadata folder at the path or above it, the cost is a few
     lookups and no listing.
     """
     places = {
@@ -79,7 +79,7 @@ def find_other_table(
 
 
 def mark_prefixes(folder: str) -> list[bytes]:
-    """Return the key prefixes that tell whether a folder is or lies in such a table."""
+    """Return the key prefixes that show whether a folder is such a table or inside one."""
     return [key_prefix(above + each.folder) for above in _folders(folder) for each in _FORMATS]
 
 
@@ -99,7 +99,7 @@ def check_no_other(table: OtherTable | None, path: str, ref: str) -> None:
     place = "" if path.strip("/") == table.folder.strip("/") else "in "
     raise InvalidInputError(
         f"{path!r} is {place}a table of the format {table.format} at {ref!r}, because it "
-        f"contains {table.found!r}. Its metadata tells which files and rows are valid: as "
+        f"contains {table.found!r}. Its metadata shows which files and rows are valid: as "
         f"plain files, it would show overwritten or deleted rows. {_way_out(table.format)}"
     )
 
@@ -133,7 +133,7 @@ def _holding(
 def _find_mark(
     context: Context, base: Ranges, staged: Sequence[SideStream], above: str, known: OtherFormat
 ) -> str | None:
-    """Return the path of what tells of a table in a folder."""
+    """Return the path that shows that a folder is a table."""
     folder = above + known.folder
     for prefix in known.prefixes:
         for each in list_level(context, base, staged, folder + prefix, known.pattern):

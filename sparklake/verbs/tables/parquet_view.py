@@ -83,7 +83,7 @@ def _shape(
 
 @dataclass(slots=True)
 class _FileTotals:
-    """The totals of a table's files. Memory holds one number per file."""
+    """The totals of a table's files. Memory contains one number per file."""
 
     first: str = ""
     size: int = 0

@@ -88,7 +88,7 @@ def _table_over(
 
 
 def find_other(context: Context, ref: str, path: str) -> OtherTable | None:
-    """Return the table of another format that a path is at or in, as it is at a ref now."""
+    """Return the table of another format that contains a path, at the ref's current state."""
     folder = table_prefix(path)
 
     def read(found: ResolvedRef) -> OtherTable | None:

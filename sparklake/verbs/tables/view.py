@@ -85,7 +85,7 @@ class View:
 
 
 def view_of(store: ObjectStore, table: TableVersion, version: int, *terms: Any) -> View:
-    """Return the view of a table, named by the ranges and rows that hold its objects."""
+    """Return the view of a table, named by the ranges and rows that contain its objects."""
     named = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
     return View(store, hashlib.sha256(msgspec.msgpack.encode(named)).hexdigest(), version)
 

@@ -108,7 +108,7 @@ def is_there(context: Context, branch: str, prefix: str) -> bool:
 
 
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
-    """Stage the files of a write. Changes to older files hold for the sealed state only."""
+    """Stage the files of a write. Changes to older files apply to the sealed state only."""
     branch, seen = request.branch, None
     if request.mode is not WriteMode.APPEND:
         seen = context.refs.staging.seal(branch, Action.STAGE)

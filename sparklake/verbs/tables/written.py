@@ -92,8 +92,8 @@ def _rows(found: list[StoredObject], cut: int) -> pa.RecordBatch:
 
 
 def _counts(name: str) -> bool:
-    # Hadoop's local file system leaves a `.part-0.crc` beside each file. Folders with these names
-    # hold files that a committer has not moved or could not remove.
+    # Hadoop's local file system leaves a `.part-0.crc` next to each file. Folders with these names
+    # contain files that a committer has not moved or could not remove.
     first, _, _ = name.partition("/")
     hidden = name.rpartition("/")[2].startswith(".") or first.startswith(".spark-staging")
     return first != _TEMPORARY and not hidden

@@ -116,7 +116,7 @@ def test_another_table_of_as_many_versions_is_not_taken_for_the_same(folder: Pat
         pair.main.change(add(f"n{version}"))
     pair.main.commit()
     for strategy in (None, *WINNERS):
-        pair.refused("no longer has the commits where the sides parted", strategy)
+        pair.refused("no longer has the commits where the sides diverged", strategy)
 
 
 def test_tables_created_on_both_sides_of_which_one_was_cleaned(folder: Path) -> None:
@@ -135,7 +135,7 @@ def test_tables_created_on_both_sides_of_which_one_was_cleaned(folder: Path) -> 
     for each in (pair.dev, pair.main):
         each.commit()
     for strategy in (None, *WINNERS):
-        pair.refused("no longer has the commits where the sides parted", strategy)
+        pair.refused("no longer has the commits where the sides diverged", strategy)
 
 
 def test_ancestors_that_disagree_on_a_checkpoint(folder: Path) -> None:

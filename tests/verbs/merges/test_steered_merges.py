@@ -382,7 +382,7 @@ LOCK = threading.Lock()
             id="a lambda with a lock",
         ),
         ({"rules": {"": "source-wins"}}, "an empty glob"),
-        ({"rules": {"a**": "source-wins"}}, "must stand between slashes"),
+        ({"rules": {"a**": "source-wins"}}, "must be between slashes"),
         ({"rules": {"a": "ours"}}, "'ours' is not a merge strategy"),
         ({"rules": ["a=source-wins"]}, "a rule must be a glob and a strategy"),
         ({"rules": {f"{number:0100}": "none" for number in range(200)}}, "fewer and wider globs"),

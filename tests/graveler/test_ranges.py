@@ -21,7 +21,7 @@ from sparklake.graveler.ranges import (
     range_list,
     record_ids,
 )
-from tests.graveler.test_planning import intervals, trees
+from tests.graveler.test_plan import intervals, trees
 from tests.support.trees import records_of
 
 Ranges = tuple[RangeInfo, ...]
