@@ -1,4 +1,4 @@
-"""Measures that keep small commands and worker processes light."""
+"""Measures that keep small commands light."""
 
 from __future__ import annotations
 

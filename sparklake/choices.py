@@ -8,7 +8,7 @@ from enum import Enum
 class Engine(str, Enum):
     """The place where a plan's tasks run.
 
-    `local` is this machine: this process for small plans, its worker processes for larger ones.
+    `local` is this machine: one thread for small plans, several for larger ones.
     `auto` is `local`, and Spark for large plans if a session exists.
     """
 

@@ -120,7 +120,7 @@ class Lake:
         self.close()
 
     def close(self) -> None:
-        """Stop the worker processes; release connections and the embedded Postgres."""
+        """Stop the threads; release connections and the embedded Postgres."""
         self._runners.close()
         if self.cache is not None and self.cache.counts.reads:
             _LOG.info("tables: %s", self.cache.counts)

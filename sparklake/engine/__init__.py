@@ -1,4 +1,4 @@
-"""Engines: plans run in this process, in worker processes or as Spark jobs.
+"""Engines: plans run in one thread, in several or as Spark jobs.
 
 All engines run the same task bodies.
 """
