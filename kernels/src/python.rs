@@ -174,21 +174,27 @@ fn edit<'py>(
     leaves: (Numbers, Numbers, Numbers),
     dropped: PyReadonlyArray1<bool>,
     places: Numbers,
-    records: (Buffer, Bounds, Buffer),
+    parts: Vec<(Buffer, Bounds)>,
+    ids: Buffer,
     added: (Buffer, Bounds, Buffer),
 ) -> PyResult<(Column<'py>, Array<'py, u8>, Array<'py, i64>)> {
     let (starts, opened, shifts) = (flat(&leaves.0)?, flat(&leaves.1)?, flat(&leaves.2)?);
     let (dropped, places) = (flat(&dropped)?, flat(&places)?);
-    let (data, bounds, ids) = (flat(&records.0)?, flat(&records.1)?, flat(&records.2)?);
+    let mut columns = Vec::with_capacity(parts.len());
+    for (data, bounds) in &parts {
+        columns.push((flat(data)?, flat(bounds)?));
+    }
+    let ids = flat(&ids)?;
     let (more, ends, more_ids) = (flat(&added.0)?, flat(&added.1)?, flat(&added.2)?);
     let edited = run(py, || {
+        let parts = columns.iter().map(|(data, bounds)| Items::new(data, bounds));
         Edit {
             starts,
             opened,
             shifts,
             dropped,
             places,
-            records: Items::new(data, bounds)?,
+            parts: parts.collect::<Outcome<_>>()?,
             ids: ids_of(ids)?,
             added: Items::new(more, ends)?,
             added_ids: ids_of(more_ids)?,
@@ -368,8 +374,19 @@ fn encode_entries<'py>(
     Ok(column(py, items))
 }
 
+/// Has glibc keep freed memory for the next table, up to 64 MB.
+///
+/// To free a mapped block raises the size from which blocks are mapped, and twice that size is
+/// what stays. Fresh pages cost more than everything else that is done with them. The memory of
+/// the block is never touched, so it costs nothing.
+fn keep_freed_memory() {
+    const LARGEST_THAT_COUNTS: usize = (1 << 25) - (1 << 13);
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGEST_THAT_COUNTS)));
+}
+
 #[pymodule]
 fn sparklake_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    keep_freed_memory();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Declined", module.py().get_type::<Declined>())?;
     module.add_function(wrap_pyfunction!(sha256_each, module)?)?;

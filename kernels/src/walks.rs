@@ -180,11 +180,12 @@ pub struct Edit<'a> {
     pub starts: &'a [i64],
     /// The leaves that are opened, ascending.
     pub opened: &'a [i64],
-    /// For each leaf, the offset from a position in the block to one in `records`.
+    /// For each leaf, the offset from a position in the block to one in the records.
     pub shifts: &'a [i64],
     pub dropped: &'a [bool],
     pub places: &'a [i64],
-    pub records: Items<'a>,
+    /// The records of the opened leaves, in parts. No leaf is in two of them.
+    pub parts: Vec<Items<'a>>,
     pub ids: &'a [Id],
     pub added: Items<'a>,
     pub added_ids: &'a [Id],
@@ -214,7 +215,8 @@ impl Edit<'_> {
         }
         // No leaf is opened twice, so there are no more than the records.
         require(most <= self.ids.len() + self.added.len())?;
-        let bytes = (self.records.total() + self.added.total()).min(i32::MAX as usize);
+        let bytes = (self.parts.iter().map(Items::total).sum::<usize>() + self.added.total())
+            .min(i32::MAX as usize);
         let mut out = Edited {
             entries: NewItems::with_capacity(most, bytes),
             ids: Vec::with_capacity(most * ID_BYTES),
@@ -232,50 +234,55 @@ impl Edit<'_> {
         Ok(out)
     }
 
+    /// Returns the part that has the records of a leaf, and the first one's row there.
+    fn part(&self, leaf: usize) -> Outcome<(&Items<'_>, usize)> {
+        let first = self.starts[leaf].checked_add(self.shifts[leaf]).ok_or(Declined)?;
+        let mut row = position(first)?;
+        let count = position(self.starts[leaf + 1] - self.starts[leaf])?;
+        for part in &self.parts {
+            if row < part.len() {
+                require(count <= part.len() - row)?;
+                return Ok((part, row));
+            }
+            row -= part.len();
+        }
+        Err(Declined)
+    }
+
     /// Appends the records that stay in a leaf, and the added ones between them.
     fn leaf(&self, leaf: usize, next: &mut usize, out: &mut Edited) -> Outcome<()> {
         let (start, stop) = (position(self.starts[leaf])?, position(self.starts[leaf + 1])?);
-        let first = position(self.starts[leaf].checked_add(self.shifts[leaf]).ok_or(Declined)?)?;
         require(stop <= self.ids.len())?;
-        require(first.checked_add(stop - start).is_some_and(|end| end <= self.records.len()))?;
+        if start == stop {
+            return Ok(());
+        }
+        let (part, first) = self.part(leaf)?;
         if let Some(place) = self.places.get(*next) {
             require(position(*place)? >= start)?;
         }
+        let keep = |run: usize, stop: usize, out: &mut Edited| {
+            if run < stop {
+                out.entries.push_run(part, run - start + first, stop - start + first)?;
+                out.ids.extend_from_slice(self.ids[run..stop].as_flattened());
+                out.counts[leaf] += (stop - run) as i64;
+            }
+            Ok(())
+        };
         let mut run = start;
         for row in start..stop {
             while let Some(place) = self.places.get(*next).filter(|place| **place <= row as i64) {
                 require(*next == 0 || self.places[*next - 1] <= *place)?;
-                self.keep(run, row, start, first, leaf, out)?;
+                keep(run, row, out)?;
                 run = row;
                 self.add(*next, leaf, out)?;
                 *next += 1;
             }
             if self.dropped[row] {
-                self.keep(run, row, start, first, leaf, out)?;
+                keep(run, row, out)?;
                 run = row + 1;
             }
         }
-        self.keep(run, stop, start, first, leaf, out)
-    }
-
-    /// Appends the consecutive records from `run` up to and without `stop`.
-    #[inline]
-    fn keep(
-        &self,
-        run: usize,
-        stop: usize,
-        start: usize,
-        first: usize,
-        leaf: usize,
-        out: &mut Edited,
-    ) -> Outcome<()> {
-        if run >= stop {
-            return Ok(());
-        }
-        out.entries.push_run(&self.records, run - start + first, stop - start + first)?;
-        out.ids.extend_from_slice(self.ids[run..stop].as_flattened());
-        out.counts[leaf] += (stop - run) as i64;
-        Ok(())
+        keep(run, stop, out)
     }
 
     fn add(&self, row: usize, leaf: usize, out: &mut Edited) -> Outcome<()> {

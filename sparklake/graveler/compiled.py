@@ -111,7 +111,8 @@ def edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
         (_numbers(block.starts), edit.opened, _numbers(edit.shifts)),
         edit.dropped,
         _numbers(edit.places),
-        (*column(edit.records.entries), id_bytes(block.ids)),
+        [column(part.entries) for part in edit.parts],
+        id_bytes(block.ids),
         (*column(added.encoded.entries), id_bytes(added.ids)),
     )
     return array_of(entries), ids.view(np.uint64).reshape(-1, 4), counts

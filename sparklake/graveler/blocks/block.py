@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklake.errors import CorruptFileError, InvalidRecordError
-from sparklake.graveler import compiled
+from sparklake.graveler import compiled, kernels
 from sparklake.graveler.blocks.columns import (
     Bytes,
     Ids,
@@ -27,6 +27,7 @@ from sparklake.graveler.blocks.columns import (
     binary_array,
     digests_at,
     keys_of,
+    rows_between,
     search,
 )
 from sparklake.graveler.blocks.encoded import (
@@ -115,12 +116,14 @@ class Block:
         if len(units) == 1 and isinstance(units[0], EncodedRecords):
             self.starts, self._leaves = np.array([0, len(ids)]), [0, 1]
         else:
-            counts: list[int] = []
+            counts = [_NO_LEAF]
             self._leaves = [0]
             for unit in units:
-                counts += (len(unit),) if isinstance(unit, EncodedRecords) else unit.counts.tolist()
-                self._leaves.append(len(counts))
-            self.starts = np.cumsum([0, *counts])
+                counts.append(
+                    np.array([len(unit)]) if isinstance(unit, EncodedRecords) else unit.counts
+                )
+                self._leaves.append(self._leaves[-1] + len(counts[-1]))
+            self.starts = np.cumsum(np.concatenate(counts))
         self._opened: tuple[Mask, DecodedLeaves] | None = None
 
     def __len__(self) -> int:
@@ -176,7 +179,7 @@ class Block:
         found = np.zeros(len(keys), bool)
         if reached:
             leaves = leaves[:reached]
-            records, shifts = self.open(_distinct(leaves))
+            records, shifts = self.open(near(_distinct(leaves)))
             at, found[:reached] = search(records.keys, keys.at(np.arange(reached)))
             places[:reached] = at - shifts[leaves]
         return places, found
@@ -231,24 +234,32 @@ class Block:
             first, at = end, at + 1
         return units
 
-    def open(self, leaves: Positions, *, in_order: bool = True) -> DecodedLeaves:
+    def open(self, leaves: Positions) -> DecodedLeaves:
         """Return the records of some leaves, and maybe of more; raise CorruptFileError.
 
-        The leaf numbers must ascend. Without `in_order`, the records of leaves that are
-        already open come first, and are not opened again.
+        The leaf numbers must ascend.
         """
         there, opened = self._opened or (np.zeros(len(self.starts) - 1, bool), None)
-        missing = leaves[~there[leaves]]
-        if opened is None or (in_order and len(missing)):
+        if opened is None or not there[leaves].all():
             there = np.zeros(len(self.starts) - 1, bool)
             there[leaves] = True
             opened = self._open(leaves)
             self._opened = (there, opened)
-        elif len(missing):
-            more, shifts = self._open(missing), opened.shifts.copy()
-            shifts[missing] = more.shifts[missing] + len(opened.records)
-            return DecodedLeaves(chained([opened.records, more.records]), shifts)
         return opened
+
+    def open_parts(self, leaves: Positions) -> tuple[list[EncodedRecords], Positions]:
+        """Return the same as `open`, in parts. Leaves that are open are not opened again.
+
+        Their records come first. The shifts refer to the records of all parts.
+        """
+        there, opened = self._opened or (np.zeros(len(self.starts) - 1, bool), None)
+        missing = leaves[~there[leaves]]
+        if opened is None or not len(missing):
+            opened = self.open(leaves)
+            return [opened.records], opened.shifts
+        more, shifts = self._open(missing), opened.shifts.copy()
+        shifts[missing] = more.shifts[missing] + len(opened.records)
+        return [opened.records, more.records], shifts
 
     def _open(self, leaves: Positions) -> DecodedLeaves:
         parts = [NOTHING]
@@ -346,6 +357,7 @@ class Block:
 Blocks = Iterable[Block]
 """A stream of records in ascending key order."""
 
+_NO_LEAF = np.zeros(1, np.int64)
 _NO_POSITIONS = np.zeros(0, np.int64)
 _NO_ENTRIES = binary_array(np.zeros(1, np.int32), b"")  # `pa.array` would look for pandas.
 NOTHING = EncodedRecords(_NO_ENTRIES, Shape(_NO_POSITIONS, _NO_POSITIONS))
@@ -411,6 +423,21 @@ def _last_keys(unit: Unit) -> list[bytes]:
 
 def _nowhere(count: int) -> tuple[Positions, Mask]:
     return np.zeros(count, np.int64), np.zeros(count, bool)
+
+
+_MOST_BETWEEN = 4
+
+
+def near(leaves: Positions) -> Positions:
+    """Return leaves to open for an edit: some, and the few leaves between two of them.
+
+    With compiled kernels, this costs less than many small units.
+    """
+    if len(leaves) < 2 or not kernels.is_compiled():
+        return leaves
+    between = np.diff(leaves) - 1
+    counts = np.append(np.where(between <= _MOST_BETWEEN, between, 0), 0) + 1
+    return rows_between(leaves, counts)
 
 
 def _distinct(ascending: Positions) -> Positions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler import compiled
-from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, Unit, block_of
+from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, Unit, block_of, near
 from sparklake.graveler.blocks.columns import Ids, Mask, Positions, gather, rows_between, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords, chained
 from sparklake.graveler.hashing import sha256_each
@@ -36,10 +37,11 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
     touched = np.zeros(len(block.starts), bool)
     touched[block.leaves_at(np.flatnonzero(dropped))] = True
     touched[leaves] = True
-    opened = np.flatnonzero(touched[:-1])
-    records, shifts = block.open(opened, in_order=False)
+    opened = near(np.flatnonzero(touched[:-1]))
+    touched[opened] = True
+    parts, shifts = block.open_parts(opened)
     entries, ids, counts = _edited_leaves(
-        LeafEdit(block, opened, records, shifts, dropped, added, places)
+        LeafEdit(block, opened, parts, shifts, dropped, added, places)
     )
     return _relaid(block, touched, counts, EncodedRecords(entries), ids)
 
@@ -47,12 +49,13 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
 class LeafEdit(NamedTuple):
     """The edit of the touched leaves of a block, which are opened.
 
-    `shifts` has for each leaf the offset from a position in the block to one in `records`.
+    `shifts` has for each leaf the offset from a position in the block to one in the records of
+    all `parts`.
     """
 
     block: Block
     opened: Positions
-    records: EncodedRecords
+    parts: Sequence[EncodedRecords]
     shifts: Positions
     dropped: Mask
     added: Block
@@ -65,7 +68,8 @@ def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
 
     The last number is that of the records after the last leaf.
     """
-    block, opened, records, shifts, dropped, added, places = edit
+    block, opened, parts, shifts, dropped, added, places = edit
+    records = chained(parts)
     # The records of touched leaves that stay, and the positions of added records between them.
     sizes = block.starts[opened + 1] - block.starts[opened]
     rows = rows_between(block.starts[opened], sizes)
