@@ -140,12 +140,12 @@ $(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) $(CONSTRAINTS) | $(VENV)/.
 
 crate := kernels/Cargo.toml kernels/Cargo.lock kernels/pyproject.toml $(wildcard kernels/src/*.rs)
 
-# Where cargo is missing, and where it fails, everything runs in Python.
+# Where cargo is missing, and where it fails, everything runs in Python. In CI its failure is one.
 $(VENV)/.installed-kernels: $(crate) $(CONSTRAINTS) | $(VENV)/.installed
 	@if [ -z "$(cargo)" ]; then \
 		echo "no cargo found: without compiled kernels, tests run in Python"; \
 	elif ! { $(build_kernels) $(VENV)/wheels && $(install_kernels); }; then \
-		echo "cargo failed: without compiled kernels, tests run in Python"; \
+		echo "cargo failed: without compiled kernels, tests run in Python"; [ -z "$$CI" ]; \
 	fi
 	@touch $@
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WARM_ENTRIES = 1_000_000
-"""The maximum number of objects of the warm-up: enough for an engine to start its workers."""
+"""The maximum number of objects of the warm-up: enough for an engine to start."""
 
 
 def size_of(name: str, count: int) -> int:

@@ -134,9 +134,7 @@ def write(
     ] = "parquet",
     mode: Annotated[
         str,
-        typer.Option(
-            metavar="MODE", help="Choose what happens to existing objects of the table."
-        ),
+        typer.Option(metavar="MODE", help="Choose what happens to existing objects of the table."),
     ] = "errorifexists",
     partition_by: Annotated[
         list[str] | None,

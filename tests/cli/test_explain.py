@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sparklake.engine.choice import COLD_POOL_RECORDS
+from sparklake.engine.choice import THREAD_RECORDS
 from sparklake.graveler import kernels
 from tests.cli.running import Scene, failed, ok, said
 from tests.jobs.running import job
@@ -42,7 +42,7 @@ def test_a_plan_is_shown_and_nothing_moves(
     assert document["verb"] == verb
     assert (document["engine"], document["opened"] > 0) == ("local", True)
     said_records = f"{document['records']:,} records to read"
-    assert document["reason"] == f"{said_records}, below {COLD_POOL_RECORDS:,}"
+    assert document["reason"] == f"{said_records}, below {THREAD_RECORDS:,}"
     assert job(0, *words) == document
     first, second, third, titles, *sides = ok(*words).splitlines()
     assert first == f"{verb} would run on local: {document['reason']}"

@@ -1,6 +1,6 @@
 """The contract of runners, and bodies to test it.
 
-The bodies are functions of this module, so that worker processes can import them.
+The bodies are functions of this module, so that Spark's workers can import them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparklake.errors import CorruptFileError, MergeConflictError, MissingFileEr
 from sparklake.udfs.objects.object_rows import record_batch
 from sparklake.udfs.write_ranges import RECORD_SCHEMA
 from sparklake.visible import visible_line
-from tests.support.pool_bodies import work_of
+from tests.support.task_bodies import work_of
 
 MESSAGE = (
     """There is no object 'naïve "Stück"\\ 日本.csv'\nsparklake.errors.RaceLostError: restore it"""

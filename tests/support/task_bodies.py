@@ -1,9 +1,9 @@
-"""Work and bodies for worker processes, which import them by name."""
+"""Work and task bodies, which Spark's workers import by name."""
 
 from __future__ import annotations
 
 import os
-import signal
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,10 +18,10 @@ def work_of(rows: int) -> pa.Table:
     return pa.table({"position": pa.array(range(rows), pa.int64()), "task": column})
 
 
-def pid_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for position in batch.column("position").to_pylist():
-            yield pa.record_batch([pa.array([position]), pa.array([os.getpid()])], ["at", "pid"])
+def thread_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the name of the thread that it runs in."""
+    for _ in batches:
+        yield pa.record_batch([pa.array([threading.current_thread().name])], ["thread"])
 
 
 def waiting_body(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -34,21 +34,3 @@ def waiting_body(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
                     time.sleep(0.01)
             (folder / f"done-{position}").touch()
         yield batch.select(["position"])
-
-
-def first_dies_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if 0 in batch.column("position").to_pylist():
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield batch.select(["position"])
-
-
-class UnpicklableError(Exception):
-    def __init__(self, one: str, other: str) -> None:
-        super().__init__(f"{one} and {other}")
-
-
-def unpicklable_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for _ in batches:
-        raise UnpicklableError("this", "that")
-    yield from ()
