@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import re
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping, TransactionStatus
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from sparklake.errors import InvalidInputError, RaceLostError, RefStoreUnavailableError
 
@@ -48,20 +47,18 @@ class Target:
 
     def connect(self) -> psycopg.Connection:
         """Return a new connection; wait a bounded time while the server starts up."""
-        end, longest = time.monotonic() + _START_SECONDS, _WAIT_SECONDS
-        while True:
-            try:
-                # Server-side prepared statements would fail behind a connection pooler.
-                return psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None)
-            except psycopg.OperationalError as error:
-                if not self._is_starting(error) or time.monotonic() >= end:
-                    raise
-            time.sleep(random.uniform(0, longest))  # noqa: S311  (it keeps no secret)
-            longest = min(2 * longest, _MAX_WAIT_SECONDS)
+        retrying = Retrying(
+            retry=retry_if_exception(self._is_starting),
+            stop=stop_after_delay(_START_SECONDS),
+            wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
+            reraise=True,
+        )
+        # Server-side prepared statements would fail behind a connection pooler.
+        return retrying(psycopg.connect, self.conninfo, autocommit=True, prepare_threshold=None)
 
-    def _is_starting(self, error: psycopg.OperationalError) -> bool:
+    def _is_starting(self, error: BaseException) -> bool:
         """Return whether the server refused a connection because it is starting."""
-        if _timed_out(error):
+        if not isinstance(error, psycopg.OperationalError) or _timed_out(error):
             return False
         if _STARTING.search(str(error)):
             return True

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
+
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from sparklake.errors import CollectionBegunError, RaceLostError
 from sparklake.verbs.base.context import Context
@@ -23,15 +29,13 @@ T = TypeVar("T")
 
 def retry_lost_races(attempt: Callable[[], T]) -> T:
     """Retry `attempt` while it loses races; it must start from the branch's head."""
-    for failed in range(MAX_ATTEMPTS - 1):
-        try:
-            return attempt()
-        except RaceLostError as error:
-            if not _is_race(error):
-                raise
-        longest = min(_WAIT_SECONDS * 2**failed, _MAX_WAIT_SECONDS)
-        time.sleep(random.uniform(0, longest))  # noqa: S311  (it keeps no secret)
-    return attempt()
+    retrying = Retrying(
+        retry=retry_if_exception(_is_race),
+        stop=stop_after_attempt(MAX_ATTEMPTS),
+        wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
+        reraise=True,
+    )
+    return retrying(attempt)
 
 
 def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
@@ -56,12 +60,12 @@ def retry_on_gc(verb: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(verb)
     def run(*arguments: P.args, **options: P.kwargs) -> T:
-        for _ in range(_GC_ATTEMPTS - 1):
-            try:
-                return verb(*arguments, **options)
-            except CollectionBegunError:
-                continue
-        return verb(*arguments, **options)
+        retrying = Retrying(
+            retry=retry_if_exception_type(CollectionBegunError),
+            stop=stop_after_attempt(_GC_ATTEMPTS),
+            reraise=True,
+        )
+        return retrying(verb, *arguments, **options)
 
     return run
 
