@@ -104,29 +104,58 @@ fn message(stored: &[u8]) -> Outcome<&[u8]> {
     Ok(&stored[at..end])
 }
 
+/// The fields of one entry. It is plain if it has no others.
+pub struct Object<'a> {
+    pub address: &'a [u8],
+    pub checksum: &'a [u8],
+    pub content_type: &'a [u8],
+    pub size: i64,
+    pub seconds: i64,
+    pub nanos: i64,
+    pub kind: i64,
+    pub is_plain: bool,
+}
+
+impl<'a> Object<'a> {
+    /// Returns the object in a stored value.
+    #[inline]
+    pub fn parse(stored: &'a [u8]) -> Outcome<Self> {
+        let mut reader = Reader { data: message(stored)?, at: 0 };
+        let address = reader.text(ADDRESS)?;
+        let mut inside = Reader { data: reader.text(MTIME)?, at: 0 };
+        let (seconds, nanos) = (inside.number(SECONDS)?, inside.number(NANOS)?);
+        // Protobuf reads 32 bits of the nanoseconds. The fallback does that.
+        require(inside.at == inside.data.len() && nanos <= i64::from(i32::MAX))?;
+        let size = reader.number(SIZE)?;
+        let checksum = reader.text(CHECKSUM)?;
+        let kind = reader.number(ADDRESS_TYPE)?;
+        let content_type = reader.text(CONTENT_TYPE)?;
+        let is_plain = reader.at == reader.data.len() && kind as u64 <= FULL;
+        Ok(Self { address, checksum, content_type, size, seconds, nanos, kind, is_plain })
+    }
+
+    pub fn is_relative(&self) -> bool {
+        self.kind as u64 == RELATIVE
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.kind as u64 == FULL
+    }
+}
+
 /// Appends the fields of one entry; returns false, and appends empty ones, if it is unusual.
 #[inline]
 fn decode_one(stored: &[u8], out: &mut Fields) -> Outcome<bool> {
-    let mut reader = Reader { data: message(stored)?, at: 0 };
-    let address = reader.text(ADDRESS)?;
-    let mut inside = Reader { data: reader.text(MTIME)?, at: 0 };
-    let (seconds, nanos) = (inside.number(SECONDS)?, inside.number(NANOS)?);
-    // Protobuf reads 32 bits of the nanoseconds. The fallback does that.
-    require(inside.at == inside.data.len() && nanos <= i64::from(i32::MAX))?;
-    let size = reader.number(SIZE)?;
-    let checksum = reader.text(CHECKSUM)?;
-    let kind = reader.number(ADDRESS_TYPE)?;
-    let content_type = reader.text(CONTENT_TYPE)?;
-    let is_plain = reader.at == reader.data.len() && kind as u64 <= FULL;
-    let shown = |text| if is_plain { text } else { &[][..] };
-    out.address.push(shown(address))?;
-    out.checksum.push(shown(checksum))?;
-    out.content_type.push(shown(content_type))?;
-    out.size.push(size);
-    out.seconds.push(seconds);
-    out.nanos.push(nanos);
-    out.kind.push(kind);
-    Ok(is_plain)
+    let object = Object::parse(stored)?;
+    let shown = |text| if object.is_plain { text } else { &[][..] };
+    out.address.push(shown(object.address))?;
+    out.checksum.push(shown(object.checksum))?;
+    out.content_type.push(shown(object.content_type))?;
+    out.size.push(object.size);
+    out.seconds.push(object.seconds);
+    out.nanos.push(object.nanos);
+    out.kind.push(object.kind);
+    Ok(object.is_plain)
 }
 
 /// The columns of entries to encode.

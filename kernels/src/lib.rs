@@ -9,6 +9,7 @@ pub mod entry;
 pub mod fields;
 pub mod format;
 pub mod hashing;
+pub mod listing;
 pub mod read;
 pub mod walks;
 pub mod write;

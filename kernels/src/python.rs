@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::bytes::{self, Items, Keys, NewItems, Outcome, position, require};
 use crate::format::Handle;
+use crate::listing::{self, Listing};
 use crate::read::{self, COLUMNS, Ending, FIRST_KEY_BYTES, LAST_KEY_BYTES, Place};
 use crate::walks::{Edit, ids_of};
 use crate::write::{Source, Unit, Writer};
@@ -239,17 +240,57 @@ fn open_blocks<'py>(
 ) -> PyResult<Column<'py>> {
     let files = files.iter().map(flat).collect::<Outcome<Vec<_>>>()?;
     let (places, last_ids) = (flat(&places)?, flat(&last_ids)?);
-    let items = run(py, || {
-        let (rows, rest) = places.as_chunks::<5>();
-        require(rest.is_empty())?;
-        let blocks = rows.iter().map(|[file, offset, size, raw_size, count]| {
-            let handle = Handle { offset: position(*offset)?, size: position(*size)? };
-            let (raw_size, count) = (position(*raw_size)?, position(*count)?);
-            Ok((position(*file)?, Place { handle, raw_size, count }))
-        });
-        read::open_blocks(&files, &blocks.collect::<Outcome<Vec<_>>>()?, ids_of(last_ids)?)
-    })?;
+    let items = run(py, || read::open_blocks(&files, &data_blocks(places)?, ids_of(last_ids)?))?;
     Ok(column(py, items))
+}
+
+fn data_blocks(places: &[i64]) -> Outcome<Vec<(usize, Place)>> {
+    let (rows, rest) = places.as_chunks::<5>();
+    require(rest.is_empty())?;
+    let blocks = rows.iter().map(|[file, offset, size, raw_size, count]| {
+        let handle = Handle { offset: position(*offset)?, size: position(*size)? };
+        let (raw_size, count) = (position(*raw_size)?, position(*count)?);
+        Ok((position(*file)?, Place { handle, raw_size, count }))
+    });
+    blocks.collect()
+}
+
+type Texts<'py> = Vec<Column<'py>>;
+type Times<'py> = Vec<Array<'py, i64>>;
+
+/// Returns path, checksum, address and content type, then size and time.
+fn listed<'py>(py: Python<'py>, listing: Listing) -> (Texts<'py>, Times<'py>) {
+    let texts = [listing.path, listing.checksum, listing.address, listing.content_type];
+    let numbers = [listing.size, listing.mtime];
+    let texts = texts.map(|each| column(py, each));
+    (texts.into(), numbers.map(|each| each.into_pyarray(py)).into())
+}
+
+#[pyfunction]
+fn list_blocks<'py>(
+    py: Python<'py>,
+    files: Vec<Buffer>,
+    places: Numbers,
+    last_ids: Buffer,
+    prefix: &[u8],
+) -> PyResult<(Texts<'py>, Times<'py>)> {
+    let files = files.iter().map(flat).collect::<Outcome<Vec<_>>>()?;
+    let (places, last_ids) = (flat(&places)?, flat(&last_ids)?);
+    let listing =
+        run(py, || listing::of_blocks(&files, &data_blocks(places)?, ids_of(last_ids)?, prefix))?;
+    Ok(listed(py, listing))
+}
+
+#[pyfunction]
+fn list_entries<'py>(
+    py: Python<'py>,
+    data: Buffer,
+    bounds: Bounds,
+    prefix: &[u8],
+) -> PyResult<(Texts<'py>, Times<'py>)> {
+    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
+    let listing = run(py, || listing::of_entries(&Items::new(data, bounds)?, prefix))?;
+    Ok(listed(py, listing))
 }
 
 #[pyfunction]
@@ -403,6 +444,8 @@ fn sparklake_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(edit, module)?)?;
     module.add_function(wrap_pyfunction!(read_ending, module)?)?;
     module.add_function(wrap_pyfunction!(open_blocks, module)?)?;
+    module.add_function(wrap_pyfunction!(list_blocks, module)?)?;
+    module.add_function(wrap_pyfunction!(list_entries, module)?)?;
     module.add_function(wrap_pyfunction!(find_stored, module)?)?;
     module.add_function(wrap_pyfunction!(make_table, module)?)?;
     module.add_function(wrap_pyfunction!(decode_entries, module)?)?;

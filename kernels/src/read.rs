@@ -198,10 +198,27 @@ pub fn open_blocks(
     blocks: &[(usize, Place)],
     last_ids: &[Id],
 ) -> Outcome<NewItems> {
-    require(blocks.len() == last_ids.len())?;
+    let (records, bytes) = expected(files, blocks)?;
+    let mut out = NewItems::with_capacity(records, bytes);
+    each_block(files, blocks, last_ids, |block| {
+        let begin = out.data.len();
+        out.data.extend_from_slice(block.entries);
+        for row in 0..block.count() {
+            Entry::parse(block.entry(row)?)?;
+            let end = begin + block.place(row + 1);
+            out.bounds.push(i32::try_from(end).map_err(|_| Declined)?);
+        }
+        Ok(())
+    })?;
+    Ok(out)
+}
+
+/// Returns the number of records in data blocks, and the bytes of their entries.
+///
+/// The content of a block is not larger than its file allows, so memory may be allocated for it.
+pub fn expected(files: &[&[u8]], blocks: &[(usize, Place)]) -> Outcome<(usize, usize)> {
     let (mut records, mut bytes) = (0usize, 0usize);
     for (file, place) in blocks {
-        // Before memory is allocated: the content is not larger than its file allows.
         let size = files.get(*file).ok_or(Declined)?.len();
         require(place.handle.end()? <= size)?;
         require(place.raw_size <= SNAPPY_RATIO.saturating_mul(place.handle.size + 1))?;
@@ -209,28 +226,35 @@ pub fn open_blocks(
         records = records.checked_add(place.count).ok_or(Declined)?;
     }
     require(bytes <= i32::MAX as usize)?;
-    let mut out = NewItems::with_capacity(records, bytes);
+    Ok((records, bytes))
+}
+
+/// Calls a function with each data block, which it must refuse unless it can parse all entries.
+///
+/// The last record of each must have its id in `last_ids`, and the first and the last record of all
+/// must have the ids of their keys and identities.
+pub fn each_block(
+    files: &[&[u8]],
+    blocks: &[(usize, Place)],
+    last_ids: &[Id],
+    mut visit: impl FnMut(&OpenBlock) -> Outcome<()>,
+) -> Outcome<()> {
+    require(blocks.len() == last_ids.len())?;
     let mut scratch = Vec::new();
-    for ((file, place), last_id) in blocks.iter().zip(last_ids) {
-        let block = OpenBlock::open(files[*file], *place, &mut scratch)?;
-        let begin = out.data.len();
-        out.data.extend_from_slice(block.entries);
-        let mut last = block.entry(0)?;
-        for row in 0..block.count() {
-            last = block.entry(row)?;
-            Entry::parse(last)?;
-            let end = begin + block.place(row + 1);
-            out.bounds.push(i32::try_from(end).map_err(|_| Declined)?);
+    for (number, ((file, place), last_id)) in blocks.iter().zip(last_ids).enumerate() {
+        let file = files.get(*file).ok_or(Declined)?;
+        let block = OpenBlock::open(file, *place, &mut scratch)?;
+        visit(&block)?;
+        let last = Entry::parse(block.entry(block.count() - 1)?)?;
+        require(last.id() == last_id)?;
+        if number == 0 {
+            require(Entry::parse(block.entry(0)?)?.holds_its_id()?)?;
         }
-        require(Entry::parse(last)?.id() == last_id)?;
-    }
-    if records > 0 {
-        for row in [0, records - 1] {
-            let (start, end) = (out.bounds[row] as usize, out.bounds[row + 1] as usize);
-            require(Entry::parse(&out.data[start..end])?.holds_its_id()?)?;
+        if number + 1 == blocks.len() {
+            require(last.holds_its_id()?)?;
         }
     }
-    Ok(out)
+    Ok(())
 }
 
 /// Returns the stored value of a key in a data block, or None.

@@ -26,7 +26,7 @@ from sparklake.graveler.kernels import Declined, library
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sparklake.graveler.blocks.block import PackedBlocks
+    from sparklake.graveler.blocks.block import Block, PackedBlocks
     from sparklake.graveler.blocks.columns import Keys
     from sparklake.graveler.blocks.edit import LeafEdit
     from sparklake.graveler.blocks.encoded import EncodedRecords
@@ -120,6 +120,13 @@ def edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
 
 def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -> pa.BinaryArray:
     """Return the entries of data blocks, each file's or stretch's bytes read at once."""
+    return array_of(library.open_blocks(*_stretches(parts), id_bytes(last_ids)))
+
+
+def _stretches(
+    parts: Sequence[tuple[PackedBlocks, Sequence[int]]],
+) -> tuple[list[Bytes], Positions]:
+    """Return the bytes of data blocks, and the place of each: its number, and its columns."""
     files: list[Bytes] = []
     places: list[Positions] = []
     for unit, numbers in parts:
@@ -127,8 +134,7 @@ def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids)
             file = np.full(len(rows), len(files))
             files.append(np.frombuffer(content, np.uint8))
             places.append(np.column_stack((file, rows)))
-    rows = np.concatenate(places).reshape(-1)
-    return array_of(library.open_blocks(files, _numbers(rows), id_bytes(last_ids)))
+    return files, _numbers(np.concatenate(places).reshape(-1))
 
 
 # --- object entries -------------------------------------------------------------------------------
@@ -140,6 +146,20 @@ def entry_fields(
     """Return the texts, the numbers and the unusual rows of object entries."""
     texts, numbers, odd = library.decode_entries(*column(records.entries))
     return [array_of(each) for each in texts], numbers, odd
+
+
+def object_columns(
+    block: Block, storage_namespace: str
+) -> tuple[list[pa.StringArray], list[Positions], None]:
+    """Return the objects in records. Data blocks that are not open are not opened, but read."""
+    prefix = f"{storage_namespace}/".encode()
+    wanted = block.packed_parts()
+    if wanted is None:
+        texts, numbers = library.list_entries(*column(block.encoded.entries), prefix)
+    else:
+        parts, last_ids = wanted
+        texts, numbers = library.list_blocks(*_stretches(parts), id_bytes(last_ids), prefix)
+    return [_text(each) for each in texts], numbers, None
 
 
 def encode_entries(
@@ -171,6 +191,13 @@ def column(items: Any) -> tuple[Bytes, Any]:
 def array_of(made: tuple[Any, Bytes]) -> pa.BinaryArray:
     """Return an array of the bounds and the bytes that a kernel made."""
     return binary_array(*made)
+
+
+def _text(made: tuple[Any, Bytes]) -> pa.StringArray:
+    """Return an array of texts that a kernel has checked."""
+    bounds, data = made
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    return pa.StringArray.from_buffers(len(bounds) - 1, buffers[1], buffers[2])
 
 
 def id_bytes(ids: Ids) -> Bytes:

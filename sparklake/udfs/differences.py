@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 
 from sparklake.graveler.algebra import BlockChanges, SideRows
 from sparklake.graveler.blocks.columns import Positions
-from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.blocks.entry_columns import decode_entries, paths_of
 from sparklake.graveler.sums import bounded, run_sums
-from sparklake.udfs.objects.object_rows import text_of
 
 COUNTS = ("added", "removed", "changed", "conflict", "bytes_added", "bytes_removed")
 FOLDER_SCHEMA = pa.schema(
@@ -63,7 +62,7 @@ class FolderBatch:
 
     def __call__(self, changes: BlockChanges) -> pa.RecordBatch:
         """Return a batch of FOLDER_SCHEMA, one row per run of paths in a folder."""
-        folders = self._folders(text_of(changes.keys()))
+        folders = self._folders(paths_of(changes.keys()))
         starts = _run_starts(folders)
         before, after, there = _sizes(changes.left), _sizes(changes.right), ~changes.conflicts
         left, right = changes.left.present, changes.right.present

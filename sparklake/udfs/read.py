@@ -22,10 +22,10 @@ from sparklake.graveler.algebra import (
     three_way_diff,
 )
 from sparklake.graveler.blocks.block import Blocks
-from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.blocks.entry_columns import decode_entries, paths_of
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
-from sparklake.udfs.objects.object_rows import object_batch, text_of
+from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
 
@@ -142,7 +142,7 @@ def diff_batch(changes: BlockChanges) -> pa.RecordBatch:
     size = pc.coalesce(right.size, left.size)
     columns = [
         pa.array(kinds, pa.string()),
-        text_of(changes.keys()),
+        paths_of(changes.keys()),
         size,
         left.checksum,
         right.checksum,

@@ -285,6 +285,16 @@ class Block:
             yield unit, leaves[at:stop]
             at = stop
 
+    def packed_parts(self) -> tuple[list[tuple[PackedBlocks, Sequence[int]]], Ids] | None:
+        """Return all data blocks and the id of the last record of each.
+
+        Returns None for a block with encoded records, and for one without records.
+        """
+        units = [unit for unit in self.units if not isinstance(unit, EncodedRecords)]
+        if not units or len(units) < len(self.units):
+            return None
+        return [(each, range(len(each.counts))) for each in units], self.ids[self.starts[1:] - 1]
+
     def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> EncodedRecords:
         """Return the records of data blocks."""
         leaves = np.array([leaf for _, each in wanted for leaf in each])

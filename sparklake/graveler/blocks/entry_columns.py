@@ -31,6 +31,7 @@ from sparklake.graveler.entries import AddressType, Entry, record_entry
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.kernels import kernel
+from sparklake.graveler.keys import key_path
 from sparklake.graveler.times import (
     FIRST_MICROSECOND,
     FIRST_SECOND,
@@ -99,6 +100,33 @@ def decode_entries(block: Block) -> EntryColumns:
         for record in block.records():
             record_entry(record)
         raise CorruptFileError("records contain object entries in an invalid form") from None
+
+
+@kernel(compiled.object_columns)
+def object_columns(
+    block: Block, storage_namespace: str
+) -> tuple[list[pa.StringArray], list[Positions], pa.MapArray | None]:
+    """Return the objects in records; raise CorruptFileError for other bytes.
+
+    The texts are path, checksum, whole address and content type. The numbers are size and the
+    modification time in unix microseconds. The metadata is None if no object has any.
+    """
+    entries = decode_entries(block)
+    inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
+    relative = entries.relative
+    address = inside if relative.all() else pc.if_else(pa.array(relative), inside, entries.address)
+    texts = [paths_of(block.key_array()), entries.checksum, address, entries.content_type]
+    return texts, [entries.size, entries.shown_mtimes()], entries.metadata
+
+
+def paths_of(keys: pa.BinaryArray) -> pa.StringArray:
+    """Return keys as paths; raise InvalidKeyError for a key that is not UTF-8."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        for key in keys.to_pylist():
+            key_path(key)
+        raise
 
 
 def _decoded(block: Block) -> EntryColumns:

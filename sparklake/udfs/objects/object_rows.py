@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.blocks.entry_columns import object_columns
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entries import (
     AddressType,
@@ -82,31 +82,20 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
 
 def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
     """Return the objects of records as one batch of OBJECT_SCHEMA."""
-    entries = decode_entries(block)
-    inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
-    relative = entries.relative
-    address = inside if relative.all() else pc.if_else(pa.array(relative), inside, entries.address)
-    mtime = pa.array(entries.shown_mtimes()).cast(OBJECT_SCHEMA.field("mtime").type)
+    texts, (size, mtime), metadata = object_columns(block, storage_namespace)
+    path, checksum, address, content_type = texts
+    if metadata is None:
+        metadata = _no_metadata(len(block))
     columns = [
-        text_of(block.key_array()),
-        pa.array(entries.size),
-        entries.checksum,
-        mtime,
+        path,
+        pa.array(size),
+        checksum,
+        pa.array(mtime).cast(OBJECT_SCHEMA.field("mtime").type),
         address,
-        _no_metadata(len(block)) if entries.metadata is None else entries.metadata,
-        entries.content_type,
+        metadata,
+        content_type,
     ]
     return pa.record_batch(columns, schema=OBJECT_SCHEMA)
-
-
-def text_of(keys: pa.BinaryArray) -> pa.StringArray:
-    """Return keys as paths; raise InvalidKeyError for a key that is not UTF-8."""
-    try:
-        return keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        for key in keys.to_pylist():
-            key_path(key)
-        raise
 
 
 def _no_metadata(count: int) -> pa.MapArray:

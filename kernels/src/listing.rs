@@ -1,0 +1,95 @@
+//! Listings: the objects in records as columns, in one pass over the bytes.
+
+use crate::bytes::{Declined, Items, NewItems, Outcome, require};
+use crate::entry::Entry;
+use crate::fields::Object;
+use crate::hashing::Id;
+use crate::read::{Place, each_block, expected};
+
+const SECOND_MICROS: i64 = 1_000_000;
+const MICROSECOND: i64 = 1000;
+/// Seconds after the year 1, and before the year 10000, with room for more than a second of nanos.
+const FIRST_SECOND: i64 = -62_135_596_790;
+const LAST_SECOND: i64 = 253_402_300_789;
+
+/// Objects in columns. Times are in unix microseconds. Addresses are whole.
+pub struct Listing<'a> {
+    pub path: NewItems,
+    pub size: Vec<i64>,
+    pub checksum: NewItems,
+    pub mtime: Vec<i64>,
+    pub address: NewItems,
+    pub content_type: NewItems,
+    /// What is put before relative addresses.
+    prefix: &'a [u8],
+}
+
+impl<'a> Listing<'a> {
+    fn new(prefix: &'a [u8], count: usize, bytes: usize) -> Self {
+        let items = |bytes| NewItems::with_capacity(count, bytes);
+        Self {
+            path: items(bytes / 6),
+            size: Vec::with_capacity(count),
+            checksum: items(bytes / 6),
+            mtime: Vec::with_capacity(count),
+            address: items(bytes / 4 + count.saturating_mul(prefix.len()).min(bytes)),
+            content_type: items(bytes / 8),
+            prefix,
+        }
+    }
+
+    /// Adds an object; declines what only the fallback shows, such as user metadata.
+    #[inline]
+    fn add(&mut self, entry: &Entry) -> Outcome<()> {
+        let object = Object::parse(entry.value)?;
+        require(object.is_plain && (FIRST_SECOND..LAST_SECOND).contains(&object.seconds))?;
+        self.path.push(entry.key)?;
+        self.size.push(object.size);
+        self.checksum.push(object.checksum)?;
+        self.mtime.push(object.seconds * SECOND_MICROS + object.nanos / MICROSECOND);
+        if object.is_relative() {
+            self.address.data.extend_from_slice(self.prefix);
+        } else {
+            require(object.is_full())?;
+        }
+        self.address.push(object.address)?;
+        self.content_type.push(object.content_type)
+    }
+
+    fn checked(self) -> Outcome<Self> {
+        for column in [&self.path, &self.checksum, &self.address, &self.content_type] {
+            require_text(column)?;
+        }
+        Ok(self)
+    }
+}
+
+/// Declines a column with an item that is not UTF-8.
+fn require_text(column: &NewItems) -> Outcome<()> {
+    let text = std::str::from_utf8(&column.data).map_err(|_| Declined)?;
+    require(column.bounds.iter().all(|bound| text.is_char_boundary(*bound as usize)))
+}
+
+/// Returns the objects in data blocks. The arguments are those of `open_blocks`.
+pub fn of_blocks<'a>(
+    files: &[&[u8]],
+    blocks: &[(usize, Place)],
+    last_ids: &[Id],
+    prefix: &'a [u8],
+) -> Outcome<Listing<'a>> {
+    let (records, bytes) = expected(files, blocks)?;
+    let mut out = Listing::new(prefix, records, bytes);
+    each_block(files, blocks, last_ids, |block| {
+        (0..block.count()).try_for_each(|row| out.add(&Entry::parse(block.entry(row)?)?))
+    })?;
+    out.checked()
+}
+
+/// Returns the objects in entries.
+pub fn of_entries<'a>(entries: &Items, prefix: &'a [u8]) -> Outcome<Listing<'a>> {
+    let mut out = Listing::new(prefix, entries.len(), entries.total());
+    for entry in entries.iter() {
+        out.add(&Entry::parse(entry)?)?;
+    }
+    out.checked()
+}
