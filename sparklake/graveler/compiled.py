@@ -26,11 +26,12 @@ from sparklake.graveler.kernels import Declined, library
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sparklake.graveler.blocks.block import Block, PackedBlocks
+    from sparklake.graveler.blocks.block import Block
     from sparklake.graveler.blocks.columns import Keys
     from sparklake.graveler.blocks.edit import LeafEdit
     from sparklake.graveler.blocks.encoded import EncodedRecords
     from sparklake.graveler.blocks.entry_columns import EntryColumns
+    from sparklake.graveler.blocks.packed import PackedBlocks
 
 
 # --- columns of bytes -----------------------------------------------------------------------------

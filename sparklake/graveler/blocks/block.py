@@ -11,13 +11,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
-from sparklake.errors import CorruptFileError, InvalidRecordError
-from sparklake.graveler import compiled, kernels
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.columns import (
     Bytes,
     Ids,
@@ -35,59 +34,10 @@ from sparklake.graveler.blocks.encoded import (
     Shape,
     chained,
     encode_records,
-    holds_its_ids,
-    joined_blocks,
 )
+from sparklake.graveler.blocks.packed import PackedBlocks, Unit, unpacked
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.kernels import kernel
 from sparklake.graveler.records import Record
-
-
-class PackedBlocks(Protocol):
-    """The records of consecutive data blocks, in the form of their file."""
-
-    @property
-    def counts(self) -> Positions:
-        """The number of records in each data block."""
-        ...
-
-    @property
-    def last_keys(self) -> list[bytes]:
-        """The last key of each data block."""
-        ...
-
-    @property
-    def first_key(self) -> bytes:
-        """The first key of the first data block."""
-        ...
-
-    def part(self, first: int, stop: int) -> PackedBlocks:
-        """Return some of the data blocks."""
-        ...
-
-    def contents(self, numbers: Sequence[int]) -> list[memoryview]:
-        """Return the contents of some data blocks; raise CorruptFileError."""
-        ...
-
-    def stretches(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, Positions]]:
-        """Yield parts of the file that hold some data blocks, in order.
-
-        Each part has a row per data block: its offset in the part, its size in the part, the
-        size of its content, and its number of records. Nothing is verified.
-        """
-        ...
-
-    def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key, without caching the opened data block."""
-        ...
-
-    def damage(self) -> CorruptFileError:
-        """Return an error that names the damaged file."""
-        ...
-
-
-Unit: TypeAlias = "EncodedRecords | PackedBlocks"
-"""Consecutive records of a block, at least one."""
 
 
 class DecodedLeaves(NamedTuple):
@@ -302,7 +252,7 @@ class Block:
             (cast("PackedBlocks", self.units[unit]), [leaf - self._leaves[unit] for leaf in each])
             for unit, each in wanted
         ]
-        return EncodedRecords(_unpacked(parts, self.ids[self.starts[leaves + 1] - 1]))
+        return EncodedRecords(unpacked(parts, self.ids[self.starts[leaves + 1] - 1]))
 
     def _within(self, leaf: int, start: int, stop: int) -> EncodedRecords:
         """Return the records of a leaf between two positions."""
@@ -397,34 +347,6 @@ def concatenated(blocks: Sequence[Block]) -> Block:
         return filled[0] if filled else EMPTY
     units = [unit for block in filled for unit in block.units]
     return Block(units, np.concatenate([block.ids for block in filled]))
-
-
-@kernel(compiled.unpacked)
-def _unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -> pa.BinaryArray:
-    """Return the entries of data blocks, at least one; raise CorruptFileError.
-
-    The last record of each must have the id in `last_ids`. That verifies the identity of the
-    data block, and a checksum verifies its bytes.
-    """
-    contents: list[memoryview] = []
-    for packed, numbers in parts:
-        contents += packed.contents(numbers)
-    counts = np.concatenate([packed.counts[np.array(numbers)] for packed, numbers in parts])
-    wrong = np.zeros(1, np.int64)
-    try:
-        records = joined_blocks(contents, counts)
-        lasts = records.value_ends[np.cumsum(counts) - 1]
-        found = digests_at(records.data, lasts - RECORD_ID_BYTES)
-        wrong = np.flatnonzero((found != last_ids).any(axis=1))
-        is_sound = not len(wrong) and holds_its_ids(records)
-    except InvalidRecordError:
-        raise
-    except (CorruptFileError, IndexError, ValueError):
-        is_sound = False
-    if not is_sound:
-        owners = [packed for packed, numbers in parts for _ in numbers]
-        raise owners[int(wrong[0]) if len(wrong) else 0].damage()
-    return records.entries
 
 
 def _last_keys(unit: Unit) -> list[bytes]:

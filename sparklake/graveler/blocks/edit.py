@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler import compiled
-from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, Unit, block_of, near
+from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, block_of, near
 from sparklake.graveler.blocks.columns import Ids, Mask, Positions, gather, rows_between, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords, chained
+from sparklake.graveler.blocks.packed import Unit
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.kernels import kernel
