@@ -19,6 +19,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
 from sparklake.stores.objects import check_object_uri, open_object, open_store
 from sparklake.stores.objects.key_checks import check_key
+from sparklake.udfs.objects.local_addresses import shown_addresses, stored_addresses
 from sparklake.udfs.objects.object_rows import (
     OBJECT_SCHEMA,
     ObjectInfo,
@@ -75,7 +76,7 @@ def stage_body(
 
 
 def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
-    same_scheme = pc.replace_substring_regex(addresses, "^s3a://", "s3://")
+    same_scheme = pc.replace_substring_regex(shown_addresses(addresses), "^s3a://", "s3://")
     inside = pc.or_(
         pc.invert(pc.match_substring(addresses, "://")),
         pc.starts_with(same_scheme, f"{storage_namespace}/"),
@@ -160,7 +161,7 @@ def plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
     else:
         content_type = pa.repeat(DEFAULT_CONTENT_TYPE, rows.num_rows)
     entries = EntryColumns(
-        address=address,
+        address=stored_addresses(address),
         size=rows.column("size").to_numpy(zero_copy_only=False),
         checksum=rows.column("checksum"),
         seconds=seconds,

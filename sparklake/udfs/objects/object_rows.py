@@ -31,6 +31,11 @@ from sparklake.graveler.times import (
 )
 from sparklake.interrupts import Threads
 from sparklake.stores.objects.key_checks import check_key
+from sparklake.udfs.objects.local_addresses import (
+    shown_address,
+    shown_addresses,
+    stored_address,
+)
 from sparklake.udfs.settings import Workspace
 
 OBJECT_SCHEMA = pa.schema(
@@ -74,8 +79,8 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
     address, size, checksum, mtime, metadata, kind, address_type = entry_fields(
         record_data(*record)
     )
-    if is_relative(address, address_type):
-        address = f"{storage_namespace}/{address}"
+    inside = is_relative(address, address_type)
+    address = f"{storage_namespace}/{address}" if inside else shown_address(address)
     shown = shown_nanoseconds(mtime)
     return ObjectInfo(key_path(record[0]), size, checksum, shown, address, metadata, kind)
 
@@ -83,9 +88,10 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
 def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
     """Return the objects of records as one batch of OBJECT_SCHEMA."""
     entries = decode_entries(block)
-    inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
+    address = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
     relative = entries.relative
-    address = inside if relative.all() else pc.if_else(pa.array(relative), inside, entries.address)
+    if not relative.all():
+        address = pc.if_else(pa.array(relative), address, shown_addresses(entries.address))
     mtime = pa.array(entries.shown_mtimes()).cast(OBJECT_SCHEMA.field("mtime").type)
     columns = [
         text_of(block.key_array()),
@@ -125,12 +131,12 @@ def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
 
 def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
     """Return the record of an object. An address inside the namespace becomes relative."""
-    inside = each.address.removeprefix(f"{storage_namespace}/")
+    inside = shown_address(each.address).removeprefix(f"{storage_namespace}/")
     relative = "://" not in inside
     if relative:
         check_key(inside)
     entry = Entry(
-        address=inside,
+        address=inside if relative else stored_address(inside),
         size=each.size,
         checksum=each.checksum,
         mtime=each.mtime,
