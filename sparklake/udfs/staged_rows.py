@@ -150,16 +150,18 @@ def _is_plain_key(texts: pa.StringArray) -> pa.BooleanArray:
     )
 
 
-def plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
-    """Return the records of plain rows."""
+def plain_records(
+    rows: pa.RecordBatch, staged_at: int, default_type: str = DEFAULT_CONTENT_TYPE
+) -> pa.RecordBatch:
+    """Return the records of plain rows. `default_type` is used where there is no content type."""
     address = rows.column("address")
     relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
     seconds, nanos = _plain_mtimes(rows, staged_at)
     if "content_type" in rows.schema.names:
         given = rows.column("content_type").fill_null("")
-        content_type = pc.if_else(pc.equal(given, ""), DEFAULT_CONTENT_TYPE, given)
+        content_type = pc.if_else(pc.equal(given, ""), default_type, given)
     else:
-        content_type = pa.repeat(DEFAULT_CONTENT_TYPE, rows.num_rows)
+        content_type = pa.repeat(default_type, rows.num_rows)
     entries = EntryColumns(
         address=stored_addresses(address),
         size=rows.column("size").to_numpy(zero_copy_only=False),
@@ -220,7 +222,12 @@ def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
     return pa.types.is_null(given) or any(kind(given) and kind(wanted) for kind in kinds)
 
 
-def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
+def staged_record(
+    row: dict[str, Any],
+    workspace: Workspace,
+    staged_at: int,
+    default_type: str = DEFAULT_CONTENT_TYPE,
+) -> Record:
     """Return the record of one row of STAGE_SCHEMA. Raise the fitting error if it is invalid."""
     path = row.get("path")
     if path is None:
@@ -247,7 +254,7 @@ def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> 
         mtime=staged_at if mtime is None else mtime * MICROSECOND,
         address=row["address"],
         metadata=_staged_metadata(row),
-        content_type=row.get("content_type") or DEFAULT_CONTENT_TYPE,
+        content_type=row.get("content_type") or default_type,
     )
     return object_record(each, workspace.storage_namespace)
 
