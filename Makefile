@@ -8,17 +8,20 @@
 #   make test-fast                 run the tests of `make test` that start no JVM
 #   make test-slow                 run very many random cases, including a million merges;
 #                                  SPARKLAKE_TRIPLES and SPARKLAKE_SEED set how many, and which
+#   make test-fallback [ARGS=]     run the tests of records and of the algebra without compiled kernels
 #   make test-spark3 [ARGS=]       run the tests that start a JVM, on Spark 3.5, in .venv-spark3
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compare with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   show how costs grow; see benchmarks/README.md for more
 #   make lint | format             run ruff, mypy and import-linter | format and apply safe fixes
+#   make kernels                   build the compiled kernels (needs cargo) and install them
+#   make wheels [WHEELS=dist]      build their wheel, for executors and other machines
 #   make setup                     set up only; PYTHON=python3.12 chooses an interpreter
 #   make setup-tests               set up what the tests need, too
 #   make constraints               update the versions in constraints.txt
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-spark3 bench scale lint format constraints clean distclean
+.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 kernels wheels bench scale lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,7 +44,7 @@ help:
 
 setup: $(VENV)/.installed
 
-setup-tests: $(VENV)/.installed-jars
+setup-tests: $(VENV)/.installed-jars $(VENV)/.installed-kernels
 
 quickstart: setup
 	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
@@ -57,6 +60,11 @@ test-fast: setup-tests
 
 test-slow: setup-tests
 	@$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist worksteal -m "exhaustive" $(ARGS)
+
+# The other tests use the compiled kernels, where cargo exists.
+test-fallback: setup-tests
+	@SPARKLAKE_KERNELS=off $(BIN)/python -m pytest -n $(or $(JOBS),2) $(together) \
+		-m "not system and not exhaustive" tests/graveler $(ARGS)
 
 # One process more than CI's cores, because tests wait for a JVM or Postgres. The system tests start
 # many processes themselves. The tests of one file run in one process, because they share servers;
@@ -94,14 +102,17 @@ format: $(VENV)/.installed-lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# No index has wheels of the extra `fast`.
+locked_extras := $(patsubst %,--extra %,all connect delta java)
+
 # One set of versions for all supported Pythons. It binds this repository, not users.
 constraints: setup
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --all-extras \
-		--group dev --no-header --no-annotate --no-emit-package sparklake pyproject.toml \
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
+		$(locked_extras) --group dev --no-header --no-annotate --no-emit-package sparklake pyproject.toml \
 		--output-file constraints.txt
 
 clean:
-	rm -rf build dist *.egg-info spark-warehouse metastore_db derby.log
+	rm -rf build dist kernels/target *.egg-info spark-warehouse metastore_db derby.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name $(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
@@ -126,6 +137,33 @@ $(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) $(CONSTRAINTS) | $(VENV)/.
 	@$(BIN)/python -m tests.support.jars
 	@$(BIN)/python -m tests.support.java_classes
 	@touch $@
+
+crate := kernels/Cargo.toml kernels/Cargo.lock kernels/pyproject.toml $(wildcard kernels/src/*.rs)
+
+# Where cargo is missing, and where it fails, everything runs in Python. In CI its failure is one.
+$(VENV)/.installed-kernels: $(crate) $(CONSTRAINTS) | $(VENV)/.installed
+	@if [ -z "$(cargo)" ]; then \
+		echo "no cargo found: without compiled kernels, tests run in Python"; \
+	elif ! { $(build_kernels) $(VENV)/wheels && $(install_kernels); }; then \
+		echo "cargo failed: without compiled kernels, tests run in Python"; [ -z "$$CI" ]; \
+	fi
+	@touch $@
+
+kernels: $(VENV)/.installed
+	@[ -n "$(cargo)" ] || { echo "no cargo found: install Rust 1.88 or later" >&2; exit 1; }
+	@$(build_kernels) $(VENV)/wheels
+	@$(install_kernels)
+	@touch $(VENV)/.installed-kernels
+
+wheels: $(VENV)/.installed
+	@[ -n "$(cargo)" ] || { echo "no cargo found: install Rust 1.88 or later" >&2; exit 1; }
+	@$(build_kernels) $(or $(WHEELS),dist)
+
+cargo = $(shell PATH="$$PATH:$$HOME/.cargo/bin" command -v cargo)
+build_kernels = $(install) --group kernels && rm -rf $(VENV)/wheels \
+	&& PATH="$$PATH:$(dir $(cargo))" $(BIN)/maturin build --quiet --release --locked \
+		--manifest-path kernels/Cargo.toml --interpreter $(BIN)/python --out
+install_kernels = $(install) --force-reinstall --no-deps $(VENV)/wheels/*.whl
 
 $(VENV)/.installed-lint: $(VENV)/.installed
 	@$(install) -e . --group lint

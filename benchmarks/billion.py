@@ -1,8 +1,8 @@
-"""The cost of the metarange of very many objects: python -m benchmarks.billion.
+"""The cost of metaranges of very many objects: python -m benchmarks.billion.
 
-The objects are not there: the metaranges describe the ranges that they would have. Source and dest
-have changed some ranges each, none in common, so that a merge takes all ranges over by id: what is
-left is the work on metaranges alone.
+The objects do not exist: the metaranges describe the ranges that they would have. Source and dest
+have changed different ranges, so a merge copies all ranges by id. Only the work on metaranges
+remains.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Steps:
     profile: bool = False
 
     def run(self, changes: int, seed: int) -> Iterator[dict[str, Any]]:
-        """Yield a row a step. Every metarange is read anew, as a driver would have it."""
+        """Yield a row for each step. Each reads its metaranges again, as a new driver would."""
         row, ids, touched = self._write(changes, np.random.default_rng(seed))
         yield row
         trees, row = self._step("read three metaranges", lambda: [*map(self._read, ids)])
@@ -112,7 +112,7 @@ class _Steps:
     def _write(
         self, changes: int, numbers: np.random.Generator
     ) -> tuple[dict[str, Any], list[MetaRangeId], list[Interval]]:
-        """Write base, source and dest; return the row of the first, and where source differs."""
+        """Write base, source and dest; return the row of base, and where source differs."""
         base = made_ranges(self.objects, self.range_records, numbers)
         picked = numbers.choice(len(base), 2 * min(changes, len(base) // 2), replace=False)
         write = partial(write_meta_range, self.store)
@@ -149,7 +149,7 @@ class _Steps:
 
 
 def made_ranges(objects: int, range_records: int, numbers: np.random.Generator) -> list[RangeInfo]:
-    """Return the ranges that so many objects would have, about."""
+    """Return about the ranges that so many objects would have."""
     cap = CAP_FACTOR * range_records
     counts = np.minimum(numbers.geometric(1 / range_records, 2 * objects // range_records), cap)
     ends = np.cumsum(counts)
@@ -164,7 +164,7 @@ def made_ranges(objects: int, range_records: int, numbers: np.random.Generator) 
 def changed(
     ranges: list[RangeInfo], at: npt.NDArray[np.int64], numbers: np.random.Generator
 ) -> list[RangeInfo]:
-    """Return ranges of which some have other records between the same keys."""
+    """Return ranges, some of which have other records between the same keys."""
     new = dict(zip(at.tolist(), _ids(len(at), numbers), strict=True))
     return [replace(each, id=new[n]) if n in new else each for n, each in enumerate(ranges)]
 

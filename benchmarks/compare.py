@@ -1,6 +1,6 @@
 """Comparison of sparklake with lakeFS's engine: python -m benchmarks.compare -n 100000.
 
-Both sides run in turn, several times over, on the same data; a row compares the best wall times.
+Both sides run in turn, several times, on the same data. A row compares the best wall times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Some = TypeVar("Some", ours.Measured, peer.PeerMeasured)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the comparison; times in seconds, `ratio_wall` > 1 where we are faster."""
+    """One line of the comparison. Times in seconds; `ratio_wall` > 1 where sparklake is faster."""
 
     op: str
     mode: str
@@ -120,12 +120,12 @@ def _repetition(subject: ours.Subject, base: pa.Table, seed: int) -> Iterator[ou
 
 
 def sizes(cases: Iterable[tuple[str, str]], count: int) -> list[tuple[str, int]]:
-    """Return modes and numbers of changes; of few entries, 1% may be what another case is."""
+    """Return modes and numbers of changes. For few entries, 1% may equal another case."""
     return list(dict.fromkeys((mode, ours.size_of(name, count)) for mode, name in cases))
 
 
 def _check(base: pa.Table, seed: int, namespace: str, measured: Iterable[Some]) -> None:
-    """Raise SystemExit unless every tree holds what its change sets make of the base."""
+    """Raise SystemExit unless every tree is the base with its change sets applied."""
     for each in measured:
         if not each.tree:
             continue
@@ -146,7 +146,7 @@ def _case(measured: ours.Measured | peer.PeerMeasured) -> Case:
 
 
 def _best(measured: Iterable[Some]) -> dict[Case, Some]:
-    """Return the quickest of each case, in the order of their first ones."""
+    """Return the fastest run of each case, in the order of the cases."""
     best: dict[Case, Some] = {}
     for each in measured:
         kept = best.setdefault(_case(each), each)

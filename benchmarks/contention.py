@@ -1,7 +1,7 @@
 """Writers that race for one branch: python -m benchmarks.contention --writers 8.
 
-Each writer is a process. It commits changes on branches of its own, and then, from the same moment
-as the others, merges them into `main` one after the other, with nothing in between.
+Each writer is a process. It commits changes on its own branches. Then all writers start at the same
+moment, and each merges its branches into `main` one after the other, without a pause.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a writer is told."""
+    """The work of one writer."""
 
     home: str
     writer: int
@@ -61,7 +61,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """One merge: how it went, and from when to when, in seconds."""
+    """One merge: its result, start and end, in seconds."""
 
     attempts: int
     start: float
@@ -118,7 +118,7 @@ def _started(order: Order) -> subprocess.Popen[str]:
 
 
 def _check(repo: sparklake.Repository, found: Sequence[Sequence[Merge]]) -> None:
-    """Raise SystemExit unless all that landed is in the log, and its new objects in main."""
+    """Raise SystemExit unless the log has all finished merges, and main their new objects."""
     landed = sum(each.landed for merges in found for each in merges)
     merged = sum(len(each.parents) == 2 for each in repo.log("main"))
     paths = {each.path for each in repo.objects("main") if each.path.endswith(".new")}
@@ -144,7 +144,7 @@ def _work(order: Order) -> None:
 
 
 def _committed(repo: sparklake.Repository, order: Order, turn: int) -> str:
-    """Return a branch with changes of objects that no other branch changes, and a new object."""
+    """Return a branch with a new object, and changes of objects that no other branch changes."""
     name = f"writer-{order.writer}-{turn}"
     branch = repo.create_branch(name, "main")
     lane, lanes = order.writer * order.turns + turn, order.writers * order.turns

@@ -1,7 +1,7 @@
-"""What a tree holds, as a digest of the keys and of all that makes their identities.
+"""Digests of the contents of trees: of the keys, and of everything in their identities.
 
-The digest of a tree is compared with that of what the tree should hold, which is made from the data
-alone: the base, with the change sets applied.
+The digest of a tree is compared with the expected one, which is computed from the data alone: the
+base with the change sets applied.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counters of the calls of local object stores, each a request on S3, and of branch moves."""
+"""Counters of calls of local object stores (each a request on S3) and of branch moves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRITES = dict.fromkeys((name for name in vars(LocalStore) if name.startswith("p
 
 @contextmanager
 def counted_calls() -> Iterator[Counter[str]]:
-    """Count gets, finds and puts of lakes opened meanwhile, one per file."""
+    """Count gets, finds and puts, one per file, of lakes that are opened in the block."""
     counts: Counter[str] = Counter()
     # Calls in other processes would not be seen.
     with ExitStack() as stack, mock.patch.dict(os.environ, SPARKLAKE_WORKERS="1"):

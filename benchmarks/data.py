@@ -1,7 +1,7 @@
-"""The data of the benchmarks: entries and change sets that any engine can make anew from numbers.
+"""The data of the benchmarks: entries and change sets, computed from numbers.
 
 Entry i in version v, and the change sets, are those of the peer's program, so that both sides work
-on equal contents. Whole columns are made at a time; the base goes to disk and is memory-mapped.
+on equal contents. Columns are computed as a whole. The base is written to disk and memory-mapped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class Kind(IntEnum):
-    """What a change does: the peer overwrites for every number above these."""
+    """The kind of a change. The peer overwrites for every number above these."""
 
     DELETE = 0
     ADD = 1
@@ -44,7 +44,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A change set: entries by ascending index, and what happens to each in a version."""
+    """A change set: entries by ascending index, and the kind of change of each."""
 
     index: Numbers
     kind: Numbers
@@ -97,7 +97,7 @@ def entries(count: int) -> Iterator[pa.RecordBatch]:
 
 
 def random_paths(count: int, d: int, seed: int) -> list[str]:
-    """Return the paths of d entries, each once, in no order."""
+    """Return the paths of d distinct entries, in random order."""
     return [path(index) for index in np.random.default_rng(seed).permutation(count)[:d].tolist()]
 
 
@@ -131,7 +131,7 @@ def changes(count: int, d: int, mode: str, seed: int = 1) -> Changes:
 
 
 def merge_sides(count: int, d: int, mode: str, seed: int = 1) -> tuple[Changes, Changes]:
-    """Return the changes of source and of dest, without a key in common."""
+    """Return the changes of source and of dest, which have no key in common."""
     source = changes(count, d, mode, seed)
     if mode == "random":
         return source, _random(count, d, seed + 1, version=2, taken=source.index)
@@ -141,7 +141,7 @@ def merge_sides(count: int, d: int, mode: str, seed: int = 1) -> tuple[Changes, 
 def _random(
     count: int, d: int, seed: int, version: int, taken: Sequence[int] | Numbers = ()
 ) -> Changes:
-    """Return the first d distinct entries of a stream of random numbers, `taken` passed over."""
+    """Return the first d distinct entries of a random stream, except those of `taken`."""
     if d + len(taken) > count:
         raise ValueError(f"{count} entries do not have {d} changes beside {len(taken)} others")
     drawn = 2 * (d + len(taken)) + 1024

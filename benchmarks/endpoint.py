@@ -1,6 +1,6 @@
 """An S3 endpoint for benchmarks: a server behind a proxy that adds latency and counts requests.
 
-Both run in processes of their own, so that they take no time from who is measured but the cores.
+Each is a process of its own, so that it shares only the cores with the measured process.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _WAITS = re.compile(rb"\r\nexpect: *100-continue", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A running endpoint; the proxy is told what to do through `control`."""
+    """A running endpoint. `control` sends commands to the proxy."""
 
     url: str
     control: Connection
 
     def set_latency(self, seconds: float) -> None:
-        """Make every request from now on take longer."""
+        """Delay every request from now on."""
         self.control.send(seconds)
         self.control.recv()
 
     def requests(self) -> Counter[str]:
-        """Return how many requests of each kind there have been."""
+        """Return the number of requests of each kind."""
         self.control.send(None)
         counts: Counter[str] = self.control.recv()
         return counts
@@ -56,7 +56,7 @@ def s3_endpoint() -> Iterator[Endpoint]:
 
 @contextmanager
 def _process(target: Callable[..., None], *arguments: Any) -> Iterator[Connection]:
-    """Run a function in a process that ends when its connection, its first argument, is closed."""
+    """Run a function in a process, which ends when its first argument, a connection, is closed."""
     here, there = SPAWN.Pipe()
     process = SPAWN.Process(target=target, args=(there, *arguments), daemon=True)
     process.start()
@@ -141,7 +141,7 @@ class _Proxy:
 
 
 def kind_of(head: bytes) -> str:
-    """Return the method and what it is about: a table (range or metarange), or something else."""
+    """Return the method and the kind of object: a table (range or metarange), or another one."""
     method, target, _ = head.split(b" ", 2)
     url = urlsplit(target.decode())
     if "list-type" in url.query:

@@ -1,8 +1,8 @@
 """The cost of histories of paths: python -m benchmarks.history -n 10000.
 
-Makes commits of a few objects each, every tenth of them a merge of a side branch, with refs in an
-embedded Postgres and files on this disk. Each question is asked of a repository that was opened
-just now, so that nothing has been read before.
+The history has commits of a few objects each. Every tenth commit merges a side branch. Refs are in
+an embedded Postgres, and files on this disk. Each query runs on a newly opened repository, so
+nothing is cached.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Question = Callable[[sparklake.Repository], Iterable[object]]
 
 
 def main() -> None:
-    """Make a history and print a table of what questions about it cost."""
+    """Make a history, and print a table of the costs of queries."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-n", type=int, default=10_000, help="commits")
     parser.add_argument("--objects", type=int, default=5_000)
@@ -86,7 +86,7 @@ def _questions(chance: random.Random, objects: int) -> Iterator[tuple[str, Quest
 
 @dataclass
 class _Tree:
-    """The records of a tree, so many to a range, and its ranges."""
+    """The records of a tree and its ranges, which have a fixed number of records."""
 
     parts: list[tuple[Record, ...]]
     ranges: list[RangeInfo]
@@ -94,7 +94,7 @@ class _Tree:
 
 
 class _Grower:
-    """Writes commits by the core alone: by the verbs it would take a hundred times as long."""
+    """A writer of commits that uses only the core. Verbs would take a hundred times as long."""
 
     def __init__(self, repo: sparklake.Repository, objects: int) -> None:
         self.chance, self.objects = random.Random(0), objects
@@ -122,7 +122,7 @@ class _Grower:
     def commit(
         self, base: _Tree, message: str, versions: dict[int, int], other: _Tree | None = None
     ) -> _Tree:
-        """Return a tree in which objects have other versions, in a commit."""
+        """Commit a tree in which some objects have other versions; return it."""
         parts, ranges = list(base.parts), list(base.ranges)
         for at in sorted({index // RANGE_RECORDS for index in versions}):
             start = at * RANGE_RECORDS

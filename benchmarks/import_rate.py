@@ -1,7 +1,7 @@
 """Imported objects per second: python -m benchmarks.import_rate -n 5000000.
 
-The rows are made before anything is timed: a table mapped from disk for this process and its
-workers, Parquet files for Spark. Each engine has a process of its own.
+The rows are written before the measurement: a table mapped from disk for this process, and Parquet
+files for Spark. Each engine has a process of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TARGET = 150_000
 HEAP = "1g"
-ENGINES = ("local", "pool", "spark")
+ENGINES = ("local", "threads", "spark")
 
 _PLACE = "s3://bucket/"
 _FILES = 16
@@ -53,7 +53,7 @@ def main() -> None:
         "CPU is of all processes; memory that which a process has for itself.",
         f"Spark is local[2] with a heap of {HEAP}, which is in the process below; its driver is "
         "the Python process. `local` is a single process, which is given a stream of batches; "
-        "`pool` has worker processes, and a table mapped from disk.",
+        "`threads` uses all cores, and a table mapped from disk.",
     ]
     report.write(args, "Imports of rows", notes, rows)
 
@@ -85,8 +85,8 @@ def write_rows(folder: Path, name: str, count: int) -> None:
 
 
 def _imported(args: argparse.Namespace, folder: Path, engine: str) -> dict[str, Any]:
-    """Import as often as asked for, after one import to warm up; return the best of it."""
-    chosen = {"pool": Engine.AUTO, "local": Engine.LOCAL, "spark": Engine.SPARK}[engine]
+    """Import several times, after one import to warm up; return the best measurement."""
+    chosen = {"threads": Engine.AUTO, "local": Engine.LOCAL, "spark": Engine.SPARK}[engine]
     with open_lake(folder / "home", chosen) as (lake, meter):
         # Only now, since what is there before the meter is does not count.
         session = _session(folder) if engine == "spark" else None

@@ -1,7 +1,7 @@
 """The measurement of operations: wall time, CPU of all processes, and memory of each.
 
-CPU is counted by the process tree, so that workers which live on between operations are in it.
-Memory is what a process has for itself: mapped files are not, since they are the page cache's.
+CPU time is that of the process tree, including workers that outlive an operation. Memory is that of
+the process alone: mapped files belong to the page cache and are not included.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an operation took; `cpu` in seconds of this process and all below it.
+    """The cost of an operation. `cpu` is in seconds, of this process and all below it.
 
-    `driver_mb` and `worker_mb` are peaks, the latter of the largest worker. `calls` is what the
-    meter's counter counted.
+    `driver_mb` and `worker_mb` are peaks, the latter of the largest worker. `calls` is the count
+    of the meter's counter.
     """
 
     wall: float
@@ -50,10 +50,10 @@ class Usage:
 
 
 class Meter:
-    """Measures operations of this process. `postgres` is the first process of a server, if any.
+    """A meter of operations of this process. `postgres` is the first process of a server, if any.
 
-    `strangers` are children of the benchmark's own. `counter` may be set to what counts the calls
-    of an object store, from whenever on.
+    `strangers` are other children of the benchmark. `counter` may be set at any time, to count the
+    calls of an object store.
     """
 
     counter: Callable[[], Counter[str]] = Counter
@@ -66,7 +66,7 @@ class Meter:
         self._strangers = strangers
 
     def measure(self, operation: Callable[[], T]) -> tuple[T, Usage]:
-        """Run an operation; return its result and what it took."""
+        """Run an operation; return its result and its cost."""
         self._ask()
         calls = self.counter()
         workers, postgres = self._workers_cpu(), self._postgres_cpu()
@@ -90,7 +90,7 @@ class Meter:
         return sum(map(_cpu, [self._postgres, *self._postgres.children()]))
 
     def _ask(self) -> tuple[int, int]:
-        """Return the peaks since it was asked last."""
+        """Return the peaks since the last call."""
         self._watch.send(None)
         peaks: tuple[int, int] = self._watch.recv()
         return peaks
@@ -98,9 +98,9 @@ class Meter:
 
 @contextmanager
 def open_lake(home: Path, engine: str) -> Iterator[tuple[sparklake.Lake, Meter]]:
-    """Open a lake with an embedded Postgres, and what measures it.
+    """Open a lake with an embedded Postgres, and a meter for it.
 
-    Processes below this one that are there already do not count.
+    Existing child processes are not counted.
     """
     server = embedded_dsn(home)
     try:
@@ -114,7 +114,7 @@ def open_lake(home: Path, engine: str) -> Iterator[tuple[sparklake.Lake, Meter]]
 
 
 def in_own_process(function: Callable[..., T], *arguments: object) -> T:
-    """Call a function in a fresh process, whose memory and session are its own."""
+    """Call a function in a fresh process, with its own memory and session."""
     with ProcessPoolExecutor(1, SPAWN) as pool:
         return pool.submit(_telling, function, *arguments).result()
 
@@ -128,7 +128,7 @@ def _telling(function: Callable[..., T], *arguments: object) -> T:
 
 
 def workers_of(pid: int, strangers: Collection[int]) -> Iterator[psutil.Process]:
-    """Yield the processes below one, without those children that are strangers."""
+    """Yield the processes below a process, except strangers."""
     for each in psutil.Process(pid).children():
         if each.pid not in strangers:
             yield each
@@ -154,9 +154,9 @@ def _postmaster(dsn: str) -> int:
 
 @contextmanager
 def open_meter(postgres: int | None = None) -> Iterator[Meter]:
-    """Start to measure this process, and what will run below it.
+    """Start to measure this process and its future children.
 
-    The memory is watched from another process, so as not to slow this one down.
+    Another process watches the memory, so that this one is not slowed down.
     """
     here, there = SPAWN.Pipe()
     driver = psutil.Process()
@@ -173,7 +173,7 @@ def open_meter(postgres: int | None = None) -> Iterator[Meter]:
 
 
 def _watch(driver: int, asked: Connection) -> None:
-    """Answer each message with the peaks since the last one, of the driver and of any worker."""
+    """Answer each message with the peaks of the driver and of any worker since the last one."""
     strangers: frozenset[int] = asked.recv()
     workers: list[int] = []
     searched = 0.0
@@ -193,7 +193,7 @@ def _watch(driver: int, asked: Connection) -> None:
 
 
 def _memory(pid: int) -> int:
-    """Return the bytes that a process has for itself; 0 when it has ended."""
+    """Return the bytes that only this process uses; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WARM_ENTRIES = 1_000_000
-"""The maximum number of objects of the warm-up: enough for an engine to start its workers."""
+"""The maximum number of objects of the warm-up: enough for an engine to start."""
 
 
 def size_of(name: str, count: int) -> int:
@@ -30,7 +30,7 @@ def size_of(name: str, count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measured operation. `tree` is the metarange that it made."""
+    """One measured operation. `tree` is the resulting metarange."""
 
     op: str
     mode: str
@@ -47,7 +47,7 @@ class Measured:
 
 @dataclass(slots=True)
 class Subject:
-    """A repository that operations are measured on; every operation makes its own branches."""
+    """A repository to measure. Every operation makes its own branches."""
 
     lake: sparklake.Lake
     meter: Meter
@@ -80,7 +80,7 @@ class Subject:
         return Measured("list", "all", listed, usage, ranges_read=len(rows.plan.opened))
 
     def lookup(self, d: int, seed: int = 1) -> Measured:
-        """Look random objects up at once, the tables being open from a lookup of others."""
+        """Look up random objects at once. A lookup of others has opened the tables."""
         snapshot = self.repo.at("main")
         snapshot.lookup(data.random_paths(self.count, d, seed + 1))
         paths = data.random_paths(self.count, d, seed)
@@ -90,7 +90,7 @@ class Subject:
         return Measured("lookup", "random", d, usage)
 
     def stat(self, d: int, seed: int = 1) -> Measured:
-        """Look random objects up one by one, the tables being open."""
+        """Look up random objects one by one, with open tables."""
         snapshot = self.repo.at("main")
         snapshot.lookup(data.random_paths(self.count, d, seed + 1))
         paths = data.random_paths(self.count, d, seed)
@@ -108,7 +108,7 @@ class Subject:
         return self._moved("commit", mode, d, usage, before, commit, read)
 
     def diff(self, mode: str, d: int, seed: int = 1) -> Measured:
-        """Show every difference of what `commit` made to the base."""
+        """Show every difference between the base and the result of `commit`."""
         name = f"commit-{mode}-{d}-{seed}"
         (rows, opened), usage = self.meter.measure(lambda: self._differences("main", name))
         assert rows == d, (rows, d)
@@ -123,7 +123,7 @@ class Subject:
         return names
 
     def merge(self, mode: str, d: int, seed: int = 1) -> Measured:
-        """Merge two branches that have changed as many objects, none in common."""
+        """Merge two branches that changed the same number of different objects."""
         source, dest = self.prepare_merge(mode, d, seed)
         before = self.repo.resolve(dest).id
         read = self._other_handle().plan_merge(source, dest).opened
@@ -133,9 +133,9 @@ class Subject:
     def random_changes(
         self, sizes: Sequence[str], seed: int, repetitions: int = 1
     ) -> dict[tuple[str, str], list[Measured]]:
-        """Run commit, diff and merge of random changes; return what was measured by op and size.
+        """Run commit, diff and merge of random changes; return measurements by operation and size.
 
-        Each repetition has changes of its own, since ranges that are there already cost less.
+        Each repetition has its own changes, because existing ranges cost less.
         """
         measured: dict[tuple[str, str], list[Measured]] = {}
         for repetition in range(repetitions):
@@ -168,7 +168,7 @@ class Subject:
         return Measured(op, mode, d, usage, commit.meta_range_id, read, len(new - old))
 
     def _other_handle(self) -> sparklake.Repository:
-        """Open the repository once more: what one handle has read does not speed up another."""
+        """Open the repository again, so that it profits from no earlier reads."""
         return self.lake.repository(self.repo.name)
 
 
@@ -180,7 +180,7 @@ def new_subject(
     count: int,
     range_records: int = DEFAULT_RANGE_RECORDS,
 ) -> Iterator[Subject]:
-    """Make an empty repository in a new folder of `parent`, which is gone at the end."""
+    """Make an empty repository in a new folder of `parent`; delete it at the end."""
     name = f"bench-{time.time_ns()}"
     namespace = f"{parent}/{name}"
     repo = lake.create_repository(name, namespace, range_records=range_records)
@@ -193,7 +193,7 @@ def new_subject(
 
 
 def warm(lake: sparklake.Lake, meter: Meter, folder: Path, count: int) -> None:
-    """Run every operation once on fewer objects, so that processes and sessions are there."""
+    """Run every operation once on fewer objects, to start processes and sessions."""
     entries = min(count, WARM_ENTRIES)
     base = data.write_base(folder / "warm.arrow", entries)
     with new_subject(lake, meter, folder, entries) as subject:
@@ -206,7 +206,7 @@ def warm(lake: sparklake.Lake, meter: Meter, folder: Path, count: int) -> None:
 
 
 def quickest(measured: Iterable[Measured]) -> Measured:
-    """Return the measurement of the least wall time."""
+    """Return the measurement with the least wall time."""
     return min(measured, key=lambda each: each.wall)
 
 

@@ -26,7 +26,7 @@ _GET_API = "committedManager.Get"
 
 @dataclass(frozen=True, slots=True)
 class PeerMeasured:
-    """One operation of the peer; times in seconds, `mb` is its peak memory so far."""
+    """One operation of the peer. Times are in seconds; `mb` is the peak memory so far."""
 
     op: str
     mode: str
@@ -49,7 +49,7 @@ def run(program: Path, folder: Path, count: int) -> list[PeerMeasured]:
 
 
 def namespace(folder: Path) -> str:
-    """Return the storage namespace that a run leaves."""
+    """Return the storage namespace of a finished run."""
     return str(folder / "block" / "bench")
 
 

@@ -1,9 +1,9 @@
 """The planning time of a read of many files: python -m benchmarks.read_planning -n 100000.
 
-Makes a table of small Parquet files in 100 partitions, imports it, and reads one partition at a
-ref: through the generated Delta log, and by telling Spark of each file. Spark and Delta have read a
-small table in both ways before anything is timed. The table lies under several names, each of which
-has a log of its own, to show a first read in a session that has read as many files before.
+A table of small Parquet files in 100 partitions is imported. Then one partition is read at a ref:
+through the generated Delta log, and from a list of files. Before the measurement, Spark and Delta
+read a small table in both ways. The table exists under several names, each with its own log, to
+show a first read in a session that has already read as many files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WARM_UP = 200
 
 
 def main() -> None:
-    """Print a table of what a read costs, step by step."""
+    """Print a table of the costs of a read, step by step."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-n", type=int, nargs="+", default=[10_000, 100_000], help="files")
     parser.add_argument("--tables", type=int, default=4, help="names of the table, one by one")
@@ -149,7 +149,7 @@ def _read(frame: DataFrame) -> None:
 
 
 def _timed(step: Step) -> tuple[float, float]:
-    """Return the seconds of a step by the clock, and of CPU in this process and the JVM."""
+    """Return the wall time of a step, and the CPU time of this process and the JVM."""
     start, spent = time.perf_counter(), _cpu_seconds()
     step()
     return time.perf_counter() - start, _cpu_seconds() - spent

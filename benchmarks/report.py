@@ -18,7 +18,7 @@ Rows = Sequence[Mapping[str, Any]]
 def new_parser(description: str | None, name: str | None = None) -> ArgumentParser:
     """Return a parser with the options of every benchmark.
 
-    With a name, the table and the rows go to the files of that name among the results.
+    With a name, the table and the rows are written to files of that name in `results/`.
     """
     parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1, help="of the change sets")
@@ -32,7 +32,7 @@ def new_parser(description: str | None, name: str | None = None) -> ArgumentPars
 
 
 def write(args: Namespace, title: str, notes: Sequence[str], rows: Rows, table: Rows = ()) -> None:
-    """Print a table and write the files asked for; `table` is what it shows, if not `rows`."""
+    """Print a table and write the requested files. The table shows `table`, or else `rows`."""
     text = "\n".join([f"# {title}", "", *_wrapped([machine(), *notes]), markdown(table or rows)])
     print(text)
     if args.table:
@@ -51,7 +51,7 @@ def machine() -> str:
 
 
 def markdown(rows: Rows) -> str:
-    """Return rows as a table; its columns are those of the first row."""
+    """Return rows as a table with the columns of the first row."""
     names = list(rows[0])
     numeric = [any(isinstance(row[name], int | float) for row in rows) for name in names]
     rule = ["---:" if each else "---" for each in numeric]

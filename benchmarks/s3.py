@@ -1,7 +1,7 @@
 """The cost of S3, with latency: python -m benchmarks.s3 -n 1000000.
 
-The server is moto over HTTP, which takes about 9 ms of CPU for a put, and shares the cores. A proxy
-adds the latency to each request. The repository is built without it, for that takes a while.
+The server is moto over HTTP. It takes about 9 ms of CPU for a put, and shares the cores. A proxy
+adds the latency to each request. The repository is built without latency, to save time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The growth of cost: python -m benchmarks.scale --ns 100000 1000000.
 
-N grows while the number of changes stays, or stays a part of N. The slope is that of the logarithm
-of the wall time over that of N, by least squares: 0 is a cost that does not grow, 1 a linear one.
+N grows. The number of changes is fixed, or a fixed part of N. The slope is that of log(wall time)
+over log(N), by least squares: 0 is a constant cost, 1 a linear one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIZES = ("100", "1%")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An operation at one N: the quickest repetition, and the most memory of any."""
+    """An operation at one N: its fastest repetition, and the highest memory peak."""
 
     op: str
     changes: str
@@ -83,7 +83,7 @@ def _point(changes: str, count: int, measured: Sequence[ours.Measured]) -> Point
 
 
 def _rows(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
-    """Yield the points of a kind together, each with the slope of its kind."""
+    """Yield the points by kind, each with the slope of its kind."""
     kinds = dict.fromkeys((each.op, each.changes) for each in points)
     for kind in kinds:
         same = [each for each in points if (each.op, each.changes) == kind]

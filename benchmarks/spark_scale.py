@@ -1,7 +1,7 @@
 """The effect of a second core on Spark: python -m benchmarks.spark_scale -n 5000000.
 
-The same merge on local[1] and on local[2]: a session each, in a process of its own, warm before
-anything is timed. The repository is built once, by whatever engine is quickest.
+The same merge runs on local[1] and on local[2]. Each has its own process and session, which is warm
+before the measurement. The repository is built once, by the fastest engine.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _measure(args: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _merges(args: Namespace, folder: Path, name: str, cores: int, seed: int) -> ours.Measured:
-    """Merge several times in a session of so many cores; return the quickest."""
+    """Merge several times in a session with so many cores; return the fastest merge."""
     os.environ.update(spark_environment())
     with open_lake(folder / "home", Engine.SPARK) as (lake, meter):
         session = _session(folder, cores)
@@ -71,7 +71,7 @@ def _merges(args: Namespace, folder: Path, name: str, cores: int, seed: int) -> 
 
 
 def _session(folder: Path, cores: int) -> SparkSession:
-    """Start the session that the lake's engine will find."""
+    """Start the session for the lake's engine."""
     from pyspark.sql import SparkSession
 
     return (

@@ -42,7 +42,7 @@ _HOLD = "import sys, sparklake; sparklake.connect().repositories(); print(); sys
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The least seconds of a command, on the clock and of the processor."""
+    """The least wall time and CPU time of a command, in seconds."""
 
     wall: float
     cpu: float

@@ -1,6 +1,6 @@
-"""The cost by number of records in a range: python -m benchmarks.sweep -n 1000000.
+"""The cost by number of records per range: python -m benchmarks.sweep -n 1000000.
 
-Small ranges make scattered changes cheap, large ones make fewer objects and requests.
+Small ranges make scattered changes cheap. Large ones need fewer objects and requests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIZES = ("100", "1%")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An operation at one size of ranges; gets, puts and finds are what S3 would be asked."""
+    """An operation at one range size. Gets, puts and finds would be requests to S3."""
 
     range_records: int
     op: str
@@ -79,7 +79,7 @@ def _measure(folder: Path, args: argparse.Namespace, range_records: int) -> list
 
 
 def _calls(home: Path, subject: ours.Subject, seed: int) -> dict[tuple[str, str], Counter[str]]:
-    """Return what each operation asks of the store; it runs once more, in this process alone."""
+    """Return the calls of the store by each operation, which runs again in this process alone."""
     with counted_calls() as counts, open_lake(home, Engine.LOCAL) as (lake, meter):
         meter.counter = counts.copy
         alone = ours.Subject(lake, meter, lake.repository(subject.repo.name), subject.count)

@@ -1,4 +1,4 @@
-"""The plan sizes from which worker processes, or Spark, are faster.
+"""The plan sizes from which several threads, or Spark, are faster.
 
 Run it as python -m benchmarks.thresholds --table benchmarks/results/thresholds.md [--spark].
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,7 +25,7 @@ from sparklake import Lake, Repository
 from sparklake.engine.base import Runner
 from sparklake.engine.choice import Runners
 from sparklake.engine.local_runner import LocalRunner
-from sparklake.engine.pool import PoolRunner
+from sparklake.engine.threads import ThreadRunner
 from sparklake.stores.memory import MemoryRefStore
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
@@ -33,7 +33,7 @@ SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
 
 @dataclass(slots=True)
 class Fixed(Runners):
-    """Runs every plan in one way, whatever its size."""
+    """A choice of one engine for every plan, of any size."""
 
     runner: Runner = field(default_factory=LocalRunner)
 
@@ -43,11 +43,10 @@ class Fixed(Runners):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """An engine as it is measured; `fresh` is called before each measurement."""
+    """An engine to measure."""
 
     name: str
     runner: Runner
-    fresh: Callable[[], None]
 
 
 def main() -> None:
@@ -60,10 +59,9 @@ def main() -> None:
             print(lines[-1], flush=True)
         heads = [f"{op}, {way.name}" for way in ways for op in ("commit", "list")]
     report = [
-        "# In process, on all cores, on Spark",
+        "# In one thread, in several, on Spark",
         "",
-        f"Seconds, the best of {args.reps}; {args.workers} workers; written by `{_COMMAND}`.",
-        "`cold` includes the start of the workers.",
+        f"Seconds, the best of {args.reps}; {args.workers} threads; written by `{_COMMAND}`.",
         "",
         f"| records | {' | '.join(heads)} |",
         f"|---|{'---|' * len(heads)}",
@@ -89,26 +87,24 @@ def _arguments() -> argparse.Namespace:
 
 @contextmanager
 def _ways(args: argparse.Namespace) -> Iterator[list[Way]]:
-    warm, cold = PoolRunner(args.workers), PoolRunner(args.workers)
+    threads = ThreadRunner(args.workers)
     ways = [
-        Way("in process", LocalRunner(), lambda: None),
-        Way("pool", warm, lambda: None),
-        Way("cold pool", cold, cold.close),
+        Way("one thread", LocalRunner()),
+        Way("threads", threads),
     ]
     if args.spark:
         from sparklake.engine.spark import SparkRunner
         from sparklake.session import spark_session
 
-        ways.append(Way("Spark", SparkRunner(spark_session()), lambda: None))
+        ways.append(Way("Spark", SparkRunner(spark_session())))
     try:
         yield ways
     finally:
-        warm.close()
-        cold.close()
+        threads.close()
 
 
 def _measure(size: int, ways: list[Way], reps: int, folder: Path) -> list[float]:
-    """Return the best seconds of commit and list, way by way."""
+    """Return the best seconds of commit and list for each engine."""
     runners = Fixed()
     lake = Lake(MemoryRefStore(), runners, "benchmark")
     repo = lake.create_repository("lake", str(folder / str(size)))
@@ -134,7 +130,6 @@ def _times(repo: Repository, runners: Fixed, way: Way, size: int, version: int) 
     runners.runner = way.runner
     times = []
     for operation in (lambda: branch.commit("changes"), lambda: _list(repo, size)):
-        way.fresh()
         start = time.perf_counter()
         operation()
         times.append(time.perf_counter() - start)

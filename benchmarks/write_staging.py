@@ -1,7 +1,7 @@
 """The cost of a table write beyond Spark's own: python -m benchmarks.write_staging.
 
-Files are put where Spark would put them. The time is from when the last of them is there to when
-the branch has them: listing, checksums, the run, and the old files that it removes.
+Files are put where Spark would put them. The measured time starts when the last file is there, and
+ends when the branch has them: listing, checksums, the run, and the removal of old files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _round(repo: Repository, name: str, count: int) -> Sequence[float]:
 
 
 def _write(repo: Repository, branch: str, mode: WriteMode, count: int) -> float:
-    """Write a table and return how long it took from when its files were there."""
+    """Write a table; return the time since its files were there."""
     written_at = 0.0
     request = WriteRequest(branch, _PATH, f"{_PATH}/", "parquet", mode, ("day",), {})
     root = Path(repo.info.storage_namespace.removeprefix("file://"))

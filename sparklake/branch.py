@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.engine.explanation import Explanation
+    from sparklake.graveler import keys
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.planning import path_filter
     from sparklake.graveler.ports import BranchState
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.tables.write_request import TableWrite
 else:
     # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
+    keys = lazy_module("sparklake.graveler.keys")
     path_filter = lazy_module("sparklake.graveler.planning.path_filter")
     choosing = lazy_module("sparklake.udfs.strategies.choosing")
     commits = lazy_module("sparklake.verbs.commits")
@@ -266,7 +268,8 @@ class Branch(BranchObjects):
         are replaced, and removals are included. Raises ObjectNotFoundError, NoChangesError,
         RaceLostError.
         """
-        return restoring.restore(self._context, self.name, ref, paths)
+        chosen = keys.path_tuple(paths, path_filter.PATHS_NOUN)
+        return restoring.restore(self._context, self.name, ref, chosen)
 
     def hard_reset(self, ref: str, expected: str | None = None, force: bool = False) -> Commit:
         """Move the branch to any ref; return its commit. Its former commits stay, by id.

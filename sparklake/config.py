@@ -91,8 +91,8 @@ class Settings:
     """The configuration of one lake.
 
     `home` has the embedded Postgres, which is used without `dsn`. `committer` is the default
-    committer. `workers` is the number of processes that share a plan on this machine; None is
-    the default, by cores.
+    committer. `workers` is the number of threads that share a plan on this machine; None is the
+    default, by cores.
     """
 
     home: Path

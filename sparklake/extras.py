@@ -11,7 +11,6 @@ from sparklake.errors import MissingDependencyError
 _EXTRAS = {
     "boto3": "s3",
     "botocore": "s3",
-    "datafusion": "fast",
     "delta": "delta",
     "fsspec": "fsspec",
     "google": "connect",

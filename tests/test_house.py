@@ -205,7 +205,9 @@ def decision_pages() -> list[Path]:
 
 def test_no_file_knows_a_machine() -> None:
     assert lines_with(MACHINE_PATH) == []
-    assert lines_with(REGISTRY) == []
+    # cargo writes the name of its index into each line about a source.
+    found = [line for line in lines_with(REGISTRY) if not line.startswith("kernels/Cargo.lock:")]
+    assert found == []
 
 
 def test_no_file_is_unfinished() -> None:
@@ -235,7 +237,7 @@ def test_every_test_is_run_by_one_command() -> None:
 def test_ci_runs_all_but_the_exhaustive_tests() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     goals = re.findall(r"^make (?:--jobs=2 )?(.+?) <", script, re.MULTILINE)
-    assert goals == ["lint setup-tests", "test", "test-system"]
+    assert goals == ["lint setup-tests", "test", "test-fallback", "test-system"]
 
 
 def test_the_names_of_tests_are_the_same_in_every_process(request: pytest.FixtureRequest) -> None:

@@ -142,10 +142,12 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        # Lazy import: it takes a third of the start-up time.
+        # Lazy imports: the first one takes a third of the start-up time.
         from importlib.metadata import version
 
-        typer.echo(f"sparklake {version('sparklake')}")
+        from sparklake.graveler import kernels
+
+        typer.echo(f"sparklake {version('sparklake')}, kernels: {kernels.description()}")
         raise typer.Exit
 
 
@@ -163,7 +165,7 @@ def sparklake(
         ),
     ] = False,
 ) -> None:
-    """Git for data lakes: branches, commits, diff and merge over an object store.
+    """Git for data lakes: branches, commits, diff and merge.
 
     Name repositories, refs and objects as lakefs://REPOSITORY/REF/KEY.
     """

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import one_line, size
 from sparklake.documents import cache_document
 from sparklake.errors import NothingToDoError
@@ -25,11 +25,11 @@ app.callback()(global_options)
 
 @app.command()
 @command
-def show(session: Session) -> None:
+def show(invocation: Invocation) -> None:
     """Show the location and size of the cache."""
-    cache = _cache(session)
+    cache = _cache(invocation)
     usage = cache.usage()
-    session.out.one(
+    invocation.out.one(
         cache_document(cache, usage),
         f"{one_line(str(cache.folder))} holds {usage.tables} tables, {size(usage.size)} of "
         f"{size(cache.max_bytes)}",
@@ -38,21 +38,24 @@ def show(session: Session) -> None:
 
 @app.command()
 @command
-def clear(session: Session) -> None:
-    """Delete everything in the cache. Running work reads it again."""
-    cache = _cache(session)
+def clear(invocation: Invocation) -> None:
+    """Delete everything in the cache.
+
+    Running commands read the tables from the store again.
+    """
+    cache = _cache(invocation)
     removed = cache.clear()
-    session.out.one(
+    invocation.out.one(
         cache_document(cache, removed),
         f"{removed.tables} tables removed from {one_line(str(cache.folder))}, {size(removed.size)}",
     )
 
 
-def _cache(session: Session) -> DiskCache:
+def _cache(invocation: Invocation) -> DiskCache:
     # Lazy import: it loads the readers of tables.
     from sparklake.stores.cache import find_cache
 
-    cache = find_cache(session.settings.cache)
+    cache = find_cache(invocation.settings.cache)
     if cache is None:
         raise NothingToDoError(
             "this machine has no cache: cache_bytes or "

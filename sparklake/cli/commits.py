@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklake.cli.commit_text import print_commit
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
     BranchArgument,
     CommitterOption,
@@ -19,7 +20,6 @@ from sparklake.cli.options import (
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
-from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import ToOption, save_differences
 from sparklake.cli.text import one_line, size
 from sparklake.documents import Document, diff_document, diff_tree_document, folder_diff_document
@@ -93,7 +93,7 @@ _SIGNS = {
 
 @command
 def commit(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     message: MessageOption = None,
     committer: CommitterOption = None,
@@ -107,20 +107,20 @@ def commit(
     """Commit the staged changes of a branch, or of chosen paths."""
     target, metadata = ref_uri(uri), labels(meta)
     # With JSON output the verb itself refuses, so that programs get the error as JSON.
-    if message is None and not (explain or session.out.is_json):
+    if message is None and not (explain or invocation.out.is_json):
         raise typer.BadParameter("describe what changed and why.", param_hint="'--message' / '-m'")
-    branch = session.repository(target.repository).branch(target.ref)
+    branch = invocation.repository(target.repository).branch(target.ref)
     if explain:
-        print_explanation(session.out, branch.plan(path or None))
+        print_explanation(invocation.out, branch.plan(path or None))
         return
-    with session.out.working("committing"):
+    with invocation.out.working("committing"):
         made = branch.commit(message or "", committer, metadata, allow_empty, path or None)
-    print_commit(session.out, target.ref, made)
+    print_commit(invocation.out, target.ref, made)
 
 
 @command
 def reset(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     prefix: Annotated[
         str | None,
@@ -137,25 +137,23 @@ def reset(
 ) -> None:
     """Drop the staged changes of a branch, or a part of them."""
     target = ref_uri(uri)
-    branch = session.repository(target.repository).branch(target.ref)
+    branch = invocation.repository(target.repository).branch(target.ref)
     branch.reset(prefix, path)
     document = {"name": target.ref, "dirty": branch.is_dirty}
     place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
-    session.out.one(document, f"{one_line(place)} has no staged changes")
+    invocation.out.one(document, f"{one_line(place)} has no staged changes")
 
 
 @command
 def diff(
-    session: Session,
+    invocation: Invocation,
     left: Annotated[str, typer.Argument(metavar="lakefs://REPO/LEFT", show_default=False)],
     right: Annotated[
         str | None, typer.Argument(metavar="[lakefs://REPO/RIGHT]", show_default=False)
     ] = None,
     three_way: Annotated[
         bool,
-        typer.Option(
-            "--three-way", help="Show what merging RIGHT into LEFT would change, and conflicts."
-        ),
+        typer.Option("--three-way", help="Show changes and conflicts of merging RIGHT into LEFT."),
     ] = False,
     prefix: Annotated[
         str,
@@ -179,23 +177,23 @@ def diff(
     to: ToOption = None,
     explain: ExplainOption = False,
 ) -> None:
-    """Show the differences between two refs, or the staged changes of a branch."""
+    """Compare two refs, or show the staged changes of a branch."""
     shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
     if to is not None and shape is not DiffShape.ROWS:
         raise InvalidInputError("--to writes rows: remove --by-folder, --tree or --summary")
-    session.uses_spark = to is not None
-    found = _diff(session, left, right, prefix, three_way=three_way, three_dot=three_dot)
+    invocation.uses_spark = to is not None
+    found = _diff(invocation, left, right, prefix, three_way=three_way, three_dot=three_dot)
     if explain:
-        print_explanation(session.out, found.explain())
+        print_explanation(invocation.out, found.explain())
         return
     if shape is not DiffShape.ROWS:
-        with session.out.working("comparing"):
-            _print_shape(session.out, found, shape, depth)
+        with invocation.out.working("comparing"):
+            _print_shape(invocation.out, found, shape, depth)
         return
     if to is not None:
-        _save(session.out, found, to)
+        _save(invocation.out, found, to)
         return
-    _print_rows(session.out, found)
+    _print_rows(invocation.out, found)
 
 
 def _save(out: Output, found: Differences, to: str) -> None:
@@ -235,7 +233,7 @@ def _print_shape(out: Output, found: Differences, shape: DiffShape, depth: int |
 
 
 def _diff(
-    session: Session,
+    invocation: Invocation,
     left: str,
     right: str | None,
     prefix: str,
@@ -246,7 +244,7 @@ def _diff(
     one = ref_uri(left)
     if right is not None:
         other = ref_uri(right)
-        repository = session.repository(same_repository(one, other))
+        repository = invocation.repository(same_repository(one, other))
         return repository.diff(one.ref, other.ref, prefix, three_way, three_dot)
     check_two_refs(three_way=three_way, three_dot=three_dot)
-    return session.repository(one.repository).diff_uncommitted(one.ref, prefix)
+    return invocation.repository(one.repository).diff_uncommitted(one.ref, prefix)

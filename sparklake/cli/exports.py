@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli.session import Session, command
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.text import one_line
 from sparklake.documents import export_document
 from sparklake.uri import prefix_uri
@@ -14,7 +14,7 @@ from sparklake.uri import prefix_uri
 
 @command
 def export(
-    session: Session,
+    invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF[/PREFIX]", show_default=False)],
     to: Annotated[
         str,
@@ -55,8 +55,8 @@ def export(
     A branch exports its head, without staged changes. A manifest lists the objects.
     """
     source = prefix_uri(uri)
-    repository = session.repository(source.repository)
-    with session.out.working(f"exporting to {one_line(to)}"):
+    repository = invocation.repository(source.repository)
+    with invocation.out.working(f"exporting to {one_line(to)}"):
         made = repository.export(
             source.ref,
             to,
@@ -70,7 +70,7 @@ def export(
             manifest_format=manifest_format,
         )
     if made.left_out:
-        session.out.note(
+        invocation.out.note(
             f"staged changes of {one_line(source.ref)} are not exported: commit them first"
         )
     verb = "would export" if dry_run else "listed" if manifest_only else "exported"
@@ -78,4 +78,4 @@ def export(
         f"{verb} {made.commit[:12]} to {one_line(made.to)}: {made.added:,} added, "
         f"{made.changed:,} changed, {made.removed:,} removed, {made.size:,} bytes"
     )
-    session.out.one(export_document(made), text)
+    invocation.out.one(export_document(made), text)

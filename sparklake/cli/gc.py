@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
 from sparklake.cli.parsing import branch_days, duration
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, one_line, size
 from sparklake.documents import Document, collection_document, object_document, retention_document
 from sparklake.uri import SCHEME, repository_uri
@@ -28,7 +28,7 @@ RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show
 @rules.command("set")
 @command
 def set_rules(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     default: Annotated[
         int,
@@ -40,7 +40,7 @@ def set_rules(
         list[str] | None,
         typer.Option(
             metavar="PATTERN=DAYS",
-            help="Days for matching branches; repeatable, the first match decides.",
+            help="Days for matching branches; repeatable. The first match decides.",
             show_default=False,
         ),
     ] = None,
@@ -50,31 +50,31 @@ def set_rules(
     In a pattern, * matches any characters and ? matches one. Older commits expire at the next
     collection, but a branch keeps the commit that it had when the period started.
     """
-    settings = session.repository(repository_uri(uri)).settings
-    _tell(session, settings.set_retention(default, branch_days(branch)))
+    settings = invocation.repository(repository_uri(uri)).settings
+    _tell(invocation, settings.set_retention(default, branch_days(branch)))
 
 
 @rules.command()
 @command
-def show(session: Session, uri: RepositoryArgument) -> None:
+def show(invocation: Invocation, uri: RepositoryArgument) -> None:
     """Show how long commits are kept."""
-    _tell(session, session.repository(repository_uri(uri)).settings.retention)
+    _tell(invocation, invocation.repository(repository_uri(uri)).settings.retention)
 
 
 @rules.command()
 @command
-def clear(session: Session, uri: RepositoryArgument) -> None:
+def clear(invocation: Invocation, uri: RepositoryArgument) -> None:
     """Keep all commits that have not expired yet."""
-    session.repository(repository_uri(uri)).settings.clear_retention()
-    _tell(session, None)
+    invocation.repository(repository_uri(uri)).settings.clear_retention()
+    _tell(invocation, None)
 
 
-def _tell(session: Session, retention: Retention | None) -> None:
+def _tell(invocation: Invocation, retention: Retention | None) -> None:
     lines = ["every commit is kept"]
     if retention is not None:
         lines = [f"{each.pattern}: {number(each.days, 'day')}" for each in retention.branches]
         lines.append(f"all others: {number(retention.default_days, 'day')}")
-    session.out.one(retention_document(retention), "\n".join(lines))
+    invocation.out.one(retention_document(retention), "\n".join(lines))
 
 
 app = typer.Typer(name="gc", help="Garbage collection: run, list, rules.", no_args_is_help=True)
@@ -85,7 +85,7 @@ app.add_typer(rules)
 @app.command()
 @command
 def run(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "--mark-only", help="List the garbage; delete nothing.")
@@ -101,37 +101,37 @@ def run(
     ] = "6h",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete objects that no kept commit and no staged change names.
+    """Delete objects that no kept commit or staged change uses.
 
     Commits that the retention rules no longer keep expire first.
     """
     spared = duration(grace)
     assert spared is not None
-    repository = session.repository(repository_uri(uri))
+    repository = invocation.repository(repository_uri(uri))
     if not (dry_run or yes):
-        session.out.confirm(
+        invocation.out.confirm(
             "This permanently deletes all objects below data/ in "
             f"{one_line(repository.info.storage_namespace)} that no kept commit and no staged "
             "change names. --dry-run lists them. Delete them?"
         )
     made = repository.collect_garbage(dry_run, sweep, spared)
-    session.out.one(collection_document(made), _told(made, repository.name))
+    invocation.out.one(collection_document(made), _told(made, repository.name))
 
 
 @app.command("list")
 @command
 def list_garbage(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     run_id: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
 ) -> None:
     """List all garbage that a run found."""
-    rows = session.repository(repository_uri(uri)).garbage(run_id)
+    rows = invocation.repository(repository_uri(uri)).garbage(run_id)
 
     def line(each: Document) -> str:
         return f"{size(each['size']):>9}  {date(each['mtime'])}  {one_line(each['address'])}"
 
-    session.out.many(map(object_document, rows), line)
+    invocation.out.many(map(object_document, rows), line)
 
 
 def _told(made: Collection, name: str) -> str:

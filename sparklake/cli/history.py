@@ -9,9 +9,9 @@ import typer
 
 from sparklake._lightness import lazy_module
 from sparklake.cli.commit_text import commit_lines, subject
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import moment
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, one_line, short
 from sparklake.documents import Document, blame_document, log_document, summary_document
 from sparklake.uri import prefix_uri, ref_uri
@@ -30,7 +30,7 @@ RefArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_de
 
 @command
 def log(
-    session: Session,
+    invocation: Invocation,
     uri: RefArgument,
     amount: Annotated[
         int | None, typer.Option(min=1, help="Show at most this many commits.", show_default=False)
@@ -89,7 +89,7 @@ def log(
     """
     target = ref_uri(uri)
     earliest, latest = moment(since), moment(until)
-    repository = session.repository(target.repository)
+    repository = invocation.repository(target.repository)
     commits = repository.log(
         target.ref,
         amount,
@@ -109,26 +109,29 @@ def log(
         drawing = graph.history_graph(commits, ref_names(repository), sides)
         drawing.save(picture)
         said = {"picture": picture, "commits": len(drawing.nodes)}
-        session.out.one(
+        invocation.out.one(
             said, f"{number(len(drawing.nodes), 'commit')} drawn in {one_line(picture)}"
         )
         return
-    if session.out.is_json:
-        session.out.many(map(log_document, commits.marked()), str)
+    if invocation.out.is_json:
+        invocation.out.many(map(log_document, commits.marked()), str)
         return
-    for line in graph_lines(session.out, commits.marked(), ref_names(repository), sides):
-        session.out.write(f"{line}\n")
+    for line in graph_lines(invocation.out, commits.marked(), ref_names(repository), sides):
+        invocation.out.write(f"{line}\n")
 
 
 @command
-def show(session: Session, uri: RefArgument) -> None:
-    """Show a commit and count its changes against its first parent."""
+def show(invocation: Invocation, uri: RefArgument) -> None:
+    """Show a commit and the number of its changes.
+
+    Changes are relative to the first parent.
+    """
     target = ref_uri(uri)
-    with session.out.working("comparing"):
-        found = session.repository(target.repository).show(target.ref)
+    with invocation.out.working("comparing"):
+        found = invocation.repository(target.repository).show(target.ref)
     commit = found.commit
     lines = {
-        "commit": session.out.coloured(commit.id, "yellow"),
+        "commit": invocation.out.coloured(commit.id, "yellow"),
         "parents": ", ".join(map(short, commit.parents)) or "none",
         "committer": one_line(commit.committer),
         "date": date(commit.creation_date),
@@ -142,24 +145,24 @@ def show(session: Session, uri: RefArgument) -> None:
     text += [
         f"{'':14}{one_line(line)}".rstrip() for line in commit.message.strip().splitlines()[1:]
     ]
-    session.out.one(summary_document(found), "\n".join(text))
+    invocation.out.one(summary_document(found), "\n".join(text))
 
 
 @command
 def blame(
-    session: Session,
+    invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
 ) -> None:
     """Show, for each object, the last commit that changed it."""
     place = prefix_uri(uri)
-    rows = session.repository(place.repository).blame(place.ref, place.key)
+    rows = invocation.repository(place.repository).blame(place.ref, place.key)
 
     def line(each: Document) -> str:
-        commit_id = session.out.coloured(short(each["commit_id"]), "yellow")
+        commit_id = invocation.out.coloured(short(each["commit_id"]), "yellow")
         return f"{commit_id}  {date(each['creation_date'])}  {one_line(each['path'])}"
 
-    with session.out.working("reading the history"):
-        session.out.many(map(blame_document, rows), line)
+    with invocation.out.working("reading the history"):
+        invocation.out.many(map(blame_document, rows), line)
 
 
 def ref_names(repository: Repository) -> dict[str, list[str]]:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, one_line
 from sparklake.documents import Document, action_document, hook_run_document
 from sparklake.errors import InvalidInputError
@@ -21,14 +21,14 @@ app.callback()(global_options)
 @app.command()
 @command
 def runs(
-    session: Session,
+    invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
     amount: Annotated[int, typer.Option(min=1, help="Show at most this many runs.")] = 100,
 ) -> None:
     """Show the runs of hooks and their results, newest first."""
     repository, ref = refs_uri(uri)
-    found = session.repository(repository).hook_runs(amount, ref)
-    session.out.table(
+    found = invocation.repository(repository).hook_runs(amount, ref)
+    invocation.out.table(
         [hook_run_document(each) for each in found],
         {
             "date": lambda each: date(each["date"]),
@@ -45,22 +45,22 @@ def runs(
 @app.command()
 @command
 def show(
-    session: Session,
+    invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
     run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
 ) -> None:
     """Show one run: each hook, its result and its output."""
-    document = hook_run_document(session.repository(repository_uri(uri)).hook_run(run))
-    session.out.one(document, _text(document))
+    document = hook_run_document(invocation.repository(repository_uri(uri)).hook_run(run))
+    invocation.out.one(document, _text(document))
 
 
 @app.command()
 @command
 def validate(
-    session: Session,
+    invocation: Invocation,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)],
 ) -> None:
-    """Check local hook files before you put them into a repository."""
+    """Check local hook files before you put them on a branch."""
     # Lazy import: it loads the YAML reader.
     from sparklake.hooks.declarations import parse_action
 
@@ -70,7 +70,7 @@ def validate(
             documents.append(action_document(parse_action(str(each), each.read_bytes())))
         except OSError as error:
             raise InvalidInputError(f"cannot read {each}: {error.strerror}") from None
-    session.out.many(documents, _line)
+    invocation.out.many(documents, _line)
 
 
 def _text(run: Document) -> str:

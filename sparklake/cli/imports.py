@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.commit_text import commit_line
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import CommitterOption, MessageOption, MetaOption
 from sparklake.cli.parsing import labels
-from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import one_line
 from sparklake.documents import import_document
@@ -27,7 +27,7 @@ class Mode(str, Enum):
 
 @command
 def import_objects(
-    session: Session,
+    invocation: Invocation,
     uri: Annotated[
         str, typer.Argument(metavar="lakefs://REPO/BRANCH/[PREFIX]", show_default=False)
     ],
@@ -71,9 +71,9 @@ def import_objects(
     committer: CommitterOption = None,
     meta: MetaOption = None,
 ) -> None:
-    """Commit existing objects of a directory or bucket without copying them.
+    """Commit existing objects without copying them.
 
-    The source can also be an S3 Inventory or a table of rows.
+    The source is a directory, a bucket prefix, an S3 Inventory or a table of rows.
     """
     # Lazy import: it takes longer than the start of the command.
     from sparklake.verbs.imports.sources import one_source
@@ -83,9 +83,9 @@ def import_objects(
         named = one_source(source, inventory, inventory_prefix)
     elif source or inventory or inventory_prefix:
         raise InvalidInputError("choose one source: --from, --inventory or --rows")
-    session.uses_spark = rows is not None
-    branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"importing {one_line(rows or str(named))}"):
+    invocation.uses_spark = rows is not None
+    branch = invocation.repository(target.repository).branch(target.ref)
+    with invocation.out.working(f"importing {one_line(rows or str(named))}"):
         report = branch.import_objects(
             named if rows is None else source_rows(rows, rows_format),
             prefix=target.key,
@@ -96,7 +96,7 @@ def import_objects(
             on_error="skip" if skip_errors else "abort",
             errors_to=errors_to,
         )
-    out = session.out
+    out = invocation.out
     out.one(import_document(report), commit_line(out, target.ref, report.commit))
     if report.skipped:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in report.counts.items())

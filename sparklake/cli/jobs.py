@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import sparklake
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import one_line
 from sparklake.errors import InvalidInputError
 
@@ -25,7 +25,7 @@ app.callback()(global_options)
 @app.command()
 @command
 def path(
-    session: Session,
+    invocation: Invocation,
     name: Annotated[
         str | None,
         typer.Argument(metavar="[NAME]", help="A job, such as merge.", show_default=False),
@@ -33,7 +33,7 @@ def path(
 ) -> None:
     """Print the path of a job, or of the folder of all jobs."""
     found = FOLDER if name is None else _job(name.removesuffix(".py"))
-    session.out.one({"path": str(found)}, one_line(str(found)))
+    invocation.out.one({"path": str(found)}, one_line(str(found)))
 
 
 def _job(name: str) -> Path:

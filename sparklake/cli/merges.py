@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
 from sparklake.cli.commit_text import commit_lines, print_commit, print_commits, subject
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
     BranchArgument,
     CommitterOption,
@@ -23,7 +24,6 @@ from sparklake.cli.options import (
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import labels, rule_pairs
 from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import number, one_line, short, size
 from sparklake.documents import branch_document, commit_document, preview_document
 from sparklake.errors import MergeConflictError
@@ -64,14 +64,45 @@ def _sides(taken: Mapping[str, str]) -> str:
 _SHOWN_CONFLICTS = 100
 
 
+class _Decisions(TypedDict):
+    """The arguments of verbs about conflicts."""
+
+    strategy: str | None
+    rules: list[tuple[str, str]]
+    delta: bool
+
+
+class _MergeChoices(_Decisions):
+    """The arguments of a merge and of its preview."""
+
+    squash: bool
+    allow_empty: bool
+    paths: list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionArguments:
+    """The options about conflicts, which all verbs that merge share."""
+
+    strategy: StrategyOption = None
+    rule: RuleOption = None
+    no_delta: NoDeltaOption = False
+
+    def values(self) -> _Decisions:
+        """Return them as arguments of verbs."""
+        return {
+            "strategy": self.strategy,
+            "rules": rule_pairs(self.rule),
+            "delta": not self.no_delta,
+        }
+
+
 @command
 def merge(
-    session: Session,
+    invocation: Invocation,
     source: Annotated[str, typer.Argument(metavar="lakefs://REPO/SOURCE", show_default=False)],
     dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
-    strategy: StrategyOption = None,
-    rule: RuleOption = None,
-    no_delta: NoDeltaOption = False,
+    decisions: DecisionArguments,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
@@ -96,67 +127,59 @@ def merge(
     Later merges use the same base.
     """
     source_uri, dest_uri, metadata = ref_uri(source), ref_uri(dest), labels(meta)
-    repository = session.lake.repository(same_repository(source_uri, dest_uri), force)
+    repository = invocation.lake.repository(same_repository(source_uri, dest_uri), force)
     if explain:
         plan = repository.plan_merge(source_uri.ref, dest_uri.ref, allow_empty, path or None)
-        print_explanation(session.out, plan)
+        print_explanation(invocation.out, plan)
         return
+    choices: _MergeChoices = {
+        **decisions.values(),
+        "squash": squash,
+        "allow_empty": allow_empty,
+        "paths": path or None,
+    }
     rest = "`sparklake diff --three-way` lists all of them"
     if dry_run:
-        with session.out.working("comparing"):
-            preview = repository.preview_merge(
-                source_uri.ref,
-                dest_uri.ref,
-                strategy=strategy,
-                allow_empty=allow_empty,
-                paths=path or None,
-                rules=rule_pairs(rule),
-                delta=not no_delta,
-                squash=squash,
-            )
-        print_preview(session.out, dest_uri.ref, preview)
-        if preview.conflict_count and not session.out.is_json:
-            _print_conflicts(session.out, preview.conflicts, preview.conflict_count, rest)
+        with invocation.out.working("comparing"):
+            preview = repository.preview_merge(source_uri.ref, dest_uri.ref, **choices)
+        print_preview(invocation.out, dest_uri.ref, preview)
+        if preview.conflict_count and not invocation.out.is_json:
+            _print_conflicts(invocation.out, preview.conflicts, preview.conflict_count, rest)
         return
-    with shown_conflicts(session.out, rest), session.out.working("merging"):
+    with shown_conflicts(invocation.out, rest), invocation.out.working("merging"):
         made = repository.merge(
             source_uri.ref,
             dest_uri.ref,
-            strategy=strategy,
             message=message,
             committer=committer,
             metadata=metadata,
-            squash=squash,
-            allow_empty=allow_empty,
-            paths=path or None,
-            rules=rule_pairs(rule),
-            delta=not no_delta,
+            **choices,
         )
-    print_commit(session.out, dest_uri.ref, made)
+    print_commit(invocation.out, dest_uri.ref, made)
 
 
 @command
 def merge_base(
-    session: Session,
+    invocation: Invocation,
     left: Annotated[str, typer.Argument(metavar="lakefs://REPO/A", show_default=False)],
     right: Annotated[str, typer.Argument(metavar="lakefs://REPO/B", show_default=False)],
     every: Annotated[bool, typer.Option("--all", help="List all best common ancestors.")] = False,
 ) -> None:
     """Show the best common ancestor of two refs."""
     one, other = ref_uri(left), ref_uri(right)
-    repository = session.repository(same_repository(one, other))
+    repository = invocation.repository(same_repository(one, other))
 
     def text(found: Commit) -> str:
-        first = f"{session.out.coloured(short(found.id), 'yellow')} {subject(found)}"
+        first = f"{invocation.out.coloured(short(found.id), 'yellow')} {subject(found)}"
         return "\n    ".join([first, *commit_lines(found)])
 
     if every:
         commits = repository.merge_bases(one.ref, other.ref)
         texts = {each.id: text(each) for each in commits}
-        session.out.many(map(commit_document, commits), lambda each: texts[each["id"]])
+        invocation.out.many(map(commit_document, commits), lambda each: texts[each["id"]])
         return
     found = repository.merge_base(one.ref, other.ref)
-    session.out.one(commit_document(found), text(found))
+    invocation.out.one(commit_document(found), text(found))
 
 
 @contextmanager
@@ -212,12 +235,9 @@ EmptyOption = Annotated[bool, typer.Option("--allow-empty", help="Allow empty co
 
 @dataclass(frozen=True, slots=True)
 class ReplayArguments:
-    """The options of revert and of cherry-pick."""
+    """The options of revert and of cherry-pick, except those about conflicts."""
 
     parent_number: ParentOption = None
-    strategy: StrategyOption = None
-    rule: RuleOption = None
-    no_delta: NoDeltaOption = False
     message: MessageOption = None
     committer: CommitterOption = None
     meta: MetaOption = None
@@ -226,47 +246,58 @@ class ReplayArguments:
 
 @command
 def revert(
-    session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
+    invocation: Invocation,
+    uri: BranchArgument,
+    refs: RefsArgument,
+    decisions: DecisionArguments,
+    options: ReplayArguments,
 ) -> None:
     """Undo commits, with one new commit for each (all or none)."""
-    _replay(session, uri, refs, options, "reverting")
+    _replay(invocation, uri, refs, decisions, options, "reverting")
 
 
 @command
 def cherry_pick(
-    session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
+    invocation: Invocation,
+    uri: BranchArgument,
+    refs: RefsArgument,
+    decisions: DecisionArguments,
+    options: ReplayArguments,
 ) -> None:
-    """Apply commits to a branch, with one new commit for each (all or none)."""
-    _replay(session, uri, refs, options, "cherry-picking")
+    """Apply commits, with one new commit for each (all or none)."""
+    _replay(invocation, uri, refs, decisions, options, "cherry-picking")
 
 
 def _replay(
-    session: Session, uri: str, refs: Sequence[str], options: ReplayArguments, doing: str
+    invocation: Invocation,
+    uri: str,
+    refs: Sequence[str],
+    decisions: DecisionArguments,
+    options: ReplayArguments,
+    doing: str,
 ) -> None:
     target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
     for each in sources:
         same_repository(target, each)
-    branch = session.repository(target.repository).branch(target.ref)
+    branch = invocation.repository(target.repository).branch(target.ref)
     rest = "`--output json` lists the first 10,000"
-    with shown_conflicts(session.out, rest), session.out.working(doing):
+    with shown_conflicts(invocation.out, rest), invocation.out.working(doing):
         verb = branch.revert if doing == "reverting" else branch.cherry_pick
         made = verb(
             *(each.ref for each in sources),
             parent_number=options.parent_number,
-            strategy=options.strategy,
-            rules=rule_pairs(options.rule),
-            delta=not options.no_delta,
             message=options.message,
             committer=options.committer,
             metadata=labels(options.meta),
             allow_empty=options.allow_empty,
+            **decisions.values(),
         )
-    print_commits(session.out, target.ref, made)
+    print_commits(invocation.out, target.ref, made)
 
 
 @command
 def rebase(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     onto: Annotated[
         str,
@@ -276,16 +307,14 @@ def rebase(
             show_default=False,
         ),
     ],
-    strategy: StrategyOption = None,
-    rule: RuleOption = None,
-    no_delta: NoDeltaOption = False,
+    decisions: DecisionArguments,
 ) -> None:
     """Replay a branch's commits onto a ref (all or none)."""
     target, to = ref_uri(uri), ref_uri(onto)
-    branch = session.repository(same_repository(target, to)).branch(target.ref)
+    branch = invocation.repository(same_repository(target, to)).branch(target.ref)
     rest = "`--output json` lists the first 10,000"
-    with shown_conflicts(session.out, rest), session.out.working("rebasing"):
-        made = branch.rebase(to.ref, strategy, rule_pairs(rule), delta=not no_delta)
+    with shown_conflicts(invocation.out, rest), invocation.out.working("rebasing"):
+        made = branch.rebase(to.ref, **decisions.values())
     state = branch.state
     text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} replayed"
-    session.out.one({**branch_document(state), "made": [each.id for each in made]}, text)
+    invocation.out.one({**branch_document(state), "made": [each.id for each in made]}, text)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument, MetaOption, RequiredPathsOption
 from sparklake.cli.parsing import file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
-from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import date, number, one_line, size
 from sparklake.config import disk_root
@@ -46,7 +46,7 @@ StagedArgument = Annotated[
 
 @command
 def put(
-    session: Session,
+    invocation: Invocation,
     file: Annotated[
         str, typer.Argument(help="A file, or - for stdin, or with -r a folder.", show_default=False)
     ],
@@ -64,17 +64,17 @@ def put(
 ) -> None:
     """Copy a file or folder into a branch (staged, not committed)."""
     target, metadata = (folder_uri if recursive else object_uri)(uri), labels(meta)
-    branch = session.repository(target.repository).branch(target.ref)
+    branch = invocation.repository(target.repository).branch(target.ref)
     if recursive:
-        with session.out.working(f"copying {one_line(file)}"):
+        with invocation.out.working(f"copying {one_line(file)}"):
             made = branch.put_folder(target.key, file, metadata, content_type or "", follow_links)
         text = f"staged {number(made.count, 'object')} below {one_line(str(target))}"
-        session.out.one(upload_document(target.key, made), "\n".join([text, *_skipped(made)]))
+        invocation.out.one(upload_document(target.key, made), "\n".join([text, *_skipped(made)]))
         return
-    with file_at(file, disk_root()) as path, session.out.working(f"copying {one_line(file)}"):
+    with file_at(file, disk_root()) as path, invocation.out.working(f"copying {one_line(file)}"):
         staged = branch.put_file(target.key, path, metadata, content_type or "")
     text = f"staged {one_line(str(target))} ({size(staged.size)})"
-    session.out.one(object_document(staged), text)
+    invocation.out.one(object_document(staged), text)
 
 
 def _skipped(made: FolderUpload) -> Iterator[str]:
@@ -90,26 +90,29 @@ def _skipped(made: FolderUpload) -> Iterator[str]:
 
 @command
 def stage(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     rows: Annotated[
         str, typer.Argument(help="Rows that Spark can read, one per object.", show_default=False)
     ],
     rows_format: RowsFormatOption = "parquet",
 ) -> None:
-    """Stage existing objects from a table of paths, sizes and addresses."""
+    """Stage existing objects from a table of addresses.
+
+    Columns: path, size, address, and optionally checksum, mtime, metadata, content_type, deleted.
+    """
     target = ref_uri(uri)
-    session.uses_spark = True
-    branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"staging {one_line(rows)}"):
+    invocation.uses_spark = True
+    branch = invocation.repository(target.repository).branch(target.ref)
+    with invocation.out.working(f"staging {one_line(rows)}"):
         branch.stage(source_rows(rows, rows_format))
     text = f"staged the rows of {one_line(rows)} on {one_line(str(target))}"
-    session.out.one(branch_document(branch.state), text)
+    invocation.out.one(branch_document(branch.state), text)
 
 
 @command
 def rm(
-    session: Session,
+    invocation: Invocation,
     uri: StagedArgument,
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Include everything below KEY/.")
@@ -117,10 +120,10 @@ def rm(
 ) -> None:
     """Remove an object or a folder (staged, not committed)."""
     target = (folder_uri if recursive else object_uri)(uri)
-    branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"removing {one_line(str(target))}"):
+    branch = invocation.repository(target.repository).branch(target.ref)
+    with invocation.out.working(f"removing {one_line(str(target))}"):
         removed = branch.remove(target.key, recursive)
-    session.out.one(
+    invocation.out.one(
         {"path": target.key, "removed": removed},
         f"staged the removal of {number(removed, 'object')} at {one_line(str(target))}",
     )
@@ -128,7 +131,7 @@ def rm(
 
 @command
 def ls(
-    session: Session,
+    invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
     recursive: Annotated[bool, typer.Option("--recursive", "-r", help="List all levels.")] = False,
     explain: ExplainOption = False,
@@ -138,9 +141,9 @@ def ls(
     A branch includes its staged changes. `branch@` leaves them out, and `branch$` lists only them.
     """
     place = prefix_uri(uri)
-    repository = session.repository(place.repository)
+    repository = invocation.repository(place.repository)
     if explain:
-        print_explanation(session.out, repository.objects(place.ref, place.key).explain())
+        print_explanation(invocation.out, repository.objects(place.ref, place.key).explain())
         return
     documents: Iterator[Document]
     if recursive:
@@ -151,17 +154,17 @@ def ls(
     def line(each: Document) -> str:
         path = one_line(each["path"])
         if each["type"] == "prefix":
-            return f"{'':31}  {session.out.coloured(path, 'blue')}"
+            return f"{'':31}  {invocation.out.coloured(path, 'blue')}"
         return f"{size(each['size']):>9}  {date(each['mtime'])}  {path}"
 
-    session.out.many(documents, line)
+    invocation.out.many(documents, line)
 
 
 @command
-def stat(session: Session, uri: ObjectArgument) -> None:
+def stat(invocation: Invocation, uri: ObjectArgument) -> None:
     """Show the size, checksum, address and metadata of an object."""
     target = object_uri(uri)
-    found = session.repository(target.repository).stat(target.ref, target.key)
+    found = invocation.repository(target.repository).stat(target.ref, target.key)
     lines = {
         "path": one_line(found.path),
         "size": f"{found.size:,} bytes",
@@ -172,15 +175,15 @@ def stat(session: Session, uri: ObjectArgument) -> None:
         **{f"meta {one_line(name)}": one_line(value) for name, value in found.metadata.items()},
     }
     text = "\n".join(f"{name:<14}{value}" for name, value in lines.items())
-    session.out.one(object_document(found), text)
+    invocation.out.one(object_document(found), text)
 
 
 @command
-def cat(session: Session, uri: ObjectArgument) -> None:
+def cat(invocation: Invocation, uri: ObjectArgument) -> None:
     """Write the bytes of an object to stdout."""
     target = object_uri(uri)
-    body = session.repository(target.repository).read_bytes(target.ref, target.key)
-    session.out.write_bytes(body)
+    body = invocation.repository(target.repository).read_bytes(target.ref, target.key)
+    invocation.out.write_bytes(body)
 
 
 RecursiveOption = Annotated[
@@ -194,7 +197,7 @@ DestArgument = Annotated[
 
 @command
 def mv(
-    session: Session,
+    invocation: Invocation,
     source: Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH/KEY", show_default=False)],
     dest: DestArgument,
     recursive: RecursiveOption = False,
@@ -202,33 +205,36 @@ def mv(
 ) -> None:
     """Move an object or a folder KEY/ (staged, copies no bytes)."""
     old, new = transfer_uris(source, dest)
-    branch = session.repository(old.repository).branch(same_branch(old, new))
-    with session.out.working(f"moving {one_line(str(old))}"):
+    branch = invocation.repository(old.repository).branch(same_branch(old, new))
+    with invocation.out.working(f"moving {one_line(str(old))}"):
         moved = branch.move(old.key, new.key, recursive, force)
     text = f"staged the move of {number(moved, 'object')} to {one_line(str(new))}"
-    session.out.one({"source": old.key, "path": new.key, "moved": moved}, text)
+    invocation.out.one({"source": old.key, "path": new.key, "moved": moved}, text)
 
 
 @command
 def cp(
-    session: Session,
+    invocation: Invocation,
     source: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/KEY", show_default=False)],
     dest: DestArgument,
     recursive: RecursiveOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Copy an object or a folder KEY/ from any ref (staged, copies no bytes)."""
+    """Copy an object or a folder KEY/ (staged, copies no bytes).
+
+    The source can be at any ref.
+    """
     old, new = transfer_uris(source, dest)
-    branch = session.repository(same_repository(old, new)).branch(new.ref)
-    with session.out.working(f"copying {one_line(str(old))}"):
+    branch = invocation.repository(same_repository(old, new)).branch(new.ref)
+    with invocation.out.working(f"copying {one_line(str(old))}"):
         copied = branch.copy(old.key, new.key, old.ref, recursive, force)
     text = f"staged {number(copied, 'object')} at {one_line(str(new))}"
-    session.out.one({"source": old.key, "path": new.key, "copied": copied}, text)
+    invocation.out.one({"source": old.key, "path": new.key, "copied": copied}, text)
 
 
 @command
 def restore(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     source: Annotated[
         str,
@@ -249,11 +255,11 @@ def restore(
     from sparklake.graveler.planning.path_filter import first_paths
 
     target, wanted = ref_uri(uri), ref_uri(source)
-    branch = session.repository(same_repository(target, wanted)).branch(target.ref)
-    with session.out.working("restoring"):
+    branch = invocation.repository(same_repository(target, wanted)).branch(target.ref)
+    with invocation.out.working("restoring"):
         made = branch.restore(wanted.ref, path)
     text = (
         f"staged {one_line(first_paths(path))} from {one_line(wanted.ref)}: "
         f"{made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
     )
-    session.out.one(restored_document(made), text)
+    invocation.out.one(restored_document(made), text)

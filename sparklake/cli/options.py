@@ -46,7 +46,7 @@ OutputOption = Annotated[
 EngineOption = Annotated[
     Engine | None,
     typer.Option(
-        help="Run plans on this engine; local is this machine, auto chooses by size.",
+        help="Run plans on this engine. local is this machine; auto chooses by size.",
         show_default=False,
         rich_help_panel=_PANEL,
     ),
@@ -55,7 +55,7 @@ HomeOption = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder of the embedded Postgres; SPARKLAKE_HOME or ~/.sparklake.",
+        help="Folder of the embedded Postgres. Default: SPARKLAKE_HOME or ~/.sparklake.",
         show_default=False,
         rich_help_panel=_PANEL,
     ),
@@ -64,7 +64,7 @@ DsnOption = Annotated[
     str | None,
     typer.Option(
         metavar="DSN",
-        help="Use this Postgres instead of the embedded one; SPARKLAKE_DSN.",
+        help="Use this Postgres, not the embedded one. Default: SPARKLAKE_DSN.",
         show_default=False,
         rich_help_panel=_PANEL,
     ),
@@ -117,7 +117,7 @@ MetaOption = Annotated[
 CommitterOption = Annotated[
     str | None,
     typer.Option(
-        help="Name of the committer; SPARKLAKE_COMMITTER or this user.", show_default=False
+        help="Name of the committer. Default: SPARKLAKE_COMMITTER or this user.", show_default=False
     ),
 ]
 MessageOption = Annotated[
@@ -137,8 +137,8 @@ StrategyOption = Annotated[
     typer.Option(
         metavar="NAME",
         parser=_strategy,
-        help="Decide conflicts by source-wins, dest-wins, newest-wins, larger-wins, "
-        "union-lines, keep-both, none, or a module:function.",
+        help="Decide conflicts by this strategy, or by a module:function. Strategies: "
+        "source-wins, dest-wins, newest-wins, larger-wins, union-lines, keep-both, none.",
         show_default=False,
     ),
 ]
@@ -152,6 +152,6 @@ RuleOption = Annotated[
         "--rule",
         metavar="GLOB=NAME",
         parser=_rule,
-        help="Use a strategy for some paths; repeatable, the first match decides.",
+        help="Use a strategy for some paths; repeatable. The first match decides.",
     ),
 ]

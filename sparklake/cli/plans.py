@@ -19,11 +19,12 @@ ExplainOption = Annotated[
 
 
 def described_cost(out: Output, said: Explanation) -> str:
-    """Return the cost of a verb, in two lines."""
+    """Return the cost of a verb, in three lines."""
     return (
         f"{said.verb} would run on {out.coloured(said.engine, 'green')}: {said.reason}\n"
         f"copies {number(said.copied, 'range')} by id, opens {said.opened:,} in "
-        f"{number(said.tasks, 'task')}: {number(said.records, 'record')}, {size(said.bytes)}"
+        f"{number(said.tasks, 'task')}: {number(said.records, 'record')}, {size(said.bytes)}\n"
+        f"kernels: {said.kernels}"
     )
 
 

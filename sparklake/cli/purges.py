@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, one_line
 from sparklake.documents import Document, purge_document
 from sparklake.uri import repository_uri
@@ -29,7 +29,7 @@ PurgeArgument = Annotated[str, typer.Argument(metavar="PURGE", show_default=Fals
 @app.command()
 @command
 def run(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     patterns: Annotated[list[str], typer.Argument(metavar="PATTERN...", show_default=False)],
     message: Annotated[
@@ -51,33 +51,35 @@ def run(
 
     PATTERN is a path, a glob, or a prefix that ends with a slash. Commits keep their ids.
     """
-    repository = session.repository(repository_uri(uri))
+    repository = invocation.repository(repository_uri(uri))
     if not (dry_run or yes):
         named = ", ".join(map(one_line, patterns))
-        session.out.confirm(f"Permanently delete {named} from all of {repository.name}'s history?")
-    with session.out.working("purging"):
+        invocation.out.confirm(
+            f"Permanently delete {named} from all of {repository.name}'s history?"
+        )
+    with invocation.out.working("purging"):
         made = repository.purge(patterns, message, commit, even_shared, also_external, dry_run)
     receipt = "" if dry_run else repository.receipt(made.id)
-    _print(session, made, receipt, "would purge" if dry_run else "purged")
+    _print(invocation, made, receipt, "would purge" if dry_run else "purged")
 
 
 @app.command()
 @command
-def resume(session: Session, uri: RepositoryArgument, purge: PurgeArgument) -> None:
+def resume(invocation: Invocation, uri: RepositoryArgument, purge: PurgeArgument) -> None:
     """Resume an unfinished purge."""
-    repository = session.repository(repository_uri(uri))
-    with session.out.working("purging"):
+    repository = invocation.repository(repository_uri(uri))
+    with invocation.out.working("purging"):
         made = repository.resume_purge(purge)
-    _print(session, made, repository.receipt(made.id), "purged")
+    _print(invocation, made, repository.receipt(made.id), "purged")
 
 
 @app.command("list")
 @command
-def list_purges(session: Session, uri: RepositoryArgument) -> None:
+def list_purges(invocation: Invocation, uri: RepositoryArgument) -> None:
     """List the purges of a repository, newest first."""
-    repository = session.repository(repository_uri(uri))
+    repository = invocation.repository(repository_uri(uri))
     documents = [purge_document(each, repository.receipt(each.id)) for each in repository.purges()]
-    session.out.table(
+    invocation.out.table(
         documents,
         {
             "id": lambda each: each["id"],
@@ -92,14 +94,14 @@ def list_purges(session: Session, uri: RepositoryArgument) -> None:
 
 @app.command()
 @command
-def show(session: Session, uri: RepositoryArgument, purge: PurgeArgument) -> None:
+def show(invocation: Invocation, uri: RepositoryArgument, purge: PurgeArgument) -> None:
     """Show a purge and the location of its receipt."""
-    repository = session.repository(repository_uri(uri))
+    repository = invocation.repository(repository_uri(uri))
     made = repository.get_purge(purge)
-    _print(session, made, repository.receipt(made.id), made.state.value)
+    _print(invocation, made, repository.receipt(made.id), made.state.value)
 
 
-def _print(session: Session, made: Purge, receipt: str, verb: str) -> None:
+def _print(invocation: Invocation, made: Purge, receipt: str, verb: str) -> None:
     document: Document = purge_document(made, receipt)
     counts = made.counts
     text = (
@@ -108,4 +110,4 @@ def _print(session: Session, made: Purge, receipt: str, verb: str) -> None:
     )
     if receipt:
         text += f"\npurge {made.id}, receipt in {one_line(receipt)}"
-    session.out.one(document, text)
+    invocation.out.one(document, text)

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.parsing import ROWS_SHOWN, labels
-from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import ToOption, refused_by_spark, source_rows
 from sparklake.cli.text import date, number, one_line, size
 from sparklake.documents import Document, table_diff_document, write_document
@@ -22,7 +22,7 @@ _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 
 @command
 def diff_table(
-    session: Session,
+    invocation: Invocation,
     left: Annotated[str, typer.Argument(metavar="lakefs://REPO/LEFT", show_default=False)],
     right: Annotated[str, typer.Argument(metavar="lakefs://REPO/RIGHT", show_default=False)],
     path: Annotated[str, typer.Argument(metavar="PATH", show_default=False)],
@@ -52,18 +52,18 @@ def diff_table(
 ) -> None:
     """Show the rows of a table that differ between two refs."""
     one, other = ref_uri(left), ref_uri(right)
-    session.uses_spark = True
-    repository = session.repository(same_repository(one, other))
-    with session.out.working("comparing"):
+    invocation.uses_spark = True
+    repository = invocation.repository(same_repository(one, other))
+    with invocation.out.working("comparing"):
         found = repository.diff_table(one.ref, other.ref, path, key, table_format, column)
         if to is not None:
             with refused_by_spark(f"Spark cannot write to {to}"):
                 said = table_diff_document(found.saved(to))
-            session.out.one(said, f"{_summary_text(said)}\nthe rows are in {one_line(to)}")
+            invocation.out.one(said, f"{_summary_text(said)}\nthe rows are in {one_line(to)}")
             return
         if summary:
             said = table_diff_document(found)
-            session.out.one(said, _summary_text(said))
+            invocation.out.one(said, _summary_text(said))
             return
         rows = found.documents(limit + 1)
     counts: Counter[str] = Counter()
@@ -71,14 +71,14 @@ def diff_table(
     def line(row: Document) -> str:
         counts[row["change"]] += 1
         sign, colour = _SIGNS[row["change"]]
-        return session.out.coloured(f"{sign} {row['change']:<8}  {_row_text(row, key)}", colour)
+        return invocation.out.coloured(f"{sign} {row['change']:<8}  {_row_text(row, key)}", colour)
 
-    session.out.many(rows[:limit], line)
+    invocation.out.many(rows[:limit], line)
     total = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
     more = "; there are more: raise --limit, or count all rows with --summary" * (len(rows) > limit)
-    session.out.note((total or "no difference") + more)
+    invocation.out.note((total or "no difference") + more)
     for each in found.schema_changes:
-        session.out.note(f"column {each.column} {each.change}: {each.left} -> {each.right}")
+        invocation.out.note(f"column {each.column} {each.change}: {each.left} -> {each.right}")
 
 
 def _summary_text(said: Document) -> str:
@@ -114,7 +114,7 @@ RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show
 
 @command
 def write(
-    session: Session,
+    invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH/PATH", show_default=False)],
     source: Annotated[
         str,
@@ -163,24 +163,24 @@ def write(
     errorifexists or ignore.
     """
     target, options, reading = object_uri(uri), labels(option), labels(source_option)
-    session.uses_spark = True
-    branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"writing {one_line(str(target))}"):
+    invocation.uses_spark = True
+    branch = invocation.repository(target.repository).branch(target.ref)
+    with invocation.out.working(f"writing {one_line(str(target))}"):
         rows = source_rows(source, source_format, reading)
         with refused_by_spark(f"Spark cannot write {target}"):
             done = branch.write(rows, target.key, table_format, mode, partition_by or (), **options)
     text = f"staged {number(done.files, 'file')} of {size(done.size)} at {one_line(str(target))}"
-    session.out.one(asdict(done), text)
+    invocation.out.one(asdict(done), text)
 
 
 @command
-def writes(session: Session, uri: RepositoryArgument) -> None:
+def writes(invocation: Invocation, uri: RepositoryArgument) -> None:
     """Show table writes that are open or were abandoned.
 
     A write whose driver died stays open until it is abandoned.
     """
-    found = session.repository(repository_uri(uri)).writes()
-    session.out.table(
+    found = invocation.repository(repository_uri(uri)).writes()
+    invocation.out.table(
         [write_document(each) for each in found],
         {
             "started": lambda each: date(each["started_at"]),
@@ -195,14 +195,14 @@ def writes(session: Session, uri: RepositoryArgument) -> None:
 
 @command
 def abandon_write(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     write: Annotated[str, typer.Argument(metavar="WRITE", show_default=False)],
 ) -> None:
-    """Abandon an open write, so that it can never stage its files."""
-    ended = session.repository(repository_uri(uri)).abandon_write(write)
+    """Abandon an open write, so it can never stage its files."""
+    ended = invocation.repository(repository_uri(uri)).abandon_write(write)
     text = f"the write {ended.id} to {ended.branch} is abandoned. It stages nothing."
-    session.out.one(write_document(ended), text)
+    invocation.out.one(write_document(ended), text)
 
 
 def _age(write: Document) -> str:

@@ -144,6 +144,6 @@ def log_folders_batch(changes: BlockChanges) -> pa.RecordBatch:
 def too_many_tables() -> InvalidInputError:
     """Return the error of a merge that changes too many Delta tables."""
     return InvalidInputError(
-        f"the merge was not applied: it changes more than {MAX_TABLES:,} Delta tables. Merge "
-        "some paths at a time, or use --no-delta to merge logs file by file"
+        f"more than {MAX_TABLES:,} Delta tables have changed. Merge some paths at a time, or use "
+        "--no-delta to merge logs file by file"
     )

@@ -14,23 +14,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sparklake.engine.local_runner import LocalRunner
-    from sparklake.engine.pool import PoolRunner
     from sparklake.engine.spark import SparkRunner
+    from sparklake.engine.threads import ThreadRunner
 
-# From benchmarks/results/thresholds.md: warm workers pay from some ten thousand records on. Their
-# start takes over a second. On two cores a plan of two million records recovers this time.
+# From benchmarks/results/thresholds.md.
 
-POOL_RECORDS = 64_000
-"""The least number of records for which running workers pay."""
-
-COLD_POOL_RECORDS = 2_000_000
-"""The least number of records for which starting workers pays."""
+THREAD_RECORDS = 20_000
+"""The least number of records for which several threads pay."""
 
 SPARK_RECORDS = 20_000_000
 """The least number of records for a Spark job, if a session exists.
 
-On one machine workers are faster: a merge of 1% of five million records takes them 9 s, and Spark
-16 s. A Spark job is for plans that several machines should share.
+On one machine threads are faster. A Spark job is for plans that several machines should share.
 """
 
 TITLE = "sparklake"
@@ -38,7 +33,7 @@ TITLE = "sparklake"
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """The engine of a plan and the reason for it. "local" is in process, "pool" on all cores.
+    """The engine of a plan and the reason for it. "local" is one thread, "threads" is all cores.
 
     `task_records` is the number of records per task.
     """
@@ -50,10 +45,10 @@ class EngineChoice:
 
 @dataclass(slots=True)
 class Runners:
-    """The runners of a lake. A process or a JVM is started only when needed.
+    """The runners of a lake. Threads or a JVM are started only when needed.
 
-    `workers` is the number of processes that share a plan. None is one per usable core plus
-    one, which works while others wait for the disk.
+    `workers` is the number of threads that share a plan. None is one per usable core plus one,
+    which works while others wait for the disk.
     """
 
     engine: Engine = Engine.AUTO
@@ -62,14 +57,14 @@ class Runners:
     progress: Progress = UNWATCHED
     s3_writes: S3Writes = S3Writes.AUTO
     _local: LocalRunner | None = None
-    _pool: PoolRunner | None = None
+    _threads: ThreadRunner | None = None
 
     def choose(self, records: int, title: str = TITLE) -> Runner:
         """Return the runner for a plan that reads some number of records."""
         chosen = self.choice(records).engine
         if chosen == "spark":
             return self.on_spark(title)
-        return self.on_pool() if chosen == "pool" else self.in_process()
+        return self.on_threads() if chosen == "threads" else self.in_process()
 
     def choice(self, records: int) -> EngineChoice:
         """Return the engine for a plan that reads some number of records; start nothing."""
@@ -81,14 +76,12 @@ class Runners:
                 return EngineChoice("spark", f"{said}, {SPARK_RECORDS:,} or more", MAX_TASK_RECORDS)
             said += ", but there is no Spark session"
         workers = self.workers or _default_workers()
-        is_warm = self._pool is not None and self._pool.is_warm
-        enough = POOL_RECORDS if is_warm else COLD_POOL_RECORDS
         if workers == 1:
             return EngineChoice("local", f"{said}, on one core", MAX_TASK_RECORDS)
-        if records < enough:
-            return EngineChoice("local", f"{said}, below {enough:,}", MAX_TASK_RECORDS)
-        reason = f"{said}, {enough:,} or more, with {workers} worker processes"
-        return EngineChoice("pool", reason, shared_task_records(records, workers))
+        if records < THREAD_RECORDS:
+            return EngineChoice("local", f"{said}, below {THREAD_RECORDS:,}", MAX_TASK_RECORDS)
+        reason = f"{said}, {THREAD_RECORDS:,} or more, with {workers} threads"
+        return EngineChoice("threads", reason, shared_task_records(records, workers))
 
     def in_process(self) -> LocalRunner:
         """Return the runner in this process."""
@@ -99,14 +92,14 @@ class Runners:
             self._local = LocalRunner()
         return self._local
 
-    def on_pool(self) -> PoolRunner:
+    def on_threads(self) -> ThreadRunner:
         """Return the runner on this machine's cores."""
-        # Lazy import: a small command must not pay for the import of process pools.
-        from sparklake.engine.pool import PoolRunner
+        # Lazy import: a small command must not pay for it.
+        from sparklake.engine.threads import ThreadRunner
 
-        if self._pool is None:
-            self._pool = PoolRunner(self.workers or _default_workers())
-        return self._pool
+        if self._threads is None:
+            self._threads = ThreadRunner(self.workers or _default_workers())
+        return self._threads
 
     def on_spark(self, title: str = TITLE) -> SparkRunner:
         """Return the Spark runner, with the given session, the active one or a new one.
@@ -125,9 +118,9 @@ class Runners:
         return self.spark
 
     def close(self) -> None:
-        """Stop the worker processes, if any. A Spark session is not stopped."""
-        if self._pool is not None:
-            self._pool.close()
+        """Stop the threads, if any. A Spark session is not stopped."""
+        if self._threads is not None:
+            self._threads.close()
 
 
 def _default_workers() -> int:

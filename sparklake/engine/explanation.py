@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparklake.engine.choice import Runners
+from sparklake.graveler import kernels
 from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.plan import Plan
 
@@ -31,7 +32,10 @@ class SideLoad:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The cost of a verb: its engine, the ranges copied by id, and the data to read."""
+    """The cost of a verb: its engine, the ranges copied by id, and the data to read.
+
+    `kernels` are those of this process: compiled or Python, and why.
+    """
 
     verb: str
     engine: str
@@ -42,6 +46,7 @@ class Explanation:
     bytes: int
     tasks: int
     sides: tuple[SideLoad, ...]
+    kernels: str = field(default_factory=kernels.description)
 
 
 def explained(

@@ -5,8 +5,7 @@ The format is an Arrow stream. A pickle would include the whole table of a slice
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -29,27 +28,3 @@ def unpack(packed: bytes) -> list[pa.RecordBatch]:
         return []
     with pa.ipc.open_stream(packed) as reader:
         return list(reader)
-
-
-def to_file(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:
-    """Write batches of one schema to a new file; without batches, return False only."""
-    stream = iter(batches)
-    first = next(stream, None)
-    if first is None:
-        return False
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, first.schema) as writer:
-        writer.write_batch(first)
-        for batch in stream:
-            writer.write_batch(batch)
-    return True
-
-
-def from_file(path: Path) -> list[pa.RecordBatch]:
-    """Return the batches in a file, and delete the file.
-
-    The batches stay valid: they use its memory-mapped pages.
-    """
-    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
-        batches = list(reader)
-    path.unlink()
-    return batches

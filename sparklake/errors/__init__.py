@@ -60,7 +60,6 @@ from sparklake.errors.root import (
 from sparklake.errors.systems import (
     CorruptFileError,
     LostResultError,
-    LostWorkerError,
     MissingFileError,
     PurgedError,
     ReadOnlyNamespaceError,
@@ -94,7 +93,6 @@ __all__ = [
     "InvalidRefError",
     "InvalidUriError",
     "LostResultError",
-    "LostWorkerError",
     "MergeConflictError",
     "MissingDependencyError",
     "MissingFileError",

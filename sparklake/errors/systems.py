@@ -1,4 +1,4 @@
-"""Errors of the systems below: object store, workers, Postgres."""
+"""Errors of the systems below: object store, engines, Postgres."""
 
 from __future__ import annotations
 
@@ -66,12 +66,6 @@ class LostResultError(SparklakeError, RuntimeError):
     """A task result that the engine lost."""
 
     kind = "lost_result"
-
-
-class LostWorkerError(LostResultError):
-    """A worker process that died, for example for lack of memory."""
-
-    kind = "lost_worker"
 
 
 class RefStoreUnavailableError(SparklakeError, ConnectionError):

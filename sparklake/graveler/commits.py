@@ -16,6 +16,10 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.times import datetime_of
 
 FIRST_GENERATION = 1
+
+COMMITS_AT_ONCE = 10_000
+"""The most commits in one batch or query: a few megabytes."""
+
 _INT64 = Struct(">2sq")
 _SHOWN_COLUMNS = ("commit", "date", "committer", "message", "parents", "metadata")
 STRATEGY_METADATA_KEY = ".lakefs.merge.strategy"

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.stores.embedded import embedded_dsn
 from tests.cli.running import Scene
-from tests.support.postgres import fresh_database
+from tests.support.postgres import fresh_database, home_dsn
 
 
 @pytest.fixture(scope="session")
@@ -20,12 +19,8 @@ def home(server_home: Path) -> Path:
 @pytest.fixture(scope="session")
 def dsn(home: Path) -> Iterator[str]:
     """Another database on the server of the home, for tests that want a lake of their own."""
-    server = embedded_dsn(home)
-    try:
-        with fresh_database(server.dsn) as database:
-            yield database
-    finally:
-        server.release()
+    with home_dsn(home) as server, fresh_database(server) as database:
+        yield database
 
 
 @pytest.fixture(autouse=True)

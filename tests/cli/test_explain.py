@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from sparklake.engine.choice import COLD_POOL_RECORDS
+from sparklake.engine.choice import THREAD_RECORDS
+from sparklake.graveler import kernels
 from tests.cli.running import Scene, failed, ok, said
 from tests.jobs.running import job
 
 KEYS = [
     *("verb", "engine", "reason", "copied", "opened", "records", "bytes", "tasks", "sides"),
+    "kernels",
 ]
 
 
@@ -40,11 +42,12 @@ def test_a_plan_is_shown_and_nothing_moves(
     assert document["verb"] == verb
     assert (document["engine"], document["opened"] > 0) == ("local", True)
     said_records = f"{document['records']:,} records to read"
-    assert document["reason"] == f"{said_records}, below {COLD_POOL_RECORDS:,}"
+    assert document["reason"] == f"{said_records}, below {THREAD_RECORDS:,}"
     assert job(0, *words) == document
-    first, second, titles, *sides = ok(*words).splitlines()
+    first, second, third, titles, *sides = ok(*words).splitlines()
     assert first == f"{verb} would run on local: {document['reason']}"
     assert second.startswith(f"copies {document['copied']} range")
+    assert third == f"kernels: {document['kernels']}" == f"kernels: {kernels.description()}"
     assert titles.split() == ["side", "ranges", "records", "raw", "bytes"]
     assert [line.split("  ")[0] for line in sides] == [each["name"] for each in document["sides"]]
     assert (said("branch", "list", scene.uri()), said("diff", scene.uri("dev"))) == before

@@ -399,7 +399,7 @@ def test_a_listing_that_breaks_leaves_no_whole_list(
 
 
 def test_what_nobody_foresaw_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparklake.cli.session.load_settings", lambda *_: 1 / 0)
+    monkeypatch.setattr("sparklake.cli.invocation.load_settings", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run("repo", "list")
 
@@ -409,7 +409,7 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(30)  # It may reach another thread first.
 
-    monkeypatch.setattr("sparklake.cli.session.load_settings", interrupt)
+    monkeypatch.setattr("sparklake.cli.invocation.load_settings", interrupt)
     ran = run("repo", "list")
     assert (ran.code, ran.out) == (130, b"")
     assert ran.err.startswith("error: interrupted; unfinished work has changed no branch")

@@ -14,6 +14,7 @@ import pytest
 
 import sparklake
 from sparklake.cli.app import NOUNS, VERBS
+from sparklake.graveler import kernels
 from tests.cli.running import Scene, ok, run, said
 from tests.cli.terminal import SCRIPT, on_terminal
 
@@ -112,9 +113,15 @@ def test_reads_take_few_round_trips(
     assert len(statements) == expected, statements
 
 
-def test_the_script_prints_its_version() -> None:
+def test_the_script_prints_its_version_and_its_kernels() -> None:
     ran = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
-    assert ran.stdout == "sparklake 0.1.0\n"
+    assert ran.stdout == f"sparklake 0.1.0, kernels: {kernels.description()}\n"
+
+
+def test_the_version_says_that_kernels_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKLAKE_KERNELS", "off")
+    ran = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout == "sparklake 0.1.0, kernels: Python (SPARKLAKE_KERNELS is off)\n"
 
 
 def test_the_script_works_as_the_module_does(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""The runners of this machine: one pool of workers for a test run."""
+"""The runners of this machine: one set of threads for a test run."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 
 from sparklake.engine.base import Runner
 from sparklake.engine.local_runner import LocalRunner
-from sparklake.engine.pool import PoolRunner
+from sparklake.engine.threads import ThreadRunner
 
 
 @pytest.fixture(scope="session")
-def pool() -> Iterator[PoolRunner]:
-    runner = PoolRunner(2)
+def threads() -> Iterator[ThreadRunner]:
+    runner = ThreadRunner(2)
     yield runner
     runner.close()
 
 
-@pytest.fixture(params=["local", "pool"])
+@pytest.fixture(params=["local", "threads"])
 def runner(request: pytest.FixtureRequest) -> Runner:
     """Return each runner of this machine in turn."""
-    return LocalRunner() if request.param == "local" else request.getfixturevalue("pool")
+    return LocalRunner() if request.param == "local" else request.getfixturevalue("threads")

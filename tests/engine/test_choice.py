@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,10 @@ import pytest
 
 from sparklake import Engine, Lake
 from sparklake.engine import choice
-from sparklake.engine.choice import COLD_POOL_RECORDS, POOL_RECORDS, Runners
+from sparklake.engine.choice import THREAD_RECORDS, Runners
 from sparklake.stores.memory import MemoryRefStore
-from tests.support.pool_bodies import pid_body, work_of
 
-SIZES = (0, POOL_RECORDS - 1, POOL_RECORDS, COLD_POOL_RECORDS - 1, COLD_POOL_RECORDS, 10**9)
+SIZES = (0, THREAD_RECORDS - 1, THREAD_RECORDS, 10**9)
 
 
 @pytest.fixture(autouse=True)
@@ -34,32 +34,28 @@ def chosen(runners: Runners) -> list[str]:
     return [runners.choose(records).name for records in SIZES]
 
 
-def test_a_plan_is_shared_out_when_it_is_worth_starting_workers(runners: Runners) -> None:
-    assert chosen(runners) == ["local"] * 4 + ["pool"] * 2
-    assert not runners.on_pool().is_warm, "choosing starts nothing"
+def test_a_plan_is_shared_out_when_threads_pay(runners: Runners) -> None:
+    assert chosen(runners) == ["local"] * 2 + ["threads"] * 2
 
 
-def test_workers_that_are_there_take_smaller_plans(runners: Runners) -> None:
-    list(runners.on_pool().collect(pid_body, work_of(1)))
-    assert chosen(runners) == ["local"] * 2 + ["pool"] * 4
-    runners.close()
-    assert chosen(runners) == ["local"] * 4 + ["pool"] * 2
-
-
-def test_a_single_worker_is_this_process() -> None:
-    assert chosen(Runners(workers=1)) == ["local"] * 6
+def test_a_single_worker_is_this_thread() -> None:
+    assert chosen(Runners(workers=1)) == ["local"] * 4
 
 
 def test_without_a_setting_there_is_a_worker_for_each_core_and_one_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    assert chosen(Runners()) == ["local"] * 6
+    assert chosen(Runners()) == ["local"] * 4
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3, 5})
-    assert Runners().on_pool().workers == 4
+    assert Runners().on_threads().workers == 4
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert Runners().on_pool().workers == 8
+    assert Runners().on_threads().workers == 8
+
+
+def task_threads() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name.startswith("sparklake-task")}
 
 
 def rows(count: int, version: str) -> pa.Table:
@@ -87,14 +83,15 @@ def history(lake: Lake, folder: Path) -> list[object]:
 
 
 def test_a_lake_is_the_same_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "COLD_POOL_RECORDS", 100)
+    monkeypatch.setattr(choice, "THREAD_RECORDS", 100)
     monkeypatch.setattr("sparklake.engine.base._MIN_TASK_RECORDS", 100)
     found = []
+    others = task_threads()
     for workers in (1, 2):
         runners = Runners(Engine.LOCAL, workers=workers)
         with Lake(MemoryRefStore(), runners, "tester") as lake:
             found.append(history(lake, tmp_path / str(workers)))
-            assert runners.on_pool().is_warm == (workers == 2)
-        assert not runners.on_pool().is_warm, "closing a lake ends its workers"
+            assert len(task_threads() - others) == (0 if workers == 1 else 2)
+        assert task_threads() == others, "closing a lake ends its threads"
     assert found[0] == found[1]
     assert found[0][1] == 500

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sparklake.engine import pool
+from sparklake.engine import threads
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan, write_run
 from sparklake.engine.local_runner import LocalRunner
@@ -232,8 +232,8 @@ def test_no_temporary_file_is_left(trees: Trees, tree: MetaRange) -> None:
 def test_a_key_that_two_slices_hold_is_named(
     trees: Trees, runner: Runner, other: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_SLICE_BYTES", 3000)
-    monkeypatch.setattr(pool, "_MIN_SHARE_BYTES", 3000)
+    monkeypatch.setattr(threads, "_SLICE_BYTES", 3000)
+    monkeypatch.setattr(threads, "_MIN_SHARE_BYTES", 3000)
     records = staged_records(dict(PAIRS))
     batches = [record_batch(records[at : at + 50]) for at in range(0, 600, 50)]
     batches.append(record_batch([records[other]]))
@@ -262,8 +262,8 @@ def test_a_corrupt_range_is_named(trees: Trees, tree: MetaRange) -> None:
 def test_rows_of_a_run_in_any_order(
     trees: Trees, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_SLICE_BYTES", 3000)
-    monkeypatch.setattr(pool, "_MIN_SHARE_BYTES", 3000)
+    monkeypatch.setattr(threads, "_SLICE_BYTES", 3000)
+    monkeypatch.setattr(threads, "_MIN_SHARE_BYTES", 3000)
     records = staged_records(dict(PAIRS))
     shuffled = [record_batch(records[at::7]) for at in range(6, -1, -1)]
     pieces = write_run(runner, trees.workspace, iter, shuffled)

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from sparklake.engine.base import Runner
-from sparklake.engine.pool import PoolRunner
+from sparklake.engine.threads import ThreadRunner
 from tests.engine.merge_runs import check_run, three_way_rows
 from tests.support.trees import open_trees
 from tests.support.triples import Triple, check_parts, parts, random_triples
@@ -43,8 +43,8 @@ def test_random_triples_in_trees_of_their_own() -> None:
             check_parts([triple], partial(check_run, trees, task_records=1 + number % 2))
 
 
-def test_random_triples_in_worker_processes(pool: PoolRunner) -> None:
-    check_many("pool", 150, pool)
+def test_random_triples_in_threads(threads: ThreadRunner) -> None:
+    check_many("threads", 150, threads)
 
 
 @pytest.mark.exhaustive

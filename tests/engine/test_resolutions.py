@@ -173,7 +173,7 @@ def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatc
         assert max(sizes) == 7
 
 
-def test_a_function_that_fails_in_a_worker_is_named(pool: Runner) -> None:
+def test_a_function_that_fails_in_a_thread_is_named(threads: Runner) -> None:
     with open_trees(3) as trees:
         written = [trees.write(each) for each in SIDES]
         before = trees.names()
@@ -182,19 +182,19 @@ def test_a_function_that_fails_in_a_worker_is_named(pool: Runner) -> None:
         )
         plan = plan_merge(*(each.ranges for each in written))
         with pytest.raises(StrategyError, match=r"strategies:failing'.*no idea") as raised:
-            run_plan(pool, body, plan, 100_000)
+            run_plan(threads, body, plan, 100_000)
         assert "'base/ABC'" in str(raised.value)
         assert trees.names() == before
 
 
-def test_a_function_of_this_run_travels_to_workers(pool: Runner) -> None:
+def test_a_function_of_this_run_runs_in_threads(threads: Runner) -> None:
     taken = "source"
     resolution = parse_resolution(lambda conflicts, objects: [taken] * conflicts.num_rows)
     with open_trees(3) as trees:
         written = [trees.write(each) for each in SIDES]
         plan = plan_merge(*(each.ranges for each in written))
         body = partial(merge_body, trees.workspace, resolution)
-        tree = trees.finish(run_plan(pool, body, plan, 50).pieces)
+        tree = trees.finish(run_plan(threads, body, plan, 50).pieces)
         assert trees.contents(tree) == {
             key_of(take, row): row.source_wins
             for take, row in sorted(ROWS, key=lambda each: key_of(*each))

@@ -1,4 +1,4 @@
-"""Hashes of columns, by DataFusion and without it."""
+"""Hashes of columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from hashlib import sha256
 import pyarrow as pa
 import pytest
 
-from sparklake.graveler import hashing
 from sparklake.graveler.hashing import sha256_each
 
 ITEMS = [
@@ -20,26 +19,9 @@ ITEMS = [
 ]
 
 
-def without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashing, "_context", lambda: None)
-
-
-@pytest.mark.parametrize("installed", [True, False])
 @pytest.mark.parametrize("count", [0, 1, 1023, 1024, len(ITEMS)])
-def test_each_item_is_hashed_in_its_place(
-    count: int, installed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not installed:
-        without(monkeypatch)
+def test_each_item_is_hashed_in_its_place(count: int) -> None:
     items = pa.array([b"before", *ITEMS[:count], b"after"], pa.binary()).slice(1, count)
     digests = sha256_each(items)
     assert digests.type == pa.binary()
     assert digests.to_pylist() == [sha256(item).digest() for item in ITEMS[:count]]
-
-
-def test_nothing_is_held_that_has_been_hashed() -> None:
-    context = hashing._context()
-    assert context is not None
-    for _ in range(3):
-        sha256_each(pa.array(ITEMS))
-    assert context.catalog().schema().names() == set()

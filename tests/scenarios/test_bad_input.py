@@ -533,7 +533,7 @@ MERGES: list[Case] = [
     (
         "conflict",
         MergeConflictError,
-        "1 conflicting object; the merge was not applied: 'd/1'.*choose a strategy, such as",
+        r"the merge was not applied: 1 conflicting object \('d/1'\).*choose a strategy, such as",
         merge("dev", "main"),
     ),
 ]

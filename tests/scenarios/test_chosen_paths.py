@@ -269,6 +269,19 @@ def test_merges_of_chosen_paths(
     assert sizes(repo, "main") == rest
 
 
+def test_paths_from_an_iterator_are_read_once(repo: Repository) -> None:
+    main = repo.branch("main")
+    dev = repo.create_branch("dev", "main")
+    commit_changes(dev, {"a": 5, "n/00": 5, "b": 5})
+    assert repo.preview_merge("dev", "main", paths=iter(["a", "n/"])).changed == 2
+    made = repo.merge("dev", "main", paths=iter(["a", "n/"]))
+    assert json.loads(made.metadata["merge-paths"]) == ["a", "n/"]
+    assert [sizes(repo, "main")[path] for path in ("a", "n/00", "b")] == [5, 5, 1]
+    with pytest.raises(NoChangesError, match="nothing to restore: 'a', 'n/' on"):
+        main.restore("main", iter(["a", "n/"]))
+    assert main.restore("dev", iter(["b"])).changed == 1
+
+
 def test_a_merge_of_chosen_paths_reads_nothing_else(repo: Repository) -> None:
     main = repo.branch("main")
     commit_changes(main, {f"{name}/{number:03}": 1 for name in "xyz" for number in range(100)})

@@ -77,18 +77,17 @@ def test_a_choice_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(choice, "active_session", lambda: None)
     two = Runners(workers=2)
-    below = f"12,345 records to read, below {choice.COLD_POOL_RECORDS:,}"
+    below = f"12,345 records to read, below {choice.THREAD_RECORDS:,}"
     assert why(12_345, two) == ("local", below)
-    assert why(choice.COLD_POOL_RECORDS, two) == (
-        "pool",
-        "2,000,000 records to read, 2,000,000 or more, with 2 worker processes",
-    )
+    least = f"{choice.THREAD_RECORDS:,}"
+    enough = f"{least} records to read, {least} or more, with 2 threads"
+    assert why(choice.THREAD_RECORDS, two) == ("threads", enough)
     assert why(10**9, Runners(workers=1))[0] == "local"
     assert why(0, Runners(Engine.SPARK)) == ("spark", "the engine is set by the user")
-    for session, engine in ((None, "pool"), (object(), "spark")):
+    for session, engine in ((None, "threads"), (object(), "spark")):
         monkeypatch.setattr(choice, "active_session", lambda session=session: session)
         assert why(10**9, two)[0] == engine
-        assert why(10**9, Runners(Engine.LOCAL, workers=2))[0] == "pool"
+        assert why(10**9, Runners(Engine.LOCAL, workers=2))[0] == "threads"
 
 
 @pytest.mark.spark

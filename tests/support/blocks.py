@@ -1,4 +1,4 @@
-"""Records in blocks, cut where nothing depends on it."""
+"""Records in blocks of arbitrary sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIZES = (1, 3, 2, 7, 1, 5)
 
 
 def in_blocks(records: Iterable[Record], sizes: Sequence[int] = _SIZES) -> Iterator[Block]:
-    """Yield records in blocks of some sizes, over and over."""
+    """Yield records in blocks, with the given sizes in rotation."""
     rest = list(records)
     for size in cycle(sizes):
         if not rest:

@@ -1,7 +1,7 @@
-"""Is a process that reads tables of a store through a cache, time after time, and checks them all.
+"""A process that reads tables of a store through a cache, repeatedly, and checks them.
 
-Its arguments are what to do, the store, the cache's folder and bytes, a seed, and how many turns.
-A table's content follows from its number, and a name from the content: all is checked on the spot.
+Its arguments are the task, the store, the cache's folder and size, a seed, and the number of turns.
+The content of a table follows from its number, and its name from the content.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def verify(table_id: str, content: bytes) -> None:
 
 
 def read_on(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) -> None:
-    """Read some tables at a time; now and then it clears the cache."""
+    """Read several tables at a time; sometimes clear the cache."""
     cache = DiskCache(folder, max_bytes)
     store = CachedStore(open_store(uri), cache, verify)
     contents = [content_of(number) for number in range(TABLES)]
@@ -58,7 +58,7 @@ def read_on(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) -> No
 
 
 def kill_readers(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) -> None:
-    """Start two endless readers and kills them, time after time."""
+    """Start two endless readers and kill them, repeatedly."""
     choose = random.Random(seed)
     for turn in range(turns):
         children = []
@@ -76,7 +76,7 @@ def kill_readers(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) 
 
 
 def bytes_below(folder: Path) -> int:
-    """Return what all files take but the lock."""
+    """Return the size of all files except the lock."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
     return sum(path.stat().st_size for path in files)
 

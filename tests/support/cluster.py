@@ -1,7 +1,7 @@
-"""A Spark cluster for tests: a master and two workers, processes of their own on loopback.
+"""A Spark cluster for tests: a master and two workers, as processes on loopback.
 
-Workers have a host each, since Spark runs no second copy of a task on the host of the first one.
-The package reaches them as users ship it: a zip for --py-files. Nothing else leads them here.
+Each worker has a host name of its own, because Spark runs no second copy of a task on the host of
+the first one. Workers get the package only as users ship it, in a zip for --py-files.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _START_SECONDS = 120
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that runs. Applications are submitted to it, one after the other."""
+    """A running cluster. Applications are submitted one after the other."""
 
     master: str
     archive: Path
 
     def command(self, app: Path, *arguments: str, **settings: str) -> list[str]:
-        """Return the words that submit an application; `_` in a setting's name stands for `.`."""
+        """Return the command that submits an application; `_` in a setting's name means `.`."""
         settings = {
             "spark_ui_enabled": "false",
             "spark_sql_shuffle_partitions": "2",
@@ -62,7 +62,7 @@ class Cluster:
     def submit(
         self, app: Path, *arguments: str, **settings: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run an application to its end, whatever comes of it."""
+        """Run an application to its end; return its result, also if it fails."""
         command = self.command(app, *arguments, **settings)
         return subprocess.run(
             command, env=driver_environment(), capture_output=True, text=True, check=False
@@ -70,7 +70,7 @@ class Cluster:
 
 
 def driver_environment() -> dict[str, str]:
-    """Return the environment of a driver that has the package from what is shipped with it."""
+    """Return the environment of a driver that imports the package from the shipped files."""
     environment = {**os.environ, **spark_environment()}
     environment.pop("PYTHONPATH", None)
     return environment
@@ -78,7 +78,7 @@ def driver_environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Is one cluster for all tests of a run."""
+    """Yield one cluster for all tests of a run."""
     folder = tmp_path_factory.mktemp("cluster")
     with ExitStack() as stack:
         log = stack.enter_context(_daemon(folder / "master", "master.Master", MASTER_HOST))
@@ -99,7 +99,7 @@ def _archive(folder: Path) -> Path:
 
 @contextmanager
 def _daemon(place: Path, name: str, host: str, *options: str) -> Iterator[Path]:
-    """Run a master or a worker in a folder of its own; yield its log."""
+    """Run a master or a worker in its own folder; yield its log."""
     place.mkdir()
     environment = {
         **driver_environment(),
@@ -130,7 +130,7 @@ def _daemon(place: Path, name: str, host: str, *options: str) -> Iterator[Path]:
 
 
 def _logged(log: Path, pattern: str) -> str:
-    """Wait until something is in a log; return it."""
+    """Wait until a pattern is in a log; return the match."""
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
         text = log.read_text(errors="replace")

@@ -1,4 +1,4 @@
-"""Deaths of a process, as far as what they leave: a step raises, and nothing after it is done."""
+"""Simulated deaths of a process: a step raises, and nothing after it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CrashError(Exception):
 
 @contextmanager
 def dies_at(step: int, owner: type, names: Sequence[str]) -> Iterator[None]:
-    """Dies before one of the calls of some methods; in the midst of none."""
+    """Raise CrashError before one of the calls of some methods, never inside one."""
     left = [step]
 
     def mortal(method: Any) -> Any:

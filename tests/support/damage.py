@@ -1,4 +1,4 @@
-"""Tables of RocksDB's and of ours, damaged by someone who repairs the checksums."""
+"""Tables of RocksDB and sparklake with damaged blocks and repaired checksums."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ layouts = st.builds(
 
 
 def rocksdb_table(path: Path, records: Sequence[Record], form: Layout) -> bytes:
-    """Return the table that RocksDB writes of records in key order."""
+    """Return the table that RocksDB writes from records in key order."""
     blocks = BlockBasedOptions()
     blocks.set_format_version(form.format_version)
     blocks.set_checksum_type(getattr(ChecksumType, form.checksum)())
@@ -88,7 +88,7 @@ def _parts(file: bytes, index: Handle) -> Iterator[Handle]:
 
 
 def with_block(file: bytes, handle: Handle, content: bytes) -> bytes:
-    """Return a file with other bytes, of the same length, as a block and its kind of compression.
+    """Return a file with one block and its compression type replaced by bytes of the same length.
 
     The checksum is that of the new bytes.
     """

@@ -1,4 +1,4 @@
-"""Delta tables on branches: checked out into folders, changed there by others, and staged again."""
+"""Delta tables on branches: copied into folders, changed there by other tools, staged again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Change = Callable[[str], object]
 
 
 def checked_out(repository: Repository, ref: str, folder: Path) -> Path:
-    """Make a folder of the objects of a ref; return where its table is."""
+    """Write the objects of a ref into a folder; return the table's place."""
     shutil.rmtree(folder, ignore_errors=True)
     for path, body in contents(repository, ref).items():
         file = folder / path
@@ -30,7 +30,7 @@ def checked_out(repository: Repository, ref: str, folder: Path) -> Path:
 
 
 def change_table(repository: Repository, branch: Branch, folder: Path, *changes: Change) -> Commit:
-    """Commit on a branch what changes make of the table there."""
+    """Apply changes to the table of a branch, and commit the result."""
     before = contents(repository, branch.name)
     table = checked_out(repository, branch.name, folder)
     for change in changes:
@@ -46,7 +46,7 @@ def change_table(repository: Repository, branch: Branch, folder: Path, *changes:
 
 
 def append(*ids: int, **columns: list[Any]) -> Change:
-    """Append rows to a table by the Rust writer, or creates it."""
+    """Append rows to a table with the Rust writer, or create the table."""
 
     def change(table: str) -> None:
         from deltalake import write_deltalake
@@ -58,7 +58,7 @@ def append(*ids: int, **columns: list[Any]) -> Change:
 
 
 def delete(predicate: str) -> Change:
-    """Delete rows of a table by the Rust writer."""
+    """Delete rows of a table with the Rust writer."""
 
     def change(table: str) -> None:
         from deltalake import DeltaTable
@@ -75,7 +75,7 @@ def optimize(table: str) -> None:
 
 
 def vacuum(table: str) -> None:
-    """Delete the files that the table's latest version does not have."""
+    """Delete the files that are not in the table's latest version."""
     from deltalake import DeltaTable
 
     DeltaTable(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
@@ -97,7 +97,7 @@ def clean_log(table: str) -> None:
 
 
 def ids_of(repository: Repository, ref: str, folder: Path) -> list[int]:
-    """Return the ids in the table of a ref, in order, as the Rust reader has them."""
+    """Return the ids in the table of a ref, in order, as the Rust reader sees them."""
     from deltalake import DeltaTable
 
     table = DeltaTable(str(checked_out(repository, ref, folder)))

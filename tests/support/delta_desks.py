@@ -1,4 +1,4 @@
-"""A repository with one Delta table and two branches, on which merges of tables are tried."""
+"""A repository with one Delta table and two branches, for merges of tables."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def desk_on(lake: Lake, folder: Path, range_records: int, name: str = "lake") ->
 
 @contextmanager
 def refused(repo: Repository, words: str) -> Iterator[pytest.ExceptionInfo[MergeConflictError]]:
-    """Expect a conflict, and that no ref has moved."""
+    """Check that the block raises a conflict and moves no ref."""
     before = refs_of(repo)
     with pytest.raises(MergeConflictError, match=words) as raised:
         yield raised

@@ -1,4 +1,4 @@
-"""A Delta table as a plain dictionary, and what its writers do to it."""
+"""A Delta table as a plain dictionary, and the actions of its writers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def metadata(*columns: Mapping[str, Any], **settings: str) -> dict[str, Any]:
 
 @dataclass
 class Table:
-    """A table: its commits, and the partition of each file that is live."""
+    """A table: its commits, and the partition of each live file."""
 
     name: str
     commits: list[DeltaCommit] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Table:
         return f"p={partition}/{self.name}-{len(self.commits)}-{len(self.live)}.parquet"
 
     def commit(self, *actions: Action) -> None:
-        """Take in a commit; what it removes must be there, and what it adds not, or restated."""
+        """Apply a commit. Removed files must be live. Added files must not, unless re-added."""
         said = {"timestamp": f"{self.name} {len(self.commits)}", "operation": "WRITE"}
         info = {"commitInfo": said}
         self.take(DeltaCommit(len(self.commits), (info, *actions)))
@@ -78,7 +78,7 @@ class Table:
         return {key: said[key] for key in wanted if key.path in self.live}
 
     def said(self, path: str) -> Mapping[str, Any]:
-        """Return what the log says of a live file, whatever the commit did to rows."""
+        """Return the log's description of a live file, without `dataChange`."""
         said = self.adds(frozenset({FileKey(path)}))[FileKey(path)]
         return {name: each for name, each in said.items() if name != "dataChange"}
 
@@ -89,7 +89,7 @@ def add(path: str, partition: str, changes: bool = True) -> Action:
 
 
 def by_writer(actions: Sequence[Action]) -> tuple[Action, ...]:
-    """Return the actions of a commit that says what it did, and not how."""
+    """Return the actions of a commit, with the operation but without its parameters."""
     said = any("commitInfo" in each for each in actions)
     return (*([] if said else [{"commitInfo": {"operation": "WRITE"}}]), *actions)
 
@@ -129,7 +129,7 @@ def update(number: int) -> Write:
 
 
 def restate(number: int) -> Write:
-    """Write statistics of a file: it is added once more."""
+    """Write statistics of a file: it is added again."""
 
     def write(table: Table) -> None:
         path = _file(table, number)
@@ -196,7 +196,7 @@ WRITES: dict[str, Write] = {
 
 
 def _file(table: Table, number: int) -> str | None:
-    """Return one of the first files, if it is still there."""
+    """Return one of the first files, if it is still live."""
     found = [path for path in table.live if path.endswith(f"first-{number}.parquet")]
     return found[0] if found else None
 
@@ -210,7 +210,7 @@ def first_table() -> Table:
 
 
 def written(table: Table, name: str, writes: Iterable[str]) -> Table:
-    """Return a branch of a table to which some writers wrote."""
+    """Return a copy of a table to which some writers wrote."""
     branch = table.branch(name)
     for each in writes:
         WRITES[each](branch)

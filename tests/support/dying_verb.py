@@ -1,9 +1,9 @@
-"""Is a process whose children each carry out one verb, and die by SIGKILL before one of its steps.
+"""A process whose children each run one verb, and die by SIGKILL before one of its steps.
 
-It reads orders from its standard input, a line of JSON each, and answers each with how many steps
-the child came to take and whether it died. A step is a call of the object store, a statement of the
-ref store (BEGIN and COMMIT are some), or what the object store asks of the file system: nothing is
-changed but the death. Children are forked, since to import everything takes longer than a verb.
+It reads orders from its standard input, each a line of JSON. It answers each with the number of
+steps that the child took, and whether it died. A step is a call of the object store, a statement of
+the ref store (including BEGIN and COMMIT), or a call of the file system by the object store.
+Children are forked, because importing everything takes longer than a verb.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def mortal(call: Callable[..., Any], step: Callable[[], None]) -> Callable[..., 
 
 
 def make_mortal(last: int, report: Callable[[int], None]) -> None:
-    """See to it that this process dies instead of taking its step number `last`."""
+    """Make this process die instead of taking its step number `last`."""
     numbers = count(1)
     one_at_a_time = threading.Lock()
 

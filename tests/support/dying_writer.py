@@ -1,4 +1,4 @@
-"""Is the driver of a job that writes a table, and dies by SIGKILL when its files are to be staged.
+"""The driver of a job that writes a table, and dies by SIGKILL before its files are staged.
 
 Its arguments are those of the job.
 """

@@ -1,6 +1,6 @@
-"""Is the command, or the merge job under spark-submit, with a merge whose tasks never end.
+"""The merge command, or the merge job under spark-submit, with tasks that never end.
 
-Arguments: a folder where tasks leave their process ids, `command` or `job`, and what that takes.
+Arguments: a folder where tasks write their process ids, `command` or `job`, and the rest for it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def endless_body(
     batches: Iterable[pa.RecordBatch],
     path_filter: PathFilter,
 ) -> Iterator[pa.RecordBatch]:
-    """Write its ranges, and then does not contain an end."""
+    """Write the ranges, and then never end."""
     results = list(merge_body(workspace, resolution, batches, path_filter))
     Path(marks, str(os.getpid())).touch()
     time.sleep(HOURS)

@@ -1,4 +1,4 @@
-"""An S3 that is overloaded, on a bad line: a proxy before a real one, which spoils some answers."""
+"""An overloaded S3 on a bad network: a proxy before a real server that spoils some answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_A_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-le
 
 
 class FaultyS3:
-    """Where the proxy listens, and how many answers it has spoilt in which way."""
+    """The address of the proxy, and the number of spoilt answers of each kind."""
 
     def __init__(self, endpoint: str, rate: float, seed: int) -> None:
         self.upstream = urlsplit(endpoint).netloc
@@ -35,7 +35,7 @@ class FaultyS3:
         self._lock = Lock()
 
     def fate(self) -> str | None:
-        """Return what is to happen to the next request; None for nothing."""
+        """Return the fault of the next request, or None."""
         with self._lock:
             if self._random.random() >= self._rate:
                 return None
@@ -46,7 +46,7 @@ class FaultyS3:
 
 @contextmanager
 def faulty_s3(endpoint: str, rate: float, seed: int) -> Iterator[FaultyS3]:
-    """Yield a proxy that spoils that share of all answers."""
+    """Yield a proxy that spoils a share of all answers."""
     faulty = FaultyS3(endpoint, rate, seed)
     handler = type("Handler", (_Handler,), {"faulty": faulty})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -119,4 +119,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""

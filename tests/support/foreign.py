@@ -1,4 +1,4 @@
-"""Repositories of other programs: dumps with trees that this package did not write."""
+"""Repositories of other programs: dumps with trees that sparklake did not write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparklake.stores.objects import open_store
 
 
 def foreign_record(path: str, entry: Entry) -> Record:
-    """Return the record of an entry as another program may write it: nothing is checked."""
+    """Return the record of an entry as another program may write it, without checks."""
     return encode_record(path.encode(), entry_identity(entry), encode_entry(entry))
 
 
@@ -31,7 +31,7 @@ def restored_tree(
 ) -> Repository:
     """Restore a repository of one tree, whose ranges end after some positions.
 
-    Its commit has a date in unix seconds.
+    The date of its commit is in unix seconds.
     """
     store = open_store(str(folder))
     bounds = [0, *sorted(each for each in cuts if 0 < each < len(records)), len(records)]

@@ -1,4 +1,4 @@
-"""A real git, over commit graphs of which it is asked the same questions."""
+"""A real git, to compare its answers about commit graphs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADS = "refs/heads/"
 
 
 class Git:
-    """A bare repository without any content; commits have branches of their names."""
+    """A bare repository without content. Each commit has a branch with its name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,7 +37,7 @@ class Git:
             self._run("update-ref", f"{_HEADS}{name}", ids[name])
 
     def import_fast(self, history: History) -> None:
-        """Make any number of commits in one run; each is a second younger than the one before."""
+        """Make many commits in one run. Each is one second younger than the one before."""
         said: list[str] = []
         for number, (name, parents) in enumerate(history.items()):
             said += [f"commit {_HEADS}{name}", f"mark :{number + 1}"]
@@ -48,7 +48,7 @@ class Git:
         self._run("fast-import", "--quiet", "--force", given="\n".join(said) + "\n")
 
     def ids(self, expressions: Sequence[str]) -> list[str | None]:
-        """Return what expressions name, None where there is no such commit."""
+        """Return the commit ids of expressions, or None where there is no such commit."""
         lines = self._run("cat-file", "--batch-check", given="".join(f"{e}\n" for e in expressions))
         found = [line.rsplit(" ", 2) for line in lines.splitlines()]
         return [words[0] if words[1:2] == ["commit"] else None for words in found]

@@ -1,4 +1,4 @@
-"""Globs matched by trying, from nothing but their description."""
+"""A matcher of globs by brute force, written from their description."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ def grow(
 ) -> dict[str, Commit]:
     """Add commits of empty trees, parents first, each with a branch of its name.
 
-    A commit without parents stands on nothing, not even on the first commit. Each is a second
-    younger than the one before where no date is given.
+    A commit without parents does not descend from the first commit. Without a date, each is one
+    second younger than the one before.
     """
     branches, first = repo._context.refs.branches, repo.resolve("main")
     made: dict[str, Commit] = {}
@@ -44,7 +44,7 @@ def grow(
 
 
 def insert(dsn: str, repo: Repository, history: Mapping[str, Sequence[str]]) -> dict[str, Commit]:
-    """Add many commits of empty trees at once, past the lake; no branch names them."""
+    """Add many commits of empty trees directly to the ref store; no branch names them."""
     made: dict[str, Commit] = {}
     for number, (name, parents) in enumerate(history.items()):
         made[name] = new_commit(

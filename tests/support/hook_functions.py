@@ -1,4 +1,4 @@
-"""Functions that hooks of tests name."""
+"""Functions for hooks of tests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def leave(call: HookCall) -> None:
 
 
 def look(call: HookCall) -> str:
-    """Tells what is in the tree that is to be published, and what it changes."""
+    """Report the contents of the tree to publish, and its changes."""
     CALLS.append(call)
     tree = call.tree
     said = [each.path for each in tree.objects("t/")]

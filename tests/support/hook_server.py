@@ -1,4 +1,4 @@
-"""A web server that webhooks are posted to, which behaves as the path says."""
+"""A web server for webhooks. The path of a request chooses the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 30.0
 
 @dataclass
 class HookServer:
-    """Holds what was posted; slow answers end when `is_over` is set."""
+    """The received posts. Slow answers end when `is_over` is set."""
 
     url: str
     posted: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def stream(self, part: bytes) -> None:
-        """Says nothing but 200 and parts of a body without end."""
+        """Answer 200 with an endless body."""
         self.send_response(200)
         self.end_headers()
         while not self.server.said.is_over.wait(0.01):

@@ -1,4 +1,4 @@
-"""What others do between two steps of a verb."""
+"""Calls by others between two steps of a verb."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unittest import mock
 
 @contextmanager
 def just_before(owner: type, name: str, act: Any) -> Iterator[None]:
-    """Let others act once, just before a method of the ref store is called."""
+    """Run `act` once, just before a method of the ref store is called."""
     called, left = getattr(owner, name), [act]
 
     def late(self: Any, *arguments: Any, **options: Any) -> Any:

@@ -52,7 +52,7 @@ def takes_base(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
 
 
 def writes_dest(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Write once more what dest has, where it has something."""
+    """Write dest's object again, where there is one."""
     return [
         "source"
         if row["dest"] is None
@@ -80,7 +80,7 @@ RULES = [
 
 @dataclass
 class Steps:
-    """Takes random steps on a repository; after each, what was made must be right."""
+    """Random steps on a repository. The result of each is checked."""
 
     repo: Repository
     chance: random.Random
@@ -170,7 +170,7 @@ class Steps:
         self.merging(branch)
 
     def cross(self, branch: Branch) -> None:
-        """Let two branches merge each other's head, and go on."""
+        """Let two branches merge each other's heads."""
         other = self.repo.branch(
             self.chance.choice([each for each in BRANCHES if each != branch.name])
         )
@@ -264,7 +264,7 @@ class Steps:
         branch.hard_reset(self.chance.choice(list(self.known.commits)))
 
     def collect(self, branch: Branch) -> None:
-        """Let all but heads expire, or nothing, and take garbage: nothing that is live goes."""
+        """Let all commits except heads expire, or none, and collect garbage; check live objects."""
         before = self.readable()
         self.repo.settings.set_retention(self.chance.choice([0, 1]))
         self.repo.collect_garbage(grace=timedelta())
@@ -273,7 +273,7 @@ class Steps:
         assert not self.repo._context.refs.commits.expired(heads)
 
     def readable(self) -> set[str]:
-        """Return the addresses of what branches show that is there."""
+        """Return the addresses of the existing objects of branches."""
         shown = {each.address for name in BRANCHES for each in self.repo.objects(name)}
         places = ((address, *open_object(address)) for address in shown)
         return {address for address, store, key in places if store.find(key) is not None}
@@ -284,7 +284,7 @@ class Steps:
 
     @contextmanager
     def rival(self, name: str) -> Iterator[None]:
-        """Let another one move the branch just before the first move of a verb."""
+        """Move the branch just before the first move of a verb."""
         branches = self.repo._context.refs.branches
         real, steps = type(branches).move, self
         waiting = [True]
@@ -335,7 +335,7 @@ class Steps:
         self.check_hooks(latest)
 
     def check_hooks(self, latest: int) -> None:
-        """Each move over commits had its hooks once before and once after, with its tree."""
+        """Check that each move ran its hooks once before and once after, with its tree."""
         after = [each for each in CALLS if each.event.name.value.startswith("post-")]
         before = [each for each in CALLS if each.event.name.value.startswith("pre-")]
         moves = [
@@ -412,7 +412,7 @@ OF_STAGING = ("commit", "commit_paths", "restore")
 
 
 class Known(Histories):
-    """Knows the objects of each commit, too."""
+    """A model that also knows the objects of each commit."""
 
     def __init__(self, repo: Repository) -> None:
         super().__init__(repo)
@@ -426,7 +426,7 @@ class Known(Histories):
             self.trees[commit.id] = {path: same(each) for path, each in found.items()}
 
     def base(self, left: list[str], right: list[str]) -> Identities:
-        """Return the tree of a merge base; a key on which several disagree equals nothing."""
+        """Return the tree of a merge base. Keys on which several bases disagree equal nothing."""
         parents = {name: each.parents for name, each in self.commits.items()}
         common = ancestry(parents, left) & ancestry(parents, right)
         below = {each for name in common for each in ancestry(parents, parents[name])}
@@ -481,7 +481,7 @@ def check_merge(
     decided: Mapping[str, object],
     paths: list[str] | None,
 ) -> None:
-    """Check all keys but those that a conflict decides, and that no conflict loses content."""
+    """Check all keys without conflicts, and that no conflict loses content."""
     keeps = decided["strategy"] == "keep-both" and decided["rules"] is None
     held = set(after.values())
     for path in base.keys() | source.keys() | dest.keys():

@@ -20,7 +20,7 @@ TIME = datetime(2024, 5, 31, 12, 30, 1, tzinfo=timezone.utc)
 
 
 def inventory_rows(bucket: str) -> pa.Table:
-    """Is an inventory with versions: of the first key an old one, and one key that is deleted."""
+    """Return an inventory with versions: an old one of the first key, and a deleted key."""
     keys = [*KEYS, KEYS[0], "raw/gone", "raw/marker/"]
     latest = [True] * len(KEYS) + [False, True, True]
     count = len(keys)

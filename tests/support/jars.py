@@ -1,8 +1,8 @@
-"""Fetches the jars that Spark's tests need beside Spark.
+"""A download of the jars that the tests of Spark need besides Spark.
 
-They are Delta, Avro, Hadoop's S3 client, and for Spark 3.5 the server of Spark Connect.
-`python -m tests.support.jars` puts those of tests/jars/spark-N.xml into the environment that runs
-it, by the resolver that comes with Spark.
+These are Delta, Avro, Hadoop's S3 client, and for Spark 3.5 the server of Spark Connect.
+`python -m tests.support.jars` installs those of tests/jars/spark-N.xml into its environment, with
+Spark's own resolver.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ JARS = Path(sys.prefix) / "jars"
 
 
 def found_jars() -> list[Path]:
-    """Return what was fetched; raise FileNotFoundError where nothing was."""
+    """Return the downloaded jars; raise FileNotFoundError if there are none."""
     found = sorted(JARS.glob("*.jar"))
     if not found:
         raise FileNotFoundError(f"{JARS} has no jars for the tests: run `make setup`")

@@ -1,8 +1,8 @@
 """An archive of the Java classes that Spark loads, which JVMs of the tests map into memory.
 
 With it, Spark starts and runs its first queries in half the time. `python -m
-tests.support.java_classes` runs some queries and writes the archive into the environment that runs
-it. A JVM of another version, or with other jars, ignores the archive.
+tests.support.java_classes` runs some queries and writes the archive into its environment. A JVM of
+another version, or with other jars, ignores the archive.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An application with queries of the kinds that the tests run. Its argument is an empty folder."""
+"""An application with the kinds of queries that tests run. Its argument is an empty folder."""
 
 from __future__ import annotations
 

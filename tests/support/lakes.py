@@ -1,4 +1,4 @@
-"""Lakes for tests, what is in them, and a fingerprint by which two moments of one are compared."""
+"""Lakes for tests, their contents, and fingerprints to compare a lake at two moments."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TESTER = "tester"
 
 
 def memory_lake() -> Lake:
-    """Open an empty lake whose refs are in memory."""
+    """Open an empty lake with refs in memory."""
     return Lake(MemoryRefStore(), Runners(Engine.LOCAL), TESTER)
 
 
 @contextmanager
 def postgres_lake(dsn: str) -> Iterator[Lake]:
-    """Open a lake whose refs are in a Postgres, and which runs everything in this process."""
+    """Open a lake with refs in a Postgres, which runs everything in this process."""
     with Lake(connect_ref_store(dsn), Runners(Engine.LOCAL), TESTER) as lake:
         yield lake
 
@@ -49,14 +49,14 @@ def commit_all(branch: Branch, contents: Mapping[str, bytes | None], message: st
 
 
 def stage_table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Return a table to stage, with no more columns than the rows have."""
+    """Return a table to stage, with only the columns of the rows."""
     names = {name for row in rows for name in row}
     schema = pa.schema([each for each in STAGE_SCHEMA if each.name in names])
     return pa.Table.from_pylist(rows, schema=schema)
 
 
 def stage_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
-    """Stage objects that are nowhere, as a run; None deletes."""
+    """Stage objects without bytes as a run; None deletes."""
     rows = [
         {"path": path, "deleted": True}
         if size is None
@@ -67,12 +67,12 @@ def stage_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
 
 
 def put_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
-    """Put objects of some sizes one by one, as rows; None deletes."""
+    """Put objects of given sizes one by one, as rows; None deletes."""
     put_all(branch, {path: None if size is None else b"x" * size for path, size in sizes.items()})
 
 
 def contents(repository: Repository, ref: str) -> dict[str, bytes]:
-    """Read every object of a ref, from where it lies."""
+    """Read every object of a ref from its address."""
     found = {}
     for each in repository.objects(ref):
         store, key = open_object(each.address)
@@ -89,7 +89,7 @@ def namespace_of(repository: Repository) -> Path:
 
 
 def files_below(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return size and time of every file below a folder, temporary ones too."""
+    """Return size and time of every file below a folder, including temporary files."""
     stats = {path: path.lstat() for path in folder.rglob("*")}
     return {
         str(path.relative_to(folder)): (stat.st_size, stat.st_mtime_ns)
@@ -99,7 +99,7 @@ def files_below(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def refs_of(repository: Repository) -> dict[str, Any]:
-    """Return all that the ref store keeps of a repository, staged rows included."""
+    """Return everything about a repository in the ref store, including staged rows."""
     refs = repository._context.refs
     states = repository.branch_states(hidden=True)
     layers = [layer for state in states for layer in state.layers if layer.kind is LayerKind.ROWS]
@@ -115,9 +115,9 @@ def refs_of(repository: Repository) -> dict[str, Any]:
 
 
 def fingerprint(lake: Lake, *folders: Path, names: Container[str] | None = None) -> dict[str, Any]:
-    """Return all that a verb could have changed: refs, and the files below some folders.
+    """Return everything that a verb could change: refs, and the files below some folders.
 
-    With `names`, look into these repositories only, for lakes that many tests share.
+    With `names`, only these repositories are read, for lakes that many tests share.
     """
     found = lake.repositories()
     repositories = [each for each in found if names is None or each.name in names]
@@ -134,7 +134,7 @@ def fingerprint(lake: Lake, *folders: Path, names: Container[str] | None = None)
 def refused(
     lake: Lake, error: type[SparklakeError], words: str, *folders: Path
 ) -> Iterator[pytest.ExceptionInfo[SparklakeError]]:
-    """Expect an error of exactly this class, and that nothing is different after it."""
+    """Check that the block raises exactly this error class and changes nothing."""
     before = fingerprint(lake, *folders)
     with pytest.raises(error, match=words) as raised:
         yield raised

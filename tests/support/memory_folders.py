@@ -15,7 +15,7 @@ _PLENTY_BYTES = 4 << 30
 
 
 def memory_root() -> Path | None:
-    """Return the file system in memory; None where the machine has none, or a small one."""
+    """Return the file system in memory, or None if there is none or only a small one."""
     try:
         free = shutil.disk_usage(SHARED_MEMORY).free
     except OSError:

@@ -1,4 +1,4 @@
-"""The formulas and the model again, from hashlib and plain dicts: nothing of sparklake is used.
+"""The formulas and the model, written from hashlib and plain dicts without sparklake.
 
 Contents are `{key: identity}`, changes are `{key: identity, or None for a deletion}`.
 """
@@ -49,7 +49,7 @@ def meta_range_id(contents: Mapping[bytes, bytes], range_records: int) -> str:
 
 
 def identity_of(key: bytes, range_records: int, *, end: bool, other_than: Iterable[bytes]) -> bytes:
-    """Return an identity that makes a record end its range, or not."""
+    """Return an identity with which a record ends its range, or does not."""
     taken = set(other_than)
     numbers = (b"%d" % number for number in range(1_000_000))
     fitting = (each for each in numbers if ends_range(key, each, range_records) == end)

@@ -1,7 +1,7 @@
-"""Is a process of a user who may do little: it tries a verb and says how that ended, in JSON.
+"""A process of a user with few permissions. It tries a verb and prints the result as JSON.
 
-It is called with a user id, a repository's namespace and a verb. Rights are dropped after the
-imports, so that the interpreter itself may lie in a private folder.
+Its arguments are a user id, a repository's namespace and a verb. Permissions are dropped after the
+imports, so that the interpreter may be in a private folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.lakes import memory_lake, stage_table
 
 
 def a_lake(namespace: str) -> Lake:
-    """Open a lake that has a repository already, whatever its namespace allows."""
+    """Open a lake with a repository, whatever the permissions of its namespace."""
     lake = memory_lake()
     store = lake._ref_store
     assert isinstance(store, MemoryRefStore)

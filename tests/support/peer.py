@@ -1,4 +1,4 @@
-"""lakeFS's own engine as a program, where it is beside the project."""
+"""lakeFS's own engine as a program, if it is next to the project."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SYSTEM_FOLDER = "SPARKLAKE_SYSTEM_FOLDER"
 
 @contextmanager
 def public_folder() -> Iterator[Path]:
-    """Yield a folder that everyone can enter, as the folders of pytest cannot be; it goes away."""
+    """Yield a folder that everyone can enter, unlike pytest's; delete it at the end."""
     path = Path(tempfile.mkdtemp(prefix="sparklake-test-", dir=memory_root() or "/tmp"))
     path.chmod(0o711)
     try:
@@ -37,7 +37,7 @@ def public_folder() -> Iterator[Path]:
 
 
 def _await_servers(folder: Path) -> None:
-    """Wait for the servers in a folder that are stopping: each removes its own pid file."""
+    """Wait until the stopping servers in a folder have removed their pid files."""
     patience = time.monotonic() + _STOP_SECONDS
     while any("postmaster.pid" in files for _, _, files in os.walk(folder)):
         if time.monotonic() > patience:
@@ -47,7 +47,7 @@ def _await_servers(folder: Path) -> None:
 
 @contextmanager
 def system_folder() -> Iterator[Path]:
-    """Keep what the embedded Postgres of root writes out of the system's own folders."""
+    """Keep files of root's embedded Postgres out of the system's folders."""
     before = os.environ.get(SYSTEM_FOLDER)
     with public_folder() as folder:
         os.environ[SYSTEM_FOLDER] = str(folder / "system")
@@ -60,51 +60,46 @@ def system_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
-    """Yield the DSN of an embedded Postgres in a home of its own, or of SPARKLAKE_TEST_DSN."""
-    given = os.environ.get("SPARKLAKE_TEST_DSN")
-    if given:
-        yield given
-        return
-    with system_folder() as folder:
-        server = embedded_dsn(folder / "home")
-        try:
-            yield server.dsn
-        finally:
-            server.release()
+def embedded_home() -> Iterator[Path]:
+    """Keep an embedded Postgres running in a home of its own; yield the home."""
+    with system_folder() as folder, home_dsn(folder / "home"):
+        yield folder / "home"
 
 
-@pytest.fixture(scope="session")
-def server_home() -> Iterator[Path]:
-    """Keep one embedded Postgres running for this process; return its home."""
-    with system_folder() as folder:
-        server = embedded_dsn(folder / "home")
-        try:
-            yield folder / "home"
-        finally:
-            server.release()
-
-
-@pytest.fixture(scope="session")
-def server_dsn(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Return the DSN of the server of this process.
-
-    SPARKLAKE_TEST_DSN names another server to test with, by a role that may do everything.
-    """
-    given = os.environ.get("SPARKLAKE_TEST_DSN")
-    if given:
-        yield given
-        return
-    server = embedded_dsn(request.getfixturevalue("server_home"))
+@contextmanager
+def home_dsn(home: Path) -> Iterator[str]:
+    """Keep the embedded Postgres of a home running; yield its DSN."""
+    server = embedded_dsn(home)
     try:
         yield server.dsn
     finally:
         server.release()
 
 
+@pytest.fixture(scope="session")
+def server_home() -> Iterator[Path]:
+    """Yield the home of the embedded Postgres of this process."""
+    with embedded_home() as home:
+        yield home
+
+
+@pytest.fixture(scope="session")
+def server_dsn(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Yield the DSN of the server of this process.
+
+    SPARKLAKE_TEST_DSN names another server, with a role that has all permissions.
+    """
+    given = os.environ.get("SPARKLAKE_TEST_DSN")
+    if given:
+        yield given
+        return
+    with home_dsn(request.getfixturevalue("server_home")) as dsn:
+        yield dsn
+
+
 @contextmanager
 def fresh_database(dsn: str) -> Iterator[str]:
-    """Yield the DSN of a new and empty database on a server; it goes away."""
+    """Yield the DSN of a new, empty database on a server; drop it at the end."""
     name = f"test_{uuid4().hex}"
     _execute(dsn, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     try:

@@ -1,7 +1,7 @@
-"""Is a process that works on a branch beside others, from a common start, and says what it did.
+"""A process that works on a branch at the same time as others, and reports its work.
 
-It is called with a JSON order, opens the lake, writes a line when it is ready, waits for a line on
-its standard input, and ends with one line of JSON: what it was promised.
+Its argument is an order in JSON. It opens the lake, prints a line when it is ready, waits for a
+line on its standard input, and ends with one line of JSON: the changes that were confirmed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.lakes import postgres_lake, stage_table
 
 
 def commit_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Put an object and commit, time after time."""
+    """Put an object and commit, repeatedly."""
     branch, done = repository.branch(order["branch"]), []
     for turn in range(order["turns"]):
         path = f"{order['name']}/{turn}"
@@ -29,7 +29,7 @@ def commit_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]
 
 
 def put_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Put, stage in bulk, and delete what was there before; every call is a promise."""
+    """Put, stage in bulk, and delete earlier objects; every successful call is confirmed."""
     branch = repository.branch(order["branch"])
     address = repository.stat(order["branch"], "base").address
     promised: dict[str, bool] = {}
@@ -49,7 +49,7 @@ def put_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def commit_all(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Commit what others have put, time after time."""
+    """Commit the objects that others put, repeatedly."""
     branch = repository.branch(order["branch"])
 
     def commit(turn: int) -> dict[str, str]:
@@ -59,7 +59,7 @@ def commit_all(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def merge_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Commit on a branch of its own and merges that, time after time."""
+    """Commit on an own branch and merge it, repeatedly."""
     own, merged = repository.create_branch(order["name"], order["branch"]), []
     for turn in range(order["turns"]):
         path = f"{order['name']}/{turn}"
@@ -75,7 +75,7 @@ def merge_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def merge_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Merge branches that were made before, one after the other; counts the moves tried."""
+    """Merge existing branches one after the other; count the attempted moves."""
     names = [f"{order['name']}-{turn}" for turn in range(order["turns"])]
     merged = []
     with noted_moves() as moves:
@@ -87,7 +87,7 @@ def merge_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, A
 
 
 def revert_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Revert commits that were made and tagged before, one after the other."""
+    """Revert existing, tagged commits one after the other."""
     branch = repository.branch(order["branch"])
     names = [f"{order['name']}-{turn}" for turn in range(order["turns"])]
     return {"reverts": [outcome(lambda name=name: branch.revert(name)[0].id) for name in names]}

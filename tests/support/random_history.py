@@ -1,4 +1,4 @@
-"""Random histories of small trees, made by the verbs, with a plain dict of every commit's tree."""
+"""Random histories of small trees, made by verbs, with a plain dict for each commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tree = Mapping[str, tuple[str, int]]
 
 @dataclass
 class Histories:
-    """What brute force knows: commits by id, in the order in which they were made, and trees."""
+    """The commits by id in the order of their creation, and their trees, for brute force."""
 
     repo: Repository
     commits: dict[str, Commit] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Histories:
     def log(
         self, start: str, prefix: str = "", path: str | None = None, *, first_parent: bool = False
     ) -> list[str]:
-        """Is the log of a prefix or a path as one would write it with all trees at hand."""
+        """Return the log of a prefix or a path, computed from all trees."""
         waiting, seen, found = [start], set(), []
         while waiting:
             each = self.commits[waiting.pop()]
@@ -59,7 +59,7 @@ class Histories:
         return sorted(found, key=self.place)
 
     def blame(self, start: str, prefix: str) -> dict[str, str]:
-        """Is for each object the commit to which a walk by its record alone comes."""
+        """Return the blame of each object, by a walk for its record alone."""
         found = {}
         for path in sorted(self.part(start, prefix, None), key=str.encode):
             at, record = self.commits[start], self.trees[start][path]
@@ -77,7 +77,7 @@ class Histories:
 
 
 def random_history(repo: Repository, chance: random.Random, steps: int = 30) -> Histories:
-    """Grow a history by puts, bulk, merges, reverts and picks on three branches."""
+    """Make a history by puts, bulk staging, merges, reverts and cherry-picks on 3 branches."""
     known = Histories(repo)
     for name in BRANCHES[1:]:
         repo.create_branch(name, "main")

@@ -1,4 +1,4 @@
-"""What a test asks of the store: which files were read."""
+"""A record of the files that a test reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklake.stores.objects.local_files import LocalFile
 
 @contextmanager
 def recorded_reads() -> Iterator[list[str]]:
-    """Note the names of the files that local stores are asked for, in order."""
+    """Record the names of the files that local stores read, in order."""
     names: list[str] = []
     get, get_many = LocalStore.get, LocalStore.get_many
 
@@ -35,7 +35,7 @@ def recorded_reads() -> Iterator[list[str]]:
 
 @contextmanager
 def recorded_parts() -> Iterator[list[int]]:
-    """Note how many bytes each part has that local stores are asked for."""
+    """Record the size of each part of a file that local stores read."""
     sizes: list[int] = []
     get_part = LocalStore.get_part
 

@@ -15,7 +15,7 @@ Tree = Mapping[str, Any]
 def criss_crossed(
     chance: random.Random, rounds: int
 ) -> tuple[dict[str, tuple[str, ...]], str, str]:
-    """Return lines that merge each other again and again, and the heads of two of them."""
+    """Return lines that merge each other repeatedly, and the heads of two of them."""
     history: dict[str, tuple[str, ...]] = {"a": ()}
     heads = ["a"] * chance.choice((2, 2, 3))
     for number in range(rounds):
@@ -28,7 +28,7 @@ def criss_crossed(
 
 
 def ancestry(history: History, commits: Iterable[str]) -> set[str]:
-    """Return commits and all that they stand on."""
+    """Return commits and all their ancestors."""
     found: set[str] = set()
     waiting = [*commits]
     while waiting:
@@ -53,7 +53,7 @@ def best_bases(history: History, left: Iterable[str], right: Iterable[str]) -> l
 def base_tree(
     history: History, trees: Mapping[str, Tree], left: Iterable[str], right: Iterable[str]
 ) -> Tree:
-    """Return the base: where ancestors disagree on a key, it has what equals nothing else."""
+    """Return the base. Where ancestors disagree on a key, its value equals nothing else."""
     bases = best_bases(history, left, right)
     if not bases:
         return {}

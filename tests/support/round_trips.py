@@ -1,4 +1,4 @@
-"""What a test asks of the ref store: how often it was asked, and how many rows it sent."""
+"""Counts of the queries to the ref store, and of the rows that it returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparklake.stores.postgres.connections import Connections
 
 @contextmanager
 def counted_round_trips() -> Iterator[list[int]]:
-    """Note the number of rows of each answer of Postgres to a query, in order."""
+    """Record the number of rows of each answer of Postgres, in order."""
     answers: list[int] = []
     fetch = Connections.fetch
 

@@ -1,6 +1,6 @@
-"""What every runner promises of any body, and bodies to see it by.
+"""The contract of runners, and bodies to test it.
 
-The bodies are functions of this module, so that worker processes can import them.
+The bodies are functions of this module, so that Spark's workers can import them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparklake.errors import CorruptFileError, MergeConflictError, MissingFileEr
 from sparklake.udfs.objects.object_rows import record_batch
 from sparklake.udfs.write_ranges import RECORD_SCHEMA
 from sparklake.visible import visible_line
-from tests.support.pool_bodies import work_of
+from tests.support.task_bodies import work_of
 
 MESSAGE = (
     """There is no object 'naïve "Stück"\\ 日本.csv'\nsparklake.errors.RaceLostError: restore it"""
@@ -38,7 +38,7 @@ def seen_by(batches: Iterable[pa.RecordBatch]) -> list[list[int]]:
 
 
 def slices_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield a part of what it holds, as a body may."""
+    """Yield slices of larger batches, as a body may."""
     for batch in batches:
         yield batch.slice(0, 1).select(["position"])
 
@@ -61,7 +61,7 @@ def broken_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def recording_encode(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield a record for each row, in descending order, and notes that it was there."""
+    """Yield a record for each row, in descending order, and record the call."""
     for batch in batches:
         for position in reversed(batch.column("position").to_pylist()):
             (folder / f"{position}-{uuid.uuid4().hex}").touch()
@@ -90,7 +90,7 @@ def run_in_a_way(runner: Runner, way: str, body: Body) -> None:
 
 
 class RunnerContract:
-    """Inherited by a class that has a fixture `runner`."""
+    """The contract of a runner. A subclass supplies the fixture `runner`."""
 
     def test_every_row_of_work_is_done_once(self, runner: Runner) -> None:
         seen = seen_by(runner.collect(several_batches_body, work_of(7)))

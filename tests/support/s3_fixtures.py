@@ -1,4 +1,4 @@
-"""Buckets for tests: fixtures that all may use, of one endpoint."""
+"""Fixtures for buckets, all at one endpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def s3_endpoint() -> Iterator[str]:
 def s3_env(
     s3_endpoint: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
-    """Is the environment of a test that sees the endpoint, and nothing of the machine's."""
+    """Return the environment of a test that sees only the endpoint, no settings of the machine."""
     from tests.support.s3_server import s3_environment
 
     # The same for all tests, so that they share a client.
@@ -34,7 +34,7 @@ def s3_env(
 
 
 class Bucket:
-    """A bucket as a plain client sees it."""
+    """A bucket, seen through a plain client."""
 
     def __init__(self, client: Any, name: str) -> None:
         self._client = client

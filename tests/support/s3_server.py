@@ -44,9 +44,10 @@ def s3_server() -> Iterator[str]:
 
 
 def _one_at_a_time() -> WSGIApplication:
-    """Return moto's application behind a lock: it answers 500 if an object is replaced meanwhile.
+    """Return moto's application behind a lock.
 
-    Bodies are received outside of the lock.
+    Without a lock, moto answers 500 if an object is replaced during a request. Bodies are received
+    outside the lock.
     """
     moto = DomainDispatcherApplication(create_backend_app)
     lock = Lock()
@@ -61,9 +62,9 @@ def _one_at_a_time() -> WSGIApplication:
 
 
 def s3_environment(endpoint: str, folder: Path) -> dict[str, str]:
-    """Return the environment of a client that sees this endpoint and nothing of the machine's.
+    """Return the environment of a client that sees only this endpoint.
 
-    `folder` stands for a home directory without any AWS files.
+    `folder` is a home directory without AWS files.
     """
     return {
         "AWS_ENDPOINT_URL": endpoint,
@@ -78,7 +79,7 @@ def s3_environment(endpoint: str, folder: Path) -> dict[str, str]:
 
 
 def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of Spark's S3 client for a server that s3_environment() is of."""
+    """Return the settings of Spark's S3 client for the server of an s3_environment()."""
     return {
         "fs.s3a.endpoint": environment["AWS_ENDPOINT_URL"],
         "fs.s3a.endpoint.region": environment["AWS_DEFAULT_REGION"],
@@ -93,7 +94,7 @@ def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def aws_client(service: str, environment: Mapping[str, str]) -> Any:
-    """Return a plain boto3 client, to arrange what a test needs."""
+    """Return a plain boto3 client for the preparations of a test."""
     return _client(service, environment["AWS_ENDPOINT_URL"])
 
 
@@ -104,7 +105,7 @@ def _client(service: str, endpoint: str) -> Any:
 
 
 def fresh_bucket(environment: Mapping[str, str]) -> str:
-    """Create a bucket that no other test knows; return its name."""
+    """Create a bucket for one test; return its name."""
     name = f"bucket-{uuid4().hex}"
     make_bucket(environment, name)
     return name
@@ -122,7 +123,7 @@ def make_bucket(environment: Mapping[str, str], bucket: str) -> None:
 def recorded_requests(
     before: Callable[[str], object] = lambda _: None,
 ) -> Iterator[list[tuple[str, str]]]:
-    """Note method and last part of the path of each request; `before` is told the method first."""
+    """Record method and last path part of each request; call `before` with the method first."""
     noted: list[tuple[str, str]] = []
     send = URLLib3Session.send
 

@@ -1,7 +1,7 @@
-"""Actors in threads of which one runs at a time, and a chance says which: races that repeat.
+"""Repeatable races: actors in threads, of which a seed chooses the one that runs.
 
-Before an actor calls a store, or the ref store, the chance may let another one go on. Everything
-else is the real thing.
+Before an actor calls an object store or the ref store, another actor may continue. Nothing else is
+simulated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STEPS: dict[type, Sequence[str]] = {
 
 
 class Schedule:
-    """Runs actors to their ends, one step of one of them at a time."""
+    """A schedule that runs one step of one actor at a time."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -43,7 +43,7 @@ class Schedule:
         self.errors: list[BaseException] = []
 
     def run(self, actors: Iterable[Callable[[], None]]) -> None:
-        """Return when all have ended; raise what one of them has raised."""
+        """Run all actors to their ends; raise the error of one of them."""
         threads = [
             threading.Thread(target=self._act, args=(number, actor))
             for number, actor in enumerate(actors)
@@ -60,7 +60,7 @@ class Schedule:
             raise self.errors[0]
 
     def step(self) -> None:
-        """Is called before a step; lets another actor go on, or the same one."""
+        """Wait before a step, while the schedule lets this or another actor continue."""
         number = getattr(self._own, "number", None)
         if number is None or self._chance.random() < 0.3:
             return
@@ -70,12 +70,12 @@ class Schedule:
             self._turns[number].acquire()
 
     def sleep(self, _: float) -> None:
-        """Let others go on, and waits for none."""
+        """Let others continue, without waiting."""
         self.step()
 
     @contextmanager
     def stepping(self) -> Iterator[None]:
-        """Is a step; what a store calls of itself in it is a part of it, for it may hold a lock."""
+        """Take one step. Nested calls of the store belong to it, because it may hold a lock."""
         is_inside = getattr(self._own, "is_inside", False)
         if not is_inside:
             self.step()
@@ -103,7 +103,7 @@ class Schedule:
 
 
 class _Inline:
-    """A pool of threads without any: what it is given runs at once."""
+    """A pool without threads, which runs calls immediately."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -120,7 +120,7 @@ class _Inline:
 
 @contextmanager
 def scheduled(schedule: Schedule) -> Iterator[None]:
-    """Let every call of a store be a step of a schedule."""
+    """Make every call of a store a step of a schedule."""
     with ExitStack() as patches:
         for owner, names in STEPS.items():
             for name in names:

@@ -1,7 +1,7 @@
-"""Is a process that holds a share in an embedded server, until its standard input ends.
+"""A process that uses an embedded server until its standard input ends.
 
-It is called with a home and, to run as an ordinary user, a user and a group id. Rights are dropped
-after the imports, so that the interpreter itself may lie in a private folder.
+Its arguments are a home and, to run as an ordinary user, a user id and a group id. Permissions are
+dropped after the imports, so that the interpreter may be in a private folder.
 """
 
 from __future__ import annotations

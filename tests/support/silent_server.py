@@ -1,4 +1,4 @@
-"""A server that takes connections, and answers nothing on them."""
+"""A server that accepts connections and never answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 
 class SilentServer:
-    """Where the server listens, and whether anybody has said something to it."""
+    """The address of the server, and whether it has received anything."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -17,13 +17,13 @@ class SilentServer:
 
     @property
     def url(self) -> str:
-        """Return its address as that of an S3 endpoint."""
+        """Return the URL of the server as an S3 endpoint."""
         return f"http://127.0.0.1:{self.port}"
 
 
 @contextmanager
 def silent_server() -> Iterator[SilentServer]:
-    """Yield a server that hears its clients, and says nothing, until the end."""
+    """Yield a server that reads from its clients and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = SilentServer(listening.getsockname()[1])
         kept: list[socket.socket] = []

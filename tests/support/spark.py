@@ -1,6 +1,6 @@
 """The Spark of the tests: one session for a test run, classic or Spark Connect.
 
-A process holds only one of the two. SPARKLAKE_TEST_REMOTE=local[2] makes it Connect.
+A process can have only one of the two. SPARKLAKE_TEST_REMOTE=local[2] selects Connect.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def start_session(warehouse: Path) -> SparkSession:
 
 
 def spark_environment() -> dict[str, str]:
-    """Return what a process needs to start Spark: a Java, a Python, and loopback."""
+    """Return the environment to start Spark: Java, Python and loopback."""
     return {
         "JAVA_HOME": str(session.find_java_home()),
         "PYSPARK_PYTHON": sys.executable,

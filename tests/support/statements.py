@@ -1,4 +1,4 @@
-"""What a test asks of Postgres: which statements were sent."""
+"""A record of the statements that are sent to Postgres."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psycopg
 
 @contextmanager
 def recorded_statements() -> Iterator[list[str]]:
-    """Note the statements of all cursors of this process, in order."""
+    """Record the statements of all cursors of this process, in order."""
     sent: list[str] = []
 
     def noting(execute: Callable[..., Any]) -> Callable[..., Any]:

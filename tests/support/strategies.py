@@ -1,4 +1,4 @@
-"""Strategies as users write them: found by `tests.support.strategies:name`."""
+"""Strategies as users write them, named `tests.support.strategies:NAME`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sparklake.udfs.strategies import Both, Decision, Objects
 
 
 def joined(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Write dest's bytes, a '+', and source's; leaves what a side has deleted."""
+    """Write dest's bytes, a '+' and source's; leave conflicts with a deletion."""
 
     def decide(row: dict) -> Decision:
         if row["source"] is None or row["dest"] is None:
@@ -33,7 +33,7 @@ def bases(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
 
 
 def again(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Write once more what dest has."""
+    """Write dest's object again."""
     sides = conflicts.column("dest").to_pylist()
     return [objects.write(objects.read(each["address"])) for each in sides]
 

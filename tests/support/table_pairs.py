@@ -21,7 +21,7 @@ class Pair:
     dev: WrittenTable
 
     def refused(self, words: str, strategy: str | None = None, **more: Any) -> None:
-        """Expect a conflict, that a preview tells, and that no ref has moved."""
+        """Check that the block raises a conflict that a preview shows, and moves no ref."""
         said = self.repo.preview_merge("dev", "main", strategy, **more)
         with refused(self.repo, words) as raised:
             self.repo.merge("dev", "main", strategy, **more)

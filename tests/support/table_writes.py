@@ -1,4 +1,4 @@
-"""Writes of tables without Spark: files come to their place as its writers would put them."""
+"""Table writes without Spark: files are put where its writers would put them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(
 ) -> TableWrite:
     """Write a table of some files, each with its name as content.
 
-    When they are in the place, something happens, and the write lands.
+    When the files are in place, `then` runs. Then the write is staged.
     """
     request = WriteRequest(branch, path, f"{path}/", "parquet", mode, partition_by, {})
 

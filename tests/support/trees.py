@@ -53,7 +53,7 @@ Layer = Run | Rows
 
 @contextmanager
 def open_trees(range_records: int, runner: Runner | None = None) -> Iterator[Trees]:
-    """Yield an empty store, gone at the end; its plans run in this process or by a runner."""
+    """Yield an empty store, which is deleted at the end. Its plans run here or by a runner."""
     with memory_folder() as folder:
         root, scratch = folder / "namespace", folder / "scratch"
         root.mkdir()
@@ -63,7 +63,7 @@ def open_trees(range_records: int, runner: Runner | None = None) -> Iterator[Tre
 
 
 class Trees:
-    """Makes and reads trees in one storage namespace."""
+    """A maker and reader of trees in one storage namespace."""
 
     def __init__(self, root: Path, scratch: Path, range_records: int, runner: Runner) -> None:
         self.workspace = Workspace(f"file://{root}", range_records)
@@ -72,7 +72,7 @@ class Trees:
         self.runner = runner
 
     def with_range_records(self, range_records: int) -> Trees:
-        """Return the same store with another rule for where ranges end."""
+        """Return the same store with another rule for range ends."""
         root = Path(self.workspace.storage_namespace.removeprefix("file://"))
         return Trees(root, self.scratch, range_records, self.runner)
 
@@ -85,11 +85,11 @@ class Trees:
         return self.write_records(records_of(contents, data))
 
     def write_records(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> MetaRange:
-        """Write records by one body a partition; partitions are cut at the given positions."""
+        """Write records with one body per partition, cut at the given positions."""
         return self.finish(self.written(records, cuts))
 
     def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[RangeRow]:
-        """Write the ranges of records, not yet stitched."""
+        """Write the ranges of records, without stitching."""
         bounds = [0, *sorted(min(at, len(records)) for at in cuts), len(records)]
         results = (
             result
@@ -113,7 +113,7 @@ class Trees:
         return flat(read_ranges(self.store, ranges))
 
     def contents(self, tree: MetaRange) -> Contents:
-        """Read a tree, from its id alone."""
+        """Read a tree by its id."""
         return identities(self.records(self.read_back(tree).ranges))
 
     def rows(self, changes: Mapping[bytes, bytes | None]) -> Rows:
@@ -153,7 +153,7 @@ class Trees:
         within: Interval,
         task_records: int | None = None,
     ) -> MetaRange:
-        """Put a tree in the place of what a base holds in an interval."""
+        """Replace the contents of a base in an interval by a tree."""
         plan = plan_replace(base.ranges, replacement.ranges, within)
         body = partial(apply_body, self.workspace)
         return self.finish(run_plan(self.runner, body, plan, task_records).pieces)
@@ -186,7 +186,7 @@ def staged_records(changes: Mapping[bytes, bytes | None]) -> list[Record]:
 
 
 def identities(records: Sequence[Record]) -> Contents:
-    """Return the contents that records in key order make."""
+    """Return the contents of records in key order."""
     contents = {key: identity(key, stored) for key, stored in records}
     assert len(contents) == len(records), "a key is there twice"
     assert list(contents) == sorted(contents), "records are out of order"
@@ -194,7 +194,7 @@ def identities(records: Sequence[Record]) -> Contents:
 
 
 def touched(layers: Sequence[Layer]) -> list[Interval]:
-    """Return the intervals in which layers hold something."""
+    """Return the intervals of keys that layers touch."""
     spots = []
     for layer in layers:
         if isinstance(layer, Run):

@@ -1,6 +1,6 @@
-"""Random triples of base, source and dest, the policies that settle them, and the least that fails.
+"""Random triples of base, source and dest, policies for conflicts, and minimal failures.
 
-Where many triples are merged as one, each has a folder of its own, so that keys stand alone.
+Many triples can be merged as one. Then each has its own folder.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def together(triples: Sequence[Triple]) -> Triple:
 
 
 def row_of(sides: Sequence[Identity]) -> str:
-    """Return the row of the table that identities are in: they are named as they come."""
+    """Return the row of the table for identities, which are named in order of appearance."""
     names: dict[bytes, str] = {}
     return "".join(
         "X" if each is None else names.setdefault(each, "ABC"[len(names)]) for each in sides
@@ -73,14 +73,14 @@ def row_of(sides: Sequence[Identity]) -> str:
 
 
 def random_triples(seed: object, count: int) -> Iterator[Triple]:
-    """Yield triples that are the same for the same seed."""
+    """Yield the triples of a seed."""
     chance = random.Random(str(seed)).random
     for _ in range(count):
         yield (of_rows if chance() < 0.3 else of_edits)(chance)
 
 
 def of_edits(chance: Callable[[], float]) -> Triple:
-    """Return two sides that were edited apart from each other: from not at all to everywhere."""
+    """Return two independently edited sides, with any share of edited keys."""
     density = chance()
     keys = [key for key in KEYS if chance() < density]
     base = {key: one_of(NAMES, chance) for key in keys if chance() < 0.8}
@@ -94,7 +94,7 @@ def of_edits(chance: Callable[[], float]) -> Triple:
 
 
 def of_rows(chance: Callable[[], float]) -> Triple:
-    """Return keys that are each in a row of the table, all of which are as likely."""
+    """Return a triple whose keys each match a row of the table. All rows are equally likely."""
     triple = Triple({}, {}, {})
     for key in KEYS:
         if chance() < 0.25:
@@ -106,12 +106,12 @@ def of_rows(chance: Callable[[], float]) -> Triple:
 
 
 def one_of(things: Sequence[T], chance: Callable[[], float]) -> T:
-    """Return one of some things, in a tenth of the time in which `random.choice` does."""
+    """Return a random element, ten times as fast as `random.choice`."""
     return things[int(chance() * len(things))]
 
 
 def parts(triples: Iterator[Triple], chance: random.Random, most: int) -> Iterator[list[Triple]]:
-    """Yield triples in parts of any size, to be merged as one each."""
+    """Yield triples in parts of random sizes, each to be merged as one."""
     while part := [each for _, each in zip(range(chance.randint(1, most)), triples, strict=False)]:
         yield part
 
@@ -121,9 +121,9 @@ def parts(triples: Iterator[Triple], chance: random.Random, most: int) -> Iterat
 
 @dataclass(frozen=True)
 class Policy:
-    """A way to settle conflicts: what it says of identities, and of stored records.
+    """A policy for conflicts, in terms of identities and of stored records.
 
-    A `strategy` is what the engine is asked for; without one, only the algebra knows the policy.
+    `strategy` is the engine's name for it. Without a name, only the algebra has the policy.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Policy:
     strategy: Strategy | None = None
 
     def winner(self, triple: Triple) -> Contents:
-        """Return what each key is to be if it is in conflict."""
+        """Return the value of each key if it is in conflict."""
         settled = {key: self.settle(key, *triple.identities(key)) for key in triple.all_keys()}
         return {key: each for key, each in settled.items() if each is not None}
 
@@ -179,7 +179,7 @@ POLICIES = (
 
 
 def check_parts(triples: Sequence[Triple], check: Callable[[Triple], None]) -> None:
-    """Check triples as one; raise AssertionError with the least of them that fails."""
+    """Check triples as one; raise AssertionError with a minimal failing triple."""
     try:
         check(together(triples))
     except AssertionError as error:
@@ -198,7 +198,7 @@ def fails(check: Callable[[Triple], None], triple: Triple) -> bool:
 def least_triples(
     triples: Sequence[Triple], failing: Callable[[Sequence[Triple]], bool]
 ) -> list[Triple]:
-    """Return triples that fail, of which no half, no single one and no key can be left out."""
+    """Return a minimal failing set: without any half, triple or key, it passes."""
     left = list(triples)
     size = len(left) // 2
     while size:

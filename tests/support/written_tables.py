@@ -1,4 +1,4 @@
-"""Delta tables whose logs are written by hand: what they hold is known without a reader."""
+"""Delta tables whose logs are written by hand, so their contents are known."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ def remove(path: str, **more: Any) -> Action:
 
 
 def marked(name: str) -> dict[str, Any]:
-    """Return what an action says of a deletion vector, which lies in the log itself."""
+    """Return the fields of an action for a deletion vector that is inline in the log."""
     vector = {"storageType": "i", "pathOrInlineDv": name, "sizeInBytes": 1, "cardinality": 1}
     return {"deletionVector": vector}
 
 
 def label(said: Action) -> str:
-    """Return the path of a file, and the name of its deletion vector after a `#`."""
+    """Return the path of a file, then `#` and the name of its deletion vector."""
     vector = said.get("deletionVector")
     return f"{said['path']}#{vector['pathOrInlineDv']}" if vector else str(said["path"])
 
 
 @dataclass(frozen=True)
 class Table:
-    """The state of a table by its log: `files` are live, `hole` is a version that is not there.
+    """The state of a table by its log. `files` are live, `hole` is a missing version.
 
-    Files are told apart by their labels: the path, and the deletion vector if there is one.
+    A label identifies a file: its path, and its deletion vector if there is one.
 
-    `lost` is live files that are not there, or are those of another branch.
+    `lost` are live files that are missing, or that belong to another branch.
     """
 
     latest: int
@@ -75,7 +75,7 @@ class Table:
 
 @dataclass(frozen=True)
 class WrittenTable:
-    """Writes the log of a table on a branch; a data file holds its own name, or what is given."""
+    """A writer of a table's log on a branch. A data file contains its name, or the given bytes."""
 
     repository: Repository
     branch: str
@@ -86,7 +86,7 @@ class WrittenTable:
         return f"{self.folder}_delta_log/"
 
     def change(self, *actions: Action, body: bytes | None = None) -> None:
-        """Stage one more commit, and the files that it adds."""
+        """Stage the next commit and its added files."""
         branch = self.repository.branch(self.branch)
         info = {"commitInfo": {"timestamp": next(_TIMES), "operation": "WRITE"}}
         lines = "".join(f"{json.dumps(each)}\n" for each in (info, *actions))
@@ -118,11 +118,11 @@ class WrittenTable:
                 branch.delete(each.path)
 
     def commit(self) -> str:
-        """Commit what is staged; return the commit's id."""
+        """Commit the staged changes; return the commit's id."""
         return self.repository.branch(self.branch).commit("changed the table").id
 
     def state(self, ref: str | None = None) -> Table:
-        """Return what the log says, at a ref or with what is staged on the branch."""
+        """Return the state by the log at a ref, or on the branch with staged changes."""
         there = contents(self.repository, ref or self.branch)
         found = sorted(name for name in there if name.startswith(self.log))
         checkpoints = [name for name in found if name.endswith(".checkpoint.parquet")]
@@ -157,11 +157,11 @@ class WrittenTable:
         return [there[each] for each in names if each.endswith(".json")]
 
     def last(self, path: str) -> Action:
-        """Return what the log's last addition of a file says."""
+        """Return the last `add` action of a file."""
         actions = [json.loads(line) for body in self.bodies() for line in body.splitlines()]
         return [each["add"] for each in actions if each.get("add", {}).get("path") == path][-1]
 
     def _holds(self, there: Mapping[str, bytes], file: str) -> bool:
-        """Return whether the file of a label is there, and is no other one."""
+        """Return whether the file of a label exists and has its own content."""
         path = file.partition("#")[0]
         return there.get(f"{self.folder}{path}") == path.encode()

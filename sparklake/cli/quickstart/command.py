@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.output import Output
 from sparklake.cli.quickstart.sample import Demo, fresh_place, source_folder
 from sparklake.cli.quickstart.steps import STEPS
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import one_line
 from sparklake.documents import Document
 
@@ -21,12 +21,12 @@ WIDTH = 88
 
 @command
 def quickstart(
-    session: Session,
+    invocation: Invocation,
     folder: Annotated[
         Path | None,
         typer.Argument(
             metavar="[DIR]",
-            help="Use this folder's files unchanged; by default pyspark's.",
+            help="Use the files of this folder. Default: those of pyspark.",
             show_default=False,
         ),
     ] = None,
@@ -35,12 +35,12 @@ def quickstart(
 
     It creates a new repository, and shows the time of each step.
     """
-    session.uses_spark = True
-    home = session.settings.home
+    invocation.uses_spark = True
+    home = invocation.settings.home
     source, files = source_folder(folder, home)
-    name, namespace = fresh_place(session.lake, home)
-    scene = Demo(session.lake, name, namespace, source, files)
-    out = session.out
+    name, namespace = fresh_place(invocation.lake, home)
+    scene = Demo(invocation.lake, name, namespace, source, files)
+    out = invocation.out
     out.note(f"{files:,} files of {source} become the repository lakefs://{name}\n")
     out.many(_told(scene, out), lambda step: _page(out, step))
     out.note("\n".join(["Try next:", *(f"  {line}" for line in scene.next_commands())]))

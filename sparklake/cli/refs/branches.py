@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
 from sparklake.cli.parsing import duration
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, short
 from sparklake.documents import Document, branch_document
 from sparklake.errors import InvalidInputError
@@ -38,7 +38,7 @@ ExpiresOption = Annotated[
 @app.command()
 @command
 def create(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     source: Annotated[
         str,
@@ -53,27 +53,27 @@ def create(
 ) -> None:
     """Create a branch at any ref, in constant time."""
     branch, start = ref_uri(uri), ref_uri(source)
-    repository = session.repository(same_repository(branch, start))
+    repository = invocation.repository(same_repository(branch, start))
     made = repository.create_branch(branch.ref, start.ref, hidden, duration(expires))
     state = made.state
-    session.out.one(branch_document(state), f"{branch} is at {short(state.commit_id)}")
+    invocation.out.one(branch_document(state), f"{branch} is at {short(state.commit_id)}")
 
 
 @app.command("list")
 @command
 def list_branches(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     every: Annotated[bool, typer.Option("--all", help="Include hidden branches.")] = False,
 ) -> None:
     """List the branches of a repository."""
-    _table(session, session.repository(repository_uri(uri)).branch_states(hidden=every))
+    _table(invocation, invocation.repository(repository_uri(uri)).branch_states(hidden=every))
 
 
 @app.command("set")
 @command
 def set_branch(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     expires: ExpiresOption = None,
     never: Annotated[bool, typer.Option("--never", help="Never let the branch expire.")] = False,
@@ -82,39 +82,39 @@ def set_branch(
     branch, lifetime = ref_uri(uri), duration(expires)
     if never is (lifetime is not None):
         raise InvalidInputError("choose either --expires, such as 7d, or --never")
-    found = session.repository(branch.repository).branch(branch.ref)
+    found = invocation.repository(branch.repository).branch(branch.ref)
     state = found.set_expiry(lifetime)
     text = "never expires" if state.expires is None else f"expires at {date(state.expires)}"
-    session.out.one(branch_document(state), f"{branch} {text}")
+    invocation.out.one(branch_document(state), f"{branch} {text}")
 
 
 @app.command()
 @command
 def prune(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the branches; delete nothing.")
     ] = False,
 ) -> None:
     """Delete expired branches, except default and protected ones."""
-    pruned = session.repository(repository_uri(uri)).prune_branches(dry_run)
-    _table(session, pruned)
+    pruned = invocation.repository(repository_uri(uri)).prune_branches(dry_run)
+    _table(invocation, pruned)
     done = "would be deleted" if dry_run else "deleted"
-    session.out.note(f"{number(len(pruned), 'branch', 'branches')} {done}")
+    invocation.out.note(f"{number(len(pruned), 'branch', 'branches')} {done}")
 
 
 @app.command()
 @command
-def delete(session: Session, uri: BranchArgument) -> None:
+def delete(invocation: Invocation, uri: BranchArgument) -> None:
     """Delete a branch and its staged changes; its commits stay."""
     branch = ref_uri(uri)
-    session.repository(branch.repository).delete_branch(branch.ref)
-    session.out.one({"name": branch.ref, "deleted": True}, f"{branch} is deleted")
+    invocation.repository(branch.repository).delete_branch(branch.ref)
+    invocation.out.one({"name": branch.ref, "deleted": True}, f"{branch} is deleted")
 
 
-def _table(session: Session, states: Sequence[BranchState]) -> None:
-    session.out.table(
+def _table(invocation: Invocation, states: Sequence[BranchState]) -> None:
+    invocation.out.table(
         [branch_document(state) for state in states],
         {
             "branch": lambda each: each["name"],

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import number, one_line
 from sparklake.documents import dump_document, repository_document
 from sparklake.uri import SCHEME, repository_uri
@@ -24,27 +24,29 @@ RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show
 
 @app.command()
 @command
-def dump(session: Session, uri: RepositoryArgument) -> None:
-    """Write all branches, tags and commits into the storage namespace.
+def dump(invocation: Invocation, uri: RepositoryArgument) -> None:
+    """Write all refs and commits into the storage namespace.
 
     The dump has lakeFS's format. It does not include staged changes: commit them first.
     """
-    repository = session.repository(repository_uri(uri))
+    repository = invocation.repository(repository_uri(uri))
     made = repository.dump_refs()
-    session.out.one(
+    invocation.out.one(
         dump_document(made),
         f"{number(made.branches, 'branch', 'branches')}, {number(made.tags, 'tag')} and "
         f"{number(made.commits, 'commit')} of {SCHEME}{repository.name} are in "
         f"{one_line(repository.info.storage_namespace)}",
     )
     if made.dirty:
-        session.out.note(f"staged changes are not dumped: commit those of {', '.join(made.dirty)}")
+        invocation.out.note(
+            f"staged changes are not dumped: commit those of {', '.join(made.dirty)}"
+        )
 
 
 @app.command()
 @command
 def restore(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     storage_namespace: Annotated[
         str,
@@ -66,11 +68,11 @@ def restore(
     The whole dump is verified first. No other repository may keep using the namespace.
     """
     name = repository_uri(uri)
-    repository = session.lake.restore_repository(
+    repository = invocation.lake.restore_repository(
         name, storage_namespace, default_branch, range_records
     )
     info = repository.info
-    session.out.one(
+    invocation.out.one(
         repository_document(info),
         f"{SCHEME}{name} is restored from {one_line(info.storage_namespace)}, with "
         f"{number(len(repository.branches()), 'branch', 'branches')} and "

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument, global_options
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, one_line, short
 from sparklake.documents import branch_document, operation_document
 from sparklake.uri import ref_uri, refs_uri, same_repository
@@ -22,14 +22,14 @@ _NOWHERE = "-"
 @app.command()
 @command
 def log(
-    session: Session,
+    invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
     amount: Annotated[int, typer.Option(min=1, help="Show at most this many moves.")] = 100,
 ) -> None:
     """Show all moves of branches and tags, newest first."""
     repository, ref = refs_uri(uri)
-    found = session.repository(repository).operations(amount, ref)
-    session.out.table(
+    found = invocation.repository(repository).operations(amount, ref)
+    invocation.out.table(
         [operation_document(each) for each in found],
         {
             "date": lambda each: date(each["date"]),
@@ -44,17 +44,17 @@ def log(
 
 @app.command()
 @command
-def undo(session: Session, uri: BranchArgument) -> None:
-    """Undo the latest move of a branch; a second undo reverses the first."""
+def undo(invocation: Invocation, uri: BranchArgument) -> None:
+    """Undo the latest move of a branch; undo again to redo it."""
     target = ref_uri(uri)
-    branch = session.repository(target.repository).branch(target.ref)
+    branch = invocation.repository(target.repository).branch(target.ref)
     made = branch.undo()
-    session.out.one(branch_document(branch.state), f"{target} is back at {short(made.id)}")
+    invocation.out.one(branch_document(branch.state), f"{target} is back at {short(made.id)}")
 
 
 @command
 def hard_reset(
-    session: Session,
+    invocation: Invocation,
     uri: BranchArgument,
     ref: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
     expect: Annotated[
@@ -71,10 +71,10 @@ def hard_reset(
 ) -> None:
     """Move a branch to any ref, without a commit."""
     target, to = ref_uri(uri), ref_uri(ref)
-    repository = session.repository(same_repository(target, to))
+    repository = invocation.repository(same_repository(target, to))
     expected = None if expect is None else ref_uri(expect)
     if expected is not None:
         same_repository(target, expected)
     branch = repository.branch(target.ref)
     made = branch.hard_reset(to.ref, expected.ref if expected else None, force)
-    session.out.one(branch_document(branch.state), f"{target} is at {short(made.id)}")
+    invocation.out.one(branch_document(branch.state), f"{target} is at {short(made.id)}")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
-from sparklake.cli.session import Session, command
 from sparklake.documents import rule_document
 from sparklake.graveler.actions import ALL_ACTIONS, Action
 from sparklake.uri import repository_uri
@@ -27,7 +27,7 @@ PatternsArgument = Annotated[list[str], typer.Argument(metavar="PATTERN...", sho
 @app.command()
 @command
 def add(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     patterns: PatternsArgument,
     block: Annotated[
@@ -38,34 +38,34 @@ def add(
         ),
     ] = None,
 ) -> None:
-    """Protect all matching branches; merges into them stay allowed.
+    """Protect matching branches; merges into them stay allowed.
 
     This includes future branches. In a pattern, * matches any characters and ? matches one. A rule
     with the same pattern is replaced.
     """
-    repository = session.repository(repository_uri(uri))
+    repository = invocation.repository(repository_uri(uri))
     repository.settings.protect(*patterns, block=block or ALL_ACTIONS)
-    _table(session, repository)
+    _table(invocation, repository)
 
 
 @app.command("list")
 @command
-def list_rules(session: Session, uri: RepositoryArgument) -> None:
+def list_rules(invocation: Invocation, uri: RepositoryArgument) -> None:
     """List the protection rules of a repository."""
-    _table(session, session.repository(repository_uri(uri)))
+    _table(invocation, invocation.repository(repository_uri(uri)))
 
 
 @app.command()
 @command
-def remove(session: Session, uri: RepositoryArgument, patterns: PatternsArgument) -> None:
+def remove(invocation: Invocation, uri: RepositoryArgument, patterns: PatternsArgument) -> None:
     """Remove the rules with exactly these patterns (all or none)."""
-    repository = session.repository(repository_uri(uri))
+    repository = invocation.repository(repository_uri(uri))
     repository.settings.unprotect(*patterns)
-    _table(session, repository)
+    _table(invocation, repository)
 
 
-def _table(session: Session, repository: Repository) -> None:
-    session.out.table(
+def _table(invocation: Invocation, repository: Repository) -> None:
+    invocation.out.table(
         [rule_document(each) for each in repository.settings.protection],
         {
             "pattern": lambda each: each["pattern"],

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import MetaOption, global_options
 from sparklake.cli.parsing import labels, settings_change
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, one_line
 from sparklake.documents import repository_document
 from sparklake.errors import InvalidInputError
@@ -30,7 +30,7 @@ ReadOnlyOption = Annotated[bool, typer.Option("--read-only", help="Refuse all ch
 @app.command()
 @command
 def create(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     storage_namespace: Annotated[
         str,
@@ -47,11 +47,11 @@ def create(
     """Create a repository in an unused storage namespace."""
     name, metadata = repository_uri(uri), labels(meta)
     records = DEFAULT_RANGE_RECORDS if range_records is None else range_records
-    repository = session.lake.create_repository(
+    repository = invocation.lake.create_repository(
         name, storage_namespace, default_branch, records, read_only, metadata
     )
     info = repository.info
-    session.out.one(
+    invocation.out.one(
         repository_document(info),
         f"{SCHEME}{info.name} is in {one_line(info.storage_namespace)}, "
         f"with the branch {info.default_branch}",
@@ -60,14 +60,14 @@ def create(
 
 @app.command("list")
 @command
-def list_repositories(session: Session) -> None:
+def list_repositories(invocation: Invocation) -> None:
     """List the repositories of the lake."""
-    found = [repository_document(each.info) for each in session.lake.repositories()]
+    found = [repository_document(each.info) for each in invocation.lake.repositories()]
     if not found:
-        session.out.note(
+        invocation.out.note(
             "no repositories yet: sparklake repo create lakefs://REPO STORAGE_NAMESPACE"
         )
-    session.out.table(
+    invocation.out.table(
         found,
         {
             "repository": lambda each: SCHEME + each["name"],
@@ -81,15 +81,15 @@ def list_repositories(session: Session) -> None:
 
 @app.command()
 @command
-def show(session: Session, uri: RepositoryArgument) -> None:
+def show(invocation: Invocation, uri: RepositoryArgument) -> None:
     """Show the location, settings and metadata of a repository."""
-    _print(session, session.repository(repository_uri(uri)).info)
+    _print(invocation, invocation.repository(repository_uri(uri)).info)
 
 
 @app.command("set")
 @command
 def set_repository(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     read_only: ReadOnlyOption = False,
     writable: Annotated[bool, typer.Option("--writable", help="Allow changes again.")] = False,
@@ -99,19 +99,19 @@ def set_repository(
         typer.Option(metavar="K", help="Remove the metadata with this key; repeatable."),
     ] = None,
 ) -> None:
-    """Make a repository read-only or writable, or edit its metadata."""
+    """Make a repository read-only or writable, or edit metadata."""
     name, metadata = repository_uri(uri), labels(meta)
     change = settings_change(read_only=read_only, writable=writable)
     if change is None and not metadata and not unset:
         raise InvalidInputError("choose what to set: --read-only, --writable, --meta or --unset")
-    session.repository(name).settings.edit_metadata(metadata, unset or (), change)
-    _print(session, session.repository(name).info)
+    invocation.repository(name).settings.edit_metadata(metadata, unset or (), change)
+    _print(invocation, invocation.repository(name).info)
 
 
 @app.command()
 @command
 def delete(
-    session: Session,
+    invocation: Invocation,
     uri: RepositoryArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     force: Annotated[
@@ -120,20 +120,20 @@ def delete(
 ) -> None:
     """Delete a repository and its history, but no stored objects."""
     name = repository_uri(uri)
-    namespace = session.repository(name).info.storage_namespace
+    namespace = invocation.repository(name).info.storage_namespace
     if not yes:
-        session.out.confirm(
+        invocation.out.confirm(
             f"This permanently deletes the branches, tags, commits and staged changes of "
             f"{SCHEME}{name}. The files in {one_line(namespace)} stay. Delete it?"
         )
-    session.lake.delete_repository(name, force)
-    session.out.one(
+    invocation.lake.delete_repository(name, force)
+    invocation.out.one(
         {"name": name, "deleted": True, "storage_namespace": namespace},
         f"{SCHEME}{name} is deleted; the files in {one_line(namespace)} stay",
     )
 
 
-def _print(session: Session, info: RepositoryInfo) -> None:
+def _print(invocation: Invocation, info: RepositoryInfo) -> None:
     lines = [
         f"{SCHEME}{info.name}" + (" (read-only)" if info.settings.read_only else ""),
         f"    storage namespace  {one_line(info.storage_namespace)}",
@@ -145,4 +145,4 @@ def _print(session: Session, info: RepositoryInfo) -> None:
             for name, text in info.settings.metadata.items()
         ),
     ]
-    session.out.one(repository_document(info), "\n".join(lines))
+    invocation.out.one(repository_document(info), "\n".join(lines))

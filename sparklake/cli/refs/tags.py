@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
-from sparklake.cli.session import Session, command
 from sparklake.cli.text import short
 from sparklake.documents import tag_document
 from sparklake.uri import ref_uri, repository_uri, same_repository
@@ -21,25 +21,25 @@ TagArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/TAG", show_de
 @app.command()
 @command
 def create(
-    session: Session,
+    invocation: Invocation,
     uri: TagArgument,
     target: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
 ) -> None:
     """Create a tag, which never moves, at any ref."""
     tag, ref = ref_uri(uri), ref_uri(target)
-    made = session.repository(same_repository(tag, ref)).create_tag(tag.ref, ref.ref)
-    session.out.one(tag_document(made), f"{tag} is {short(made.commit_id)}")
+    made = invocation.repository(same_repository(tag, ref)).create_tag(tag.ref, ref.ref)
+    invocation.out.one(tag_document(made), f"{tag} is {short(made.commit_id)}")
 
 
 @app.command("list")
 @command
 def list_tags(
-    session: Session,
+    invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
 ) -> None:
     """List the tags of a repository."""
-    session.out.table(
-        [tag_document(tag) for tag in session.repository(repository_uri(uri)).tags()],
+    invocation.out.table(
+        [tag_document(tag) for tag in invocation.repository(repository_uri(uri)).tags()],
         {
             "tag": lambda each: each["name"],
             "commit": lambda each: short(each["commit_id"]),
@@ -49,8 +49,8 @@ def list_tags(
 
 @app.command()
 @command
-def delete(session: Session, uri: TagArgument) -> None:
+def delete(invocation: Invocation, uri: TagArgument) -> None:
     """Delete a tag; its commit stays."""
     tag = ref_uri(uri)
-    session.repository(tag.repository).delete_tag(tag.ref)
-    session.out.one({"name": tag.ref, "deleted": True}, f"{tag} is deleted")
+    invocation.repository(tag.repository).delete_tag(tag.ref)
+    invocation.out.one({"name": tag.ref, "deleted": True}, f"{tag} is deleted")

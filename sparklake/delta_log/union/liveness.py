@@ -88,7 +88,7 @@ class FileStates:
             raise NotUnitedError("dest removed files that source added again", lost)
         absent = [each.path for each in others if each in self.in_source and not self.is_live(each)]
         if absent:
-            raise NotUnitedError("source added files once more that dest does not have", absent)
+            raise NotUnitedError("source re-added files that dest does not have", absent)
 
     def _had(self, key: FileKey, commit: DeltaCommit) -> bool:
         """Return whether source knew dest's last change of a file before a commit.

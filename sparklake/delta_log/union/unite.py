@@ -88,10 +88,10 @@ def _repeated(
 def _find_restated(
     source: LogSide, dest: LogSide, versions: Container[int], files: FileStates
 ) -> None:
-    """Look up files in dest that commits to repeat add once more; raise NotUnitedError.
+    """Look up in dest the files that commits to repeat re-add; raise NotUnitedError.
 
-    Only those that an earlier commit of source adds, which is not repeated, and that no commit of
-    dest touches.
+    An earlier commit of source, which is not repeated, added them, and no commit of dest touches
+    them. One look-up finds all of them, before the first commit is repeated.
     """
     added: set[FileKey] = set()
     restated: set[FileKey] = set()

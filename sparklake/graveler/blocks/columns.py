@@ -7,41 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-Positions = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
-Ids = NDArray[np.uint64]
-"""A row of four words per valueRecordID, in memory order."""
+from sparklake.graveler.blocks.buffers import Bytes as Bytes
+from sparklake.graveler.blocks.buffers import Ids as Ids
+from sparklake.graveler.blocks.buffers import Mask as Mask
+from sparklake.graveler.blocks.buffers import Positions as Positions
+from sparklake.graveler.blocks.buffers import binary_array as binary_array
+from sparklake.graveler.blocks.buffers import data_of as data_of
+from sparklake.graveler.blocks.buffers import offsets_of as offsets_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 WORD_BYTES = 8
-
-_EMPTY = np.zeros(0, np.uint8)
-
-
-def binary_array(offsets: NDArray[Any], data: Any) -> pa.BinaryArray:
-    """Return an array with item i `data[offsets[i]:offsets[i + 1]]`, without a copy."""
-    offsets = np.ascontiguousarray(offsets, np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
-
-
-def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the start of each item in an array's data, and the end of the last item."""
-    if len(array) == 0:
-        return np.zeros(1, np.int32)
-    return np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
-
-
-def data_of(array: pa.BinaryArray) -> Bytes:
-    """Return the bytes that an array's offsets refer to."""
-    data = array.buffers()[2]
-    return _EMPTY if data is None else np.frombuffer(data, np.uint8)
 
 
 def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.BinaryArray:

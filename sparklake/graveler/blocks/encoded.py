@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -150,9 +151,17 @@ class EncodedRecords:
 
     def find(self, key: bytes) -> bytes | None:
         """Return the stored value of a key."""
-        row = bisect_left(range(len(self)), key, key=lambda at: self.record(at)[0])
-        found, stored = self.record(row) if row < len(self) else (b"", b"")
+        found, stored = self._reaching(key) or (b"", b"")
         return stored if found == key else None
+
+    def reaching(self, key: bytes) -> bytes | None:
+        """Return the first key at or above a key."""
+        found = self._reaching(key)
+        return None if found is None else found[0]
+
+    def _reaching(self, key: bytes) -> Record | None:
+        row = bisect_left(range(len(self)), key, key=lambda at: self.record(at)[0])
+        return self.record(row) if row < len(self) else None
 
 
 def encode_records(keys: pa.BinaryArray, stored: pa.BinaryArray) -> EncodedRecords:
@@ -219,29 +228,43 @@ def find_stored(content: memoryview, key: bytes) -> bytes | None:
 
     Raises CorruptFileError, IndexError, ValueError or struct.error for other bytes.
     """
-    (count,) = _COUNT.unpack_from(content, len(content) - _PLACE_BYTES)
-    end = len(content) - _PLACE_BYTES * (count + 1)
-    if end < 0:
-        raise _other_form()
-    places = struct.unpack_from(f"<{count}I", content, end)
-
-    def parts(place: int) -> tuple[int, int, int]:
-        own, at = read_varint(content, place + 1)
-        size, at = read_varint(content, at)
-        return at, at + own, size
-
-    def key_at(place: int) -> bytes:
-        start, stop, _ = parts(place)
-        return bytes(content[start : stop - SUFFIX_BYTES])
-
-    row = bisect_left(places, key, key=key_at)
-    if row == count or key_at(places[row]) != key:
+    places = _places(content)
+    row = bisect_left(places, key, key=partial(_key_at, content))
+    if row == len(places) or _key_at(content, places[row]) != key:
         return None
-    _, start, size = parts(places[row])
+    _, start, size = _parts_at(content, places[row])
     stored = bytes(content[start : start + size])
     if not stored.endswith(decode_record(key, stored).id):
         raise CorruptFileError("a data block has a record with the id of another record")
     return stored
+
+
+def key_reaching(content: memoryview, key: bytes) -> bytes | None:
+    """Return the first key at or above a key in a data block; raise as `find_stored` does."""
+    places = _places(content)
+    row = bisect_left(places, key, key=partial(_key_at, content))
+    return None if row == len(places) else _key_at(content, places[row])
+
+
+def _places(content: memoryview) -> tuple[int, ...]:
+    """Return the position of each entry of a data block."""
+    (count,) = _COUNT.unpack_from(content, len(content) - _PLACE_BYTES)
+    end = len(content) - _PLACE_BYTES * (count + 1)
+    if end < 0:
+        raise _other_form()
+    return struct.unpack_from(f"<{count}I", content, end)
+
+
+def _parts_at(content: memoryview, place: int) -> tuple[int, int, int]:
+    """Return the start of an entry's key, the start of its stored value, and that one's size."""
+    own, at = read_varint(content, place + 1)
+    size, at = read_varint(content, at)
+    return at, at + own, size
+
+
+def _key_at(content: memoryview, place: int) -> bytes:
+    start, stop, _ = _parts_at(content, place)
+    return bytes(content[start : stop - SUFFIX_BYTES])
 
 
 def holds_its_ids(records: EncodedRecords) -> bool:

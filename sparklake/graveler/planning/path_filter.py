@@ -78,6 +78,9 @@ class PathFilter:
 
 ALL = PathFilter((EVERYTHING,))
 
+PATHS_NOUN = "the paths to choose"
+"""The noun for a list of paths in errors."""
+
 
 def filter_for(paths: Sequence[str] | None) -> PathFilter:
     """Return the keys of objects and of prefixes. A prefix ends with a '/'.
@@ -87,7 +90,7 @@ def filter_for(paths: Sequence[str] | None) -> PathFilter:
     """
     if paths is None:
         return ALL
-    keys = [object_key(path) for path in path_tuple(paths, "the paths to choose")]
+    keys = [object_key(path) for path in path_tuple(paths, PATHS_NOUN)]
     if not keys:
         raise InvalidInputError(
             "the list of paths is empty: name an object, or a prefix that ends with '/'"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Positions
-from sparklake.graveler.blocks.encoded import find_stored
+from sparklake.graveler.blocks.columns import Ids, Positions
+from sparklake.graveler.blocks.encoded import find_stored, key_reaching
 from sparklake.graveler.ports import Content
 from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn, Directory, read_directory
 from sparklake.graveler.sstable.layout import (
@@ -24,6 +26,10 @@ from sparklake.graveler.sstable.layout import (
 )
 
 _PLACE = slice(BlockColumn.OFFSET, BlockColumn.RAW_SIZE + 1)
+_NO_IDS: Ids = np.zeros((0, 4), np.uint64)
+
+Search = Callable[[memoryview, bytes], "bytes | None"]
+"""A function that searches the content of a data block for a key."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,16 +101,31 @@ class DataBlocks:
             self._open(row)
         return [known[self.first + number] for number in numbers]
 
+    def without_ids(self) -> DataBlocks:
+        """Return the data blocks without their record ids, to find keys in little memory."""
+        _, numbers, first_keys, last_keys = self.table.directory
+        # A copy, because the numbers are a part of the bytes of the whole directory.
+        directory = Directory(_NO_IDS, numbers.copy(), first_keys, last_keys)
+        return DataBlocks(Table(self.table.name, self.table.file, directory), self.first, self.stop)
+
     def find(self, key: bytes) -> bytes | None:
         """Return the stored value of a key, without caching; raise CorruptFileError."""
-        directory = self.table.directory
-        number = bisect_left(directory.last_keys, key, self.first, self.stop)
+        number = bisect_left(self.table.directory.last_keys, key, self.first, self.stop)
+        return None if number == self.stop else self._search(number, find_stored, key)
+
+    def reaching(self, key: bytes) -> bytes | None:
+        """Return the first key at or above a key, without caching; raise CorruptFileError."""
+        number = bisect_left(self.table.directory.last_keys, key, self.first, self.stop)
         if number == self.stop:
             return None
-        offset, size, raw_size = directory.numbers[_PLACE, number].tolist()
+        first = self.table.directory.first_keys[number]
+        return first if first >= key else self._search(number, key_reaching, key)
+
+    def _search(self, number: int, search: Search, key: bytes) -> bytes | None:
+        offset, size, raw_size = self.table.directory.numbers[_PLACE, number].tolist()
         content = self.table.file[offset : offset + size + TRAILER_BYTES]
         try:
-            return find_stored(opened(content, Handle(0, size), raw_size), key)
+            return search(opened(content, Handle(0, size), raw_size), key)
         except (NotOurLayoutError, CorruptFileError, IndexError, ValueError, struct.error):
             raise self.damage() from None
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from sparklake.graveler.ids import CommitId
     from sparklake.stores.postgres.connections import Connections
 
+BULK_COMMITS = 1000
+"""The fewest commits of a bulk load. The statistics of fewer are left to autovacuum."""
+
 _SELECT = """
     SELECT c.id, c.parents, c.committer, c.message, c.creation_date, c.meta_range_id, c.metadata,
            c.generation
@@ -228,8 +231,15 @@ def renew_commits(connection: psycopg.Connection, uid: str, commit_ids: Sequence
 
 
 def insert_commits(connection: psycopg.Connection, uid: str, commits: Sequence[Commit]) -> None:
-    """Add many commits at once."""
+    """Add many commits at once; update the planner's statistics after a bulk load.
+
+    Until autovacuum visits the table, Postgres would plan walks with the old size of the table.
+    A role that does not own the table may not update statistics. Postgres then only warns.
+    """
     connection.cursor().executemany(_INSERT, [_row(uid, each) for each in commits])
+    if len(commits) >= BULK_COMMITS:
+        # SKIP_LOCKED: a vacuum that holds the table updates the statistics itself.
+        connection.execute("ANALYZE (SKIP_LOCKED) sparklake.commits")
 
 
 def _row(uid: str, commit: Commit, touched: bytes | None = None) -> tuple[Any, ...]:

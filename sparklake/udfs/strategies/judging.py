@@ -152,9 +152,8 @@ class Judge:
 def _base_expired(conflict: Conflict, commit_id: CommitId) -> ExpiredError:
     path = find_path(conflict.key) or conflict.key
     return ExpiredError(
-        f"the merge was not applied: the merge base {commit_id[:12]} has expired, so its "
-        f"object at {path!r} can no longer be used. Choose source or dest for this path with "
-        "a rule",
+        f"the merge base {commit_id[:12]} has expired, so its object at {path!r} can no longer "
+        "be used. Choose source or dest for this path with a rule",
         commit_id,
     )
 
@@ -162,8 +161,7 @@ def _base_expired(conflict: Conflict, commit_id: CommitId) -> ExpiredError:
 def too_many_kept() -> StrategyError:
     """Return the error for too many objects kept under other paths."""
     return StrategyError(
-        f"the merge was not applied: more than {MAX_KEPT:,} conflicts keep both objects. "
-        "Decide some of them with another rule"
+        f"more than {MAX_KEPT:,} conflicts keep both objects. Decide some of them with another rule"
     )
 
 
@@ -245,7 +243,6 @@ def _failure(
     some = ", ".join(repr(find_path(each.key) or each.key) for each in conflicts[:3])
     rest = f" and {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
     return StrategyError(
-        f"the merge was not applied: the merge strategy {strategy_name(chosen)!r}, called for "
-        f"{some}{rest}, {what}. Correct the strategy, or choose another one for these paths "
-        "with a rule"
+        f"the merge strategy {strategy_name(chosen)!r}, called for {some}{rest}, {what}. Correct "
+        "the strategy, or choose another one for these paths with a rule"
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import chain, count, repeat
+from itertools import chain, count
 from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 from cachetools import LRUCache
@@ -15,20 +16,25 @@ from numpy.typing import NDArray
 from sparklake.graveler.algebra.changes import NO_ROW
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import Bytes, Positions, keys_of
+from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching
+from sparklake.graveler.sstable import DataBlocks
 from sparklake.graveler.sstable.range_files import read_each, read_packed
 
 OPEN_BYTES = 512 * 1024 * 1024
 """The memory limit of open ranges: about a million objects."""
 
+PACKED_BYTES = 64 * 1024 * 1024
+"""The memory limit of packed ranges: about 20 million objects."""
+
 _BYTES_A_RECORD = 180
 """The memory of a record besides its bytes: a second, hashed copy of its key, and positions."""
 
-_DIRECTORY_BYTES_A_RECORD = 48
-"""The memory of a record with only its id read, including its data block."""
+_BYTES_A_DATA_BLOCK = 250
+"""The memory of a data block's position and bounding keys, besides the bytes of the keys."""
 
 _PART_OPENED = 4
 """A range is opened in full when about one in this many of its data blocks may be open."""
@@ -74,8 +80,9 @@ class OpenRange:
                 yield each
 
     def rows(self, keys: Sequence[bytes]) -> Positions:
-        """Return where in the block some keys are, NO_ROW for those that are not there."""
-        return np.fromiter(map(self._rows.get, keys, repeat(NO_ROW)), np.int64, len(keys))
+        """Return the positions of ascending keys in the block, NO_ROW for missing keys."""
+        places, found = self.block.find(keys_of(keys))
+        return np.where(found, places, NO_ROW)
 
     @cached_property
     def _rows(self) -> dict[bytes, int]:
@@ -90,12 +97,20 @@ class OpenRange:
 
 
 class PackedRange:
-    """The records of a range, with data blocks that are opened per lookup and not kept."""
+    """The positions of a range's data blocks, which are opened per lookup and not kept."""
 
     def __init__(self, info: RangeInfo, block: Block) -> None:
-        self._block = block
         self._left = len(block.starts) // _PART_OPENED
-        self.size = _DIRECTORY_BYTES_A_RECORD * info.count
+        self._records: DataBlocks | EncodedRecords
+        (records,) = block.units
+        if isinstance(records, DataBlocks):
+            self._records = records.without_ids()
+            keys = (*records.first_keys, *records.last_keys)
+            self.size = sum(map(len, keys)) + _BYTES_A_DATA_BLOCK * len(records.last_keys)
+        else:
+            # A table of another writer has no data blocks to open one by one.
+            self._records = block.encoded
+            self.size = full_size(info.size, info.count)
 
     @property
     def is_worn(self) -> bool:
@@ -105,19 +120,18 @@ class PackedRange:
     def find(self, key: bytes) -> bytes | None:
         """Return the stored value of a key; raise MissingFileError or CorruptFileError."""
         self._left -= 1
-        return self._block.stored(key)
+        return self._records.find(key)
 
     def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
-        """Yield the intervals, of keys up to a stop, that contain a key."""
+        """Yield the intervals that contain a key."""
         self._left -= 1
-        # A block of its own: it remembers what it opens, and is for one thread.
-        block = Block(self._block.units, self._block.ids)
-        bounds = sorted({bound for each in intervals for bound in (each.start, each.stop or b"")})
-        places = dict(zip(bounds, block.find(keys_of(bounds))[0].tolist(), strict=True))
         for each in intervals:
-            stop = len(block) if each.stop is None else places[each.stop]
-            if places[each.start] < stop:
+            key = self._records.reaching(each.start)
+            if key is not None and key in each:
                 yield each
+
+
+Some = TypeVar("Some", OpenRange, PackedRange)
 
 
 class OpenRanges:
@@ -126,18 +140,19 @@ class OpenRanges:
     A few lookups of single keys open data blocks. Many lookups open the range.
     """
 
-    def __init__(self, store: ObjectStore, max_bytes: int = OPEN_BYTES) -> None:
+    def __init__(
+        self, store: ObjectStore, max_bytes: int = OPEN_BYTES, packed_bytes: int = PACKED_BYTES
+    ) -> None:
         self._store = store
-        self._kept: LRUCache[RangeId, OpenRange | PackedRange] = LRUCache(
-            max_bytes, lambda each: each.size
+        self._open: LRUCache[RangeId, OpenRange] = LRUCache(max_bytes, lambda each: each.size)
+        self._packed: LRUCache[RangeId, PackedRange] = LRUCache(
+            packed_bytes, lambda each: each.size
         )
         self._lock = Lock()
 
     def find(self, info: RangeInfo, key: bytes) -> bytes | None:
         """Return the stored value of a key; raise MissingFileError or CorruptFileError."""
-        with self._lock:
-            found = self._kept.get(info.id)
-        return self._ready(info, found or self._read([info])[0]).find(key)
+        return self._ready(info, self._known(info) or self._read([info])[0]).find(key)
 
     def holding(self, ranges: Ranges, intervals: Iterable[Interval]) -> list[Interval]:
         """Return the intervals in which a tree, or a layer of ranges, has a key.
@@ -162,18 +177,20 @@ class OpenRanges:
 
     def _opened(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
         """Return ranges for the lookup of a few keys; unknown ones are read together."""
+        known = {each.id: self._known(each) for each in infos}
+        fresh = iter(self._read([each for each in infos if known[each.id] is None]))
+        return [self._ready(each, known[each.id] or next(fresh)) for each in infos]
+
+    def _known(self, info: RangeInfo) -> OpenRange | PackedRange | None:
         with self._lock:
-            kept = {each.id: self._kept.get(each.id) for each in infos}
-        missing = [each for each in infos if kept[each.id] is None]
-        fresh = iter(self._read(missing))
-        return [self._ready(each, kept[each.id] or next(fresh)) for each in infos]
+            return self._open.get(info.id) or self._packed.get(info.id)
 
     def _read(self, infos: Sequence[RangeInfo]) -> list[PackedRange]:
         """Read ranges together, and keep them packed."""
         blocks = read_packed(self._store, infos)
         found = [PackedRange(*each) for each in zip(infos, blocks, strict=True)]
         for info, each in zip(infos, found, strict=True):
-            self._keep(info, each)
+            self._keep(self._packed, info, each)
         return found
 
     def _ready(self, info: RangeInfo, found: OpenRange | PackedRange) -> OpenRange | PackedRange:
@@ -210,8 +227,7 @@ class OpenRanges:
     def _find_many(self, info: RangeInfo, keys: Sequence[bytes]) -> Iterator[bytes | None]:
         """Yield the stored values of ascending keys up to the end of a range."""
         for at, key in enumerate(keys):
-            with self._lock:
-                opened = self._kept.get(info.id)
+            opened = self._known(info)
             if isinstance(opened, OpenRange):
                 yield from map(opened.find, keys[at:])
                 return
@@ -220,23 +236,23 @@ class OpenRanges:
     def get_many(self, infos: Sequence[RangeInfo]) -> list[OpenRange]:
         """Return ranges; those that are not open yet are read together."""
         with self._lock:
-            kept = {each.id: self._kept.get(each.id) for each in infos}
-        found = {name: each for name, each in kept.items() if isinstance(each, OpenRange)}
+            known = {each.id: self._open.get(each.id) for each in infos}
+        found = {name: each for name, each in known.items() if each is not None}
         missing = list({each.id: each for each in infos if each.id not in found}.values())
         for info, block in zip(missing, read_each(self._store, missing), strict=True):
             # All of it, before others see it: no file stays open, threads may share what is never
             # changed again, and what is damaged is not kept.
             _ = block.encoded
             found[info.id] = OpenRange(block, info.size)
-            self._keep(info, found[info.id])
+            self._keep(self._open, info, found[info.id])
         return [found[info.id] for info in infos]
 
     def _has_room(self, info: RangeInfo) -> bool:
         """Return whether a range fits in full without dropping another one."""
         with self._lock:
-            return self._kept.currsize + full_size(info.size, info.count) <= self._kept.maxsize
+            return self._open.currsize + full_size(info.size, info.count) <= self._open.maxsize
 
-    def _keep(self, info: RangeInfo, opened: OpenRange | PackedRange) -> None:
+    def _keep(self, kept: LRUCache[RangeId, Some], info: RangeInfo, found: Some) -> None:
         with self._lock:
-            if opened.size <= self._kept.maxsize:
-                self._kept[info.id] = opened
+            if found.size <= kept.maxsize:
+                kept[info.id] = found

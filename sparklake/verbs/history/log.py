@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sparklake._lightness import lazy_module
 from sparklake.errors import InvalidInputError, RefNotFoundError
-from sparklake.graveler.commits import Commit, commits_html
+from sparklake.graveler.commits import COMMITS_AT_ONCE, Commit, commits_html
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.times import SECOND_MICROS, microsecond_of
 from sparklake.verbs.base.context import Context, Walk
@@ -34,7 +34,7 @@ Place: TypeAlias = tuple[int, int, CommitId]
 """The position of a commit in every log: by descending generation, then date, then id."""
 
 
-_FIRST_MARKED, _MOST_MARKED = 64, 10_000
+_FIRST_MARKED = 64
 
 CLOCKS_DIFFER = 24 * 60 * 60
 """The number of seconds by which an ancestor may be younger than its descendants and still be found
@@ -128,7 +128,7 @@ class Log:
         while some := list(islice(rest, size)):
             expired = self._context.refs.commits.expired([each.id for each in some])
             yield from ((each, each.id in expired) for each in some)
-            size = min(2 * size, _MOST_MARKED)
+            size = min(2 * size, COMMITS_AT_ONCE)
 
     def _walked(self, earliest: int | None) -> Iterator[Commit]:
         one = self._asked.first_parent

@@ -8,11 +8,8 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
-from sparklake.graveler.commits import Commit
+from sparklake.graveler.commits import COMMITS_AT_ONCE, Commit
 from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS
-
-COMMITS_AT_ONCE = 10_000
-"""The number of commits in a batch, which takes a few megabytes."""
 
 LOG_SCHEMA = pa.schema(
     [

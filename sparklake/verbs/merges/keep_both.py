@@ -73,8 +73,7 @@ def _record(each: KeptObject, key: bytes, identity: bytes, data: bytes) -> Recor
         return encode_record(key, identity, data)
     except InvalidKeyError as error:
         raise StrategyError(
-            f"the merge was not applied: no key is free to keep both objects of "
-            f"{each.key.decode(errors='replace')!r}: "
+            f"no key is free to keep both objects of {each.key.decode(errors='replace')!r}: "
             f"{error}. Decide it with another rule"
         ) from error
 

@@ -11,7 +11,13 @@ from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
-from sparklake.graveler.planning.path_filter import PathFilter, filter_for, first_paths
+from sparklake.graveler.keys import path_tuple
+from sparklake.graveler.planning.path_filter import (
+    PATHS_NOUN,
+    PathFilter,
+    filter_for,
+    first_paths,
+)
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
@@ -24,7 +30,7 @@ from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import BaseTrees
-from sparklake.verbs.merges.three_way import merged_tree, plan_sides
+from sparklake.verbs.merges.three_way import merged_tree, naming_verb, plan_sides
 
 ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"
@@ -47,6 +53,9 @@ class MergeOptions:
     paths: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        if self.paths is not None:
+            # An iterator could be read only once.
+            object.__setattr__(self, "paths", path_tuple(self.paths, PATHS_NOUN))
         filter_for(self.paths)
 
     @property
@@ -91,10 +100,10 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
     each case, no branch has moved.
     """
     message = options.message or options.default_message(source, dest)
-    signature = sign(context, message, options.committer, options.metadata)
     fence = get_branch(context, dest).fence
     source_commit = _source(context, source, dest)
-    signature = _labelled(context, signature, options, source_commit)
+    metadata = {**(options.metadata or {}), **options.labels(source_commit)}
+    signature = sign(context, message, options.committer, metadata)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
     bases = BaseTrees(context)
@@ -151,14 +160,6 @@ def nothing_to_merge(
     )
 
 
-def _labelled(
-    context: Context, signature: Signature, options: MergeOptions, source: Commit
-) -> Signature:
-    """Return a signature with the labels of a merge; raise InvalidInputError."""
-    metadata = {**signature.metadata, **options.labels(source)}
-    return sign(context, signature.message, signature.committer, metadata)
-
-
 def _merge_once(
     attempts: Attempts,
     bases: BaseTrees,
@@ -168,7 +169,8 @@ def _merge_once(
     options: MergeOptions,
 ) -> Commit:
     _, dest, trees = _sides(bases, source, state, options)
-    tree_id, labels = merged_tree(attempts, trees, options.resolution)
+    with naming_verb("the merge was not applied"):
+        tree_id, labels = merged_tree(attempts, trees, options.resolution)
     if options.has_one_parent and tree_id == dest.meta_range_id and not options.allow_empty:
         raise nothing_to_merge(source, state.name, options.paths)
     parents = [dest] if options.has_one_parent or source.id == dest.id else [dest, source]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
+from sparklake.errors import InvalidInputError, NoChangesError
 from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY, Commit
 from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
@@ -31,7 +31,7 @@ from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.merges.three_way import MergedTree, merged_tree
+from sparklake.verbs.merges.three_way import MergedTree, merged_tree, naming_verb
 
 # The names that lakeFS uses.
 ORIGIN_METADATA_KEY = "cherry-pick-origin"
@@ -131,12 +131,9 @@ def origin_labels(origin: Commit) -> dict[str, str]:
 def replayed_tree(
     attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution, title: str
 ) -> MergedTree:
-    """Return the tree of a replayed change. A conflict error names the change."""
-    try:
+    """Return the tree of a replayed change. Errors name the change."""
+    with naming_verb(f"cannot {title}"):
         return merged_tree(attempts, sides, resolution)
-    except MergeConflictError as error:
-        words = f"cannot {title}: {error}"
-        raise MergeConflictError(words, error.conflicts, error.count) from error
 
 
 def _change(context: Context, ref: str, options: ReplayOptions) -> _Change:

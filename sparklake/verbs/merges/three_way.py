@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from sparklake.engine.execution import PlanResult
-from sparklake.errors import MergeConflictError
+from sparklake.errors import ExpiredError, InvalidInputError, MergeConflictError, StrategyError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
@@ -51,8 +52,18 @@ def without_expired_base(
     return replace(resolution, expired_base=found)
 
 
+@contextmanager
+def naming_verb(what: str) -> Iterator[None]:
+    """Begin the message of an error that stops a merge with `what`, such as "cannot revert ..."."""
+    try:
+        yield
+    except (MergeConflictError, StrategyError, ExpiredError, InvalidInputError) as error:
+        error.args = (f"{what}: {error}", *error.args[1:])
+        raise
+
+
 def merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
-    """Write the tree of a merge.
+    """Write the tree of a merge. Errors do not name the verb: see `naming_verb`.
 
     If one side equals the base, the other side is the result and nothing is read, except for
     differing logs that have to grow.
@@ -143,7 +154,7 @@ def _conflict_error(outcome: PlanResult, refused: Sequence[TableUnion]) -> Merge
         else "Change one side, for example with `restore` of the table from the other branch"
     )
     return MergeConflictError(
-        f"{count}; the merge was not applied: {some}{', ...' if total > 3 else ''}{why}. {hint}",
+        f"{count} ({some}{', ...' if total > 3 else ''}){why}. {hint}",
         rows,
         total,
     )

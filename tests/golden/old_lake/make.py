@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sparklake import Repository
 from tests.support.lakes import postgres_lake
-from tests.support.postgres import fresh_database, postgres_server
+from tests.support.postgres import embedded_home, fresh_database, home_dsn
 
 NAMESPACE = "file:///an-old-namespace"
 """Stands for the namespace in the dump of the refs."""
@@ -67,7 +67,7 @@ def described(repo: Repository) -> dict[str, object]:
 def main(folder: Path) -> None:
     """Write the lake."""
     folder.mkdir(parents=True, exist_ok=True)
-    with postgres_server() as server, fresh_database(server) as dsn:
+    with embedded_home() as home, home_dsn(home) as server, fresh_database(server) as dsn:
         with postgres_lake(dsn) as lake:
             namespace = folder / "namespace"
             repo = lake.create_repository("lake", str(namespace), range_records=8)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from sparklake.engine.spark import SparkRunner
-from tests.support.pool_bodies import work_of
 from tests.support.runner_contract import seen_by
+from tests.support.task_bodies import work_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

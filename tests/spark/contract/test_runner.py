@@ -12,9 +12,9 @@ import pytest
 
 from sparklake import session
 from sparklake.engine.spark import SparkRunner
-from tests.support.pool_bodies import work_of
 from tests.support.runner_contract import RunnerContract, seen_by
 from tests.support.spark import REMOTE
+from tests.support.task_bodies import work_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

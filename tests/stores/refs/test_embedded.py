@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
 from sparklake.stores.embedded import binaries, embedded_dsn
-from sparklake.stores.embedded import server as postgres_server
+from sparklake.stores.embedded import server as embedded_server
 from sparklake.stores.embedded.accounts import Account, unprivileged_account
 from sparklake.stores.embedded.folders import private_folder
 from sparklake.stores.postgres import connect_ref_store
@@ -561,7 +561,7 @@ def test_a_server_that_does_not_accept_connections_yet_is_waited_for(home: Path)
         opened = pool.submit(connect_ref_store, dsn)
         assert eventually(lambda: opened.done() or refusal in log.read_text())
         assert not opened.done()
-        postgres_server._run(layout, ["pg_ctl", "promote", "--pgdata", str(layout.data)])
+        embedded_server._run(layout, ["pg_ctl", "promote", "--pgdata", str(layout.data)])
         opened.result().close()
     share.release()
 
@@ -658,7 +658,7 @@ def test_a_container_leaves_the_server_of_another_alone(home: Path) -> None:
 def test_a_server_that_another_container_cannot_reach_is_no_left_over(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_server, "_STOP_SECONDS", 0.5)
+    monkeypatch.setattr(embedded_server, "_STOP_SECONDS", 0.5)
     with holder(home, under=CONTAINER) as process:
         dsn = dsn_of(process)
         sockets = Path(conninfo_to_dict(dsn)["host"])

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDoneError
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 
@@ -23,8 +24,9 @@ from sparklake.errors import (
     RefStoreUnavailableError,
     SparklakeError,
 )
-from sparklake.graveler.ports import RefStore
+from sparklake.graveler.ports import BranchState, RefsSnapshot, RefStore
 from sparklake.stores.postgres import connect_ref_store
+from sparklake.stores.postgres.commits import BULK_COMMITS
 from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.migrations import known_migrations
 from sparklake.stores.postgres.staging import prefix_end
@@ -133,6 +135,23 @@ def test_nothing_staged_is_left_behind(store: RefStore, admin: psycopg.Connectio
     layer = refs.staging.seal("main").layers[0]
     refs.branches.move(a_move(FIRST, a_commit(), layers=[layer.id]))
     assert admin.execute("SELECT count(*) FROM sparklake.staged_rows").fetchone() == (0,)
+
+
+def test_a_bulk_load_of_commits_updates_the_statistics(empty_dsn: str) -> None:
+    line = [FIRST]
+    for _ in range(BULK_COMMITS - 1):
+        line.append(a_commit(line[-1]))
+    loaded = RefsSnapshot((BranchState("main", line[-1].id),), (), tuple(line))
+    size = "SELECT reltuples::int FROM pg_class WHERE oid = 'sparklake.commits'::regclass"
+    columns = "SELECT count(*) FROM pg_stats WHERE schemaname = 'sparklake' AND attname = 'parents'"
+    store = connect_ref_store(empty_dsn)
+    with closing(store), psycopg.connect(empty_dsn, autocommit=True) as admin:
+        admin.execute("ALTER TABLE sparklake.commits SET (autovacuum_enabled = off)")
+        new_refs(store)
+        assert admin.execute(size).fetchone() == (-1,)
+        store.restore_repository(a_repository("loaded"), loaded, "ann")
+        assert admin.execute(size).fetchone() == (1 + BULK_COMMITS,)
+        assert admin.execute(columns).fetchone() == (1,)
 
 
 def test_a_put_under_way_ends_before_its_repository_is_deleted(

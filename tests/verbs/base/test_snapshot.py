@@ -17,8 +17,9 @@ from sparklake.errors import (
     InvalidKeyError,
     ObjectNotFoundError,
 )
+from sparklake.graveler.sstable import DataBlocks
 from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
-from sparklake.verbs.base.lookup import OpenRange, OpenRanges, PackedRange
+from sparklake.verbs.base.lookup import OpenRanges
 from sparklake.verbs.base.snapshot import LOOKUP_SCHEMA
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table
 from tests.support.recorded_reads import recorded_reads
@@ -193,10 +194,10 @@ def test_open_ranges_are_bounded(layered: tuple[Repository, dict[str, int]]) -> 
     opened = OpenRanges(repo._context.store, max_bytes=10_000)
     for each in ranges:
         opened.get_many([each])
-    assert 0 < sum(each.size for each in opened._kept.values()) <= 10_000
+    assert 0 < sum(each.size for each in opened._open.values()) <= 10_000
     none = OpenRanges(repo._context.store, max_bytes=10)
     assert sum(len(each.block) for each in none.get_many(ranges)) == len(contents)
-    assert len(none._kept) == 0
+    assert len(none._open) == 0
 
 
 @pytest.mark.parametrize("max_bytes", [10, 10_000, 1 << 20])
@@ -227,7 +228,7 @@ def test_what_is_damaged_is_not_kept(layered: tuple[Repository, dict[str, int]])
     replace_file(path, bytes([body[0] ^ 1]) + body[1:])
     with pytest.raises(CorruptFileError, match=each.id):
         opened.get_many([each])
-    assert not opened._kept
+    assert not opened._open
     replace_file(path, body)
     (found,) = opened.get_many([each])
     assert found.find(each.min_key) is not None
@@ -248,20 +249,23 @@ def test_a_single_object_opens_one_data_block(lake: Lake, folder: Path) -> None:
     opened = repo._context.open_ranges
     assert view.stat("k/01234").size == 1234
     assert not view.exists("k/01234x")
-    (packed,) = opened._kept.values()
-    assert isinstance(packed, PackedRange)
-    assert len(packed._block.starts) > 20
+    (packed,) = opened._packed.values()
+    assert not opened._open
+    assert isinstance(packed._records, DataBlocks)
+    directory = packed._records.table.directory
+    assert len(directory.last_keys) > 20
+    assert len(directory.ids) == 0, "ids take most of the memory of a directory"
+    assert directory.numbers.base is None, "nor are they kept by a part of their bytes"
     with mock.patch.object(_RefetchedContent, "__getitem__", autospec=True) as read:
         read.side_effect = _READ
         assert view.stat("k/02345").size == 2345
     ((_, part),) = (each.args for each in read.call_args_list)
     assert part.stop - part.start < 64 * 1024
-    assert not packed._block.units[0].table.contents, "nothing stays open"
+    assert not packed._records.table.contents, "nothing stays open"
     # Asked more often, it is opened in full.
     for number in range(2000):
         assert view.stat(f"k/{number:05}").size == number
-    assert not any(isinstance(each, PackedRange) and each.is_worn for each in opened._kept.values())
-    assert any(isinstance(each, OpenRange) for each in opened._kept.values())
+    assert opened._open
     assert not view.exists("zzz")
 
 
@@ -274,5 +278,5 @@ def test_where_memory_is_full_ranges_stay_packed(lake: Lake, folder: Path) -> No
         key = b"k/%05d" % number
         (each,) = [each for each in ranges if each.min_key <= key <= each.max_key]
         assert opened.find(each, key) is not None
-    assert opened._kept
-    assert all(isinstance(each, PackedRange) for each in opened._kept.values())
+    assert opened._packed
+    assert not opened._open

@@ -142,8 +142,10 @@ def test_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     commit_all(repo.create_branch("dev", "main"), {"a": b"1", "b": b"1"}, "source")
     head = commit_all(main, {"a": b"2", "b": b"2"}, "dest")
     monkeypatch.setattr("sparklake.udfs.strategies.judging.MAX_KEPT", 1)
-    with pytest.raises(StrategyError, match="more than 1 conflicts keep both"):
+    with pytest.raises(StrategyError, match="merge was not applied: more than 1 conflicts keep"):
         repo.merge("dev", "main", "keep-both")
+    with pytest.raises(StrategyError, match=r"cannot cherry-pick .*: more than 1 conflicts keep"):
+        main.cherry_pick("dev", strategy="keep-both")
     assert main.head == head
 
 

@@ -223,7 +223,7 @@ def test_a_conflict_at_the_end_keeps_the_work_and_names_it(repo: Repository, mai
     assert cause.count == 1
     assert hidden(repo) == [error.branch]
     assert error.branch in str(error)
-    assert "the merge was not applied: 'k'" in str(error)
+    assert "the merge was not applied: 1 conflicting object ('k')" in str(error)
     assert "merge it into 'main'" in str(error)
     made = repo.merge(error.branch, "main", strategy="source-wins")
     assert contents(repo, made.id)["k"] == b"mine"

@@ -1,4 +1,4 @@
-"""Exports and purges by worker processes do what one process does."""
+"""Exports and purges in several threads do what one thread does."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from tests.verbs.exports.test_export import tree_of
 
 
 @pytest.mark.system
-def test_workers_export_and_purge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("POOL_RECORDS", "COLD_POOL_RECORDS"):
-        monkeypatch.setattr(choice, name, 1)
+def test_threads_export_and_purge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "THREAD_RECORDS", 1)
     tree = {f"{part}/{number:02}": b"%d" % number for part in "ab" for number in range(20)}
     with Lake(MemoryRefStore(), Runners(Engine.LOCAL, workers=2), "tester") as lake:
         repo = lake.create_repository("lake", str(folder / "namespace"), range_records=4)

@@ -1,4 +1,4 @@
-"""One run of a command: its options, its output and the lake it opens."""
+"""One call of a command: its options, its output and the lake it opens."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ READER_GONE = 141
 """The exit code that a shell reports for a program stopped by SIGPIPE."""
 
 
-class Session:
-    """The options, output and lake of one command."""
+class Invocation:
+    """The options, output and lake of one call of a command."""
 
     def __init__(self, options: Options, out: Output, closing: ExitStack) -> None:
         self.options = options
@@ -78,7 +78,7 @@ class Session:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function with a session as its first argument into a command.
+    """Turn a function with an invocation as its first argument into a command.
 
     The command also accepts the global options. Errors become exit codes. A
     parameter that is a dataclass stands for its fields: commands share options by such a class.
@@ -105,7 +105,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             arguments[name] = group(**values)
         out = Output(options.output, is_attended=options.job is None)
         with _exit_codes(out), _ending(options, out), ExitStack() as closing:
-            function(Session(options, out, closing), **arguments)
+            function(Invocation(options, out, closing), **arguments)
             out.flush()
 
     parameters = [context, *(each.replace(kind=context.kind) for each in own), *shared]

@@ -1,0 +1,387 @@
+//! The bindings. Each one checks and borrows its buffers, then works without the interpreter lock.
+
+use std::cell::RefCell;
+use std::mem::take as taken;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::bytes::{self, Items, Keys, NewItems, Outcome, position, require};
+use crate::format::Handle;
+use crate::read::{self, COLUMNS, Ending, FIRST_KEY_BYTES, LAST_KEY_BYTES, Place};
+use crate::walks::{Edit, ids_of};
+use crate::write::{Source, Unit, Writer};
+use crate::{entry, fields, hashing, walks};
+
+pyo3::create_exception!(sparklake_kernels, Declined, PyException);
+
+type Buffer<'py> = PyReadonlyArray1<'py, u8>;
+type Numbers<'py> = PyReadonlyArray1<'py, i64>;
+type Bounds<'py> = PyReadonlyArray1<'py, i32>;
+type Array<'py, T> = Bound<'py, PyArray1<T>>;
+/// The bounds and the bytes of a new column.
+type Column<'py> = (Array<'py, i32>, Array<'py, u8>);
+
+impl From<bytes::Declined> for PyErr {
+    fn from(_: bytes::Declined) -> Self {
+        Declined::new_err("the fallback decides")
+    }
+}
+
+/// Runs a kernel without the interpreter lock.
+///
+/// A panic, which would be a defect of the kernel, ends in the fallback, too. Rust prints it.
+fn run<T: Send>(py: Python<'_>, kernel: impl FnOnce() -> Outcome<T> + Send) -> PyResult<T> {
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(kernel)));
+    Ok(outcome.unwrap_or(Err(bytes::Declined))?)
+}
+
+/// Returns the items of an array, if they lie one after the other.
+fn flat<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>) -> Outcome<&'a [T]> {
+    array.as_slice().map_err(|_| bytes::Declined)
+}
+
+fn column<'py>(py: Python<'py>, items: NewItems) -> Column<'py> {
+    (items.bounds.into_pyarray(py), items.data.into_pyarray(py))
+}
+
+#[pyfunction]
+fn sha256_each<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Array<'py, u8>> {
+    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
+    let hashes = run(py, || Ok(hashing::sha256_each(&Items::new(data, bounds)?)))?;
+    Ok(hashes.into_pyarray(py))
+}
+
+#[pyfunction]
+fn gather<'py>(
+    py: Python<'py>,
+    data: Buffer,
+    starts: Numbers,
+    lengths: Numbers,
+) -> PyResult<Column<'py>> {
+    let (data, starts, lengths) = (flat(&data)?, flat(&starts)?, flat(&lengths)?);
+    let items = run(py, || walks::gather(&Keys::new(data, starts, lengths)?))?;
+    Ok(column(py, items))
+}
+
+#[pyfunction]
+fn take<'py>(
+    py: Python<'py>,
+    data: Buffer,
+    bounds: Bounds,
+    rows: Numbers,
+) -> PyResult<Column<'py>> {
+    let (data, bounds, rows) = (flat(&data)?, flat(&bounds)?, flat(&rows)?);
+    let items = run(py, || walks::take(&Items::new(data, bounds)?, rows))?;
+    Ok(column(py, items))
+}
+
+#[pyfunction]
+fn encode_records<'py>(
+    py: Python<'py>,
+    keys: Buffer,
+    key_bounds: Bounds,
+    values: Buffer,
+    value_bounds: Bounds,
+) -> PyResult<Column<'py>> {
+    let (keys, key_bounds) = (flat(&keys)?, flat(&key_bounds)?);
+    let (values, value_bounds) = (flat(&values)?, flat(&value_bounds)?);
+    let items = run(py, || {
+        entry::encode_records(&Items::new(keys, key_bounds)?, &Items::new(values, value_bounds)?)
+    })?;
+    Ok(column(py, items))
+}
+
+#[pyfunction]
+fn shapes<'py>(
+    py: Python<'py>,
+    data: Buffer,
+    bounds: Bounds,
+) -> PyResult<(Array<'py, i64>, Array<'py, i64>)> {
+    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
+    let (heads, lengths) = run(py, || entry::shapes(&Items::new(data, bounds)?))?;
+    Ok((heads.into_pyarray(py), lengths.into_pyarray(py)))
+}
+
+#[pyfunction]
+fn search<'py>(
+    py: Python<'py>,
+    keys: (Buffer, Numbers, Numbers),
+    wanted: (Buffer, Numbers, Numbers),
+) -> PyResult<(Array<'py, i64>, Array<'py, bool>)> {
+    let (data, starts, lengths) = (flat(&keys.0)?, flat(&keys.1)?, flat(&keys.2)?);
+    let (others, begins, sizes) = (flat(&wanted.0)?, flat(&wanted.1)?, flat(&wanted.2)?);
+    let (places, found) = run(py, || {
+        let keys = Keys::new(data, starts, lengths)?;
+        Ok(walks::search(&keys, &Keys::new(others, begins, sizes)?))
+    })?;
+    Ok((places.into_pyarray(py), found.into_pyarray(py)))
+}
+
+#[pyfunction]
+fn paired<'py>(
+    py: Python<'py>,
+    left: (Buffer, Numbers, Numbers),
+    right: (Buffer, Numbers, Numbers),
+) -> PyResult<(Array<'py, i64>, Array<'py, i64>)> {
+    let (data, starts, lengths) = (flat(&left.0)?, flat(&left.1)?, flat(&left.2)?);
+    let (others, begins, sizes) = (flat(&right.0)?, flat(&right.1)?, flat(&right.2)?);
+    let (at_left, at_right) = run(py, || {
+        let left = Keys::new(data, starts, lengths)?;
+        Ok(walks::paired(&left, &Keys::new(others, begins, sizes)?))
+    })?;
+    Ok((at_left.into_pyarray(py), at_right.into_pyarray(py)))
+}
+
+#[pyfunction]
+fn unequal<'py>(
+    py: Python<'py>,
+    left: Buffer,
+    right: Buffer,
+) -> PyResult<(Array<'py, i64>, Array<'py, i64>)> {
+    let (left, right) = (flat(&left)?, flat(&right)?);
+    let (in_left, in_right) = run(py, || walks::unequal(ids_of(left)?, ids_of(right)?))?;
+    Ok((in_left.into_pyarray(py), in_right.into_pyarray(py)))
+}
+
+#[pyfunction]
+fn found_ids<'py>(py: Python<'py>, ids: Buffer, wanted: Buffer) -> PyResult<Array<'py, i64>> {
+    let (ids, wanted) = (flat(&ids)?, flat(&wanted)?);
+    let rows = run(py, || walks::found_ids(ids_of(ids)?, ids_of(wanted)?))?;
+    Ok(rows.into_pyarray(py))
+}
+
+#[pyfunction]
+fn range_ends<'py>(py: Python<'py>, ids: Buffer, divisor: u64) -> PyResult<Array<'py, i64>> {
+    let ids = flat(&ids)?;
+    let ends = run(py, || walks::range_ends(ids_of(ids)?, divisor))?;
+    Ok(ends.into_pyarray(py))
+}
+
+#[pyfunction]
+fn edit<'py>(
+    py: Python<'py>,
+    leaves: (Numbers, Numbers, Numbers),
+    dropped: PyReadonlyArray1<bool>,
+    places: Numbers,
+    records: (Buffer, Bounds, Buffer),
+    added: (Buffer, Bounds, Buffer),
+) -> PyResult<(Column<'py>, Array<'py, u8>, Array<'py, i64>)> {
+    let (starts, opened, shifts) = (flat(&leaves.0)?, flat(&leaves.1)?, flat(&leaves.2)?);
+    let (dropped, places) = (flat(&dropped)?, flat(&places)?);
+    let (data, bounds, ids) = (flat(&records.0)?, flat(&records.1)?, flat(&records.2)?);
+    let (more, ends, more_ids) = (flat(&added.0)?, flat(&added.1)?, flat(&added.2)?);
+    let edited = run(py, || {
+        Edit {
+            starts,
+            opened,
+            shifts,
+            dropped,
+            places,
+            records: Items::new(data, bounds)?,
+            ids: ids_of(ids)?,
+            added: Items::new(more, ends)?,
+            added_ids: ids_of(more_ids)?,
+        }
+        .run()
+    })?;
+    let ids = edited.ids.into_pyarray(py);
+    Ok((column(py, edited.entries), ids, edited.counts.into_pyarray(py)))
+}
+
+/// Returns (None, position) to ask for more bytes, or (the directory's parts, 0).
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn read_ending<'py>(
+    py: Python<'py>,
+    tail: Buffer,
+    file_bytes: usize,
+) -> PyResult<(Option<(Array<'py, u64>, Array<'py, i64>, Bound<'py, PyList>)>, usize)> {
+    let tail = flat(&tail)?;
+    let directory = match run(py, || read::read_ending(tail, file_bytes))? {
+        Ending::NeededFrom(position) => return Ok((None, position)),
+        Ending::Directory(directory) => directory,
+    };
+    let (blocks, mut start) = (directory.blocks, 0);
+    let lengths = &directory.numbers[FIRST_KEY_BYTES * blocks..(LAST_KEY_BYTES + 1) * blocks];
+    let keys = lengths.iter().map(|length| {
+        let begin = start;
+        start += *length as usize;
+        PyBytes::new(py, &directory.keys[begin..start])
+    });
+    let keys = PyList::new(py, keys.collect::<Vec<_>>())?;
+    Ok((Some((directory.ids.into_pyarray(py), directory.numbers.into_pyarray(py), keys)), 0))
+}
+
+/// `places` has, for each data block: its file, offset, size, raw size and count.
+#[pyfunction]
+fn open_blocks<'py>(
+    py: Python<'py>,
+    files: Vec<Buffer>,
+    places: Numbers,
+    last_ids: Buffer,
+) -> PyResult<Column<'py>> {
+    let files = files.iter().map(flat).collect::<Outcome<Vec<_>>>()?;
+    let (places, last_ids) = (flat(&places)?, flat(&last_ids)?);
+    let items = run(py, || {
+        let (rows, rest) = places.as_chunks::<5>();
+        require(rest.is_empty())?;
+        let blocks = rows.iter().map(|[file, offset, size, raw_size, count]| {
+            let handle = Handle { offset: position(*offset)?, size: position(*size)? };
+            let (raw_size, count) = (position(*raw_size)?, position(*count)?);
+            Ok((position(*file)?, Place { handle, raw_size, count }))
+        });
+        read::open_blocks(&files, &blocks.collect::<Outcome<Vec<_>>>()?, ids_of(last_ids)?)
+    })?;
+    Ok(column(py, items))
+}
+
+#[pyfunction]
+fn find_stored<'py>(
+    py: Python<'py>,
+    block: Buffer,
+    size: usize,
+    raw_size: usize,
+    key: &[u8],
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let (block, handle) = (flat(&block)?, Handle { offset: 0, size });
+    let found = run(py, || read::find_stored(block, (handle, raw_size), key))?;
+    Ok(found.map(|stored| PyBytes::new(py, &stored)))
+}
+
+thread_local! {
+    /// The buffer of the last table of a thread. The next one reuses its memory.
+    static FILE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The largest buffer that a thread holds on to.
+const MOST_HELD_BYTES: usize = 1 << 24;
+
+/// `spans` has for each unit: its source with its first and last block, or -1 - its number in
+/// `encoded`.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn make_table<'py>(
+    py: Python<'py>,
+    ids: Buffer,
+    sources: Vec<(Buffer, i64, Numbers, Buffer)>,
+    encoded: Vec<(Buffer, Bounds)>,
+    spans: Numbers,
+    compress: bool,
+    properties: Vec<(Vec<u8>, Vec<u8>)>,
+) -> PyResult<(Bound<'py, PyBytes>, i64, i64)> {
+    let (ids, spans) = (flat(&ids)?, flat(&spans)?);
+    let mut tables = Vec::with_capacity(sources.len());
+    for (content, base, numbers, keys) in &sources {
+        let (content, numbers, keys) = (flat(content)?, flat(numbers)?, flat(keys)?);
+        let blocks = numbers.len() / COLUMNS;
+        tables.push(Source { content, base: *base, numbers, blocks, keys });
+    }
+    let mut columns = Vec::with_capacity(encoded.len());
+    for (data, bounds) in &encoded {
+        columns.push((flat(data)?, flat(bounds)?));
+    }
+    let out = FILE.with(|file| taken(&mut *file.borrow_mut()));
+    let table = run(py, || {
+        let (rows, rest) = spans.as_chunks::<3>();
+        require(rest.is_empty())?;
+        let mut units = Vec::with_capacity(rows.len());
+        for [source, first, stop] in rows {
+            units.push(if *source < 0 {
+                let (data, bounds) = columns.get(position(-1 - *source)?).ok_or(bytes::Declined)?;
+                Unit::Encoded(Items::new(data, bounds)?)
+            } else {
+                let (source, first) = (position(*source)?, position(*first)?);
+                Unit::Packed { source, first, stop: position(*stop)? }
+            });
+        }
+        Writer::new(ids_of(ids)?, &tables, &units, compress, out)?.run(&properties)
+    })?;
+    let file = PyBytes::new(py, &table.file);
+    if table.file.capacity() <= MOST_HELD_BYTES {
+        FILE.with(|held| *held.borrow_mut() = table.file);
+    }
+    Ok((file, table.size, table.tombstones))
+}
+
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn decode_entries<'py>(
+    py: Python<'py>,
+    data: Buffer,
+    starts: Numbers,
+    ends: Numbers,
+) -> PyResult<(Vec<Column<'py>>, Vec<Array<'py, i64>>, Array<'py, i64>)> {
+    let (data, starts, ends) = (flat(&data)?, flat(&starts)?, flat(&ends)?);
+    let found = run(py, || fields::decode(data, starts, ends))?;
+    let texts = [found.address, found.checksum, found.content_type].map(|each| column(py, each));
+    let numbers = [found.size, found.seconds, found.nanos, found.kind];
+    let numbers = numbers.map(|each| each.into_pyarray(py));
+    Ok((texts.into(), numbers.into(), found.odd.into_pyarray(py)))
+}
+
+#[pyfunction]
+fn encode_entries<'py>(
+    py: Python<'py>,
+    texts: Vec<(Buffer, Bounds)>,
+    numbers: Vec<Numbers>,
+    relative: PyReadonlyArray1<bool>,
+    no_metadata: &[u8],
+) -> PyResult<Column<'py>> {
+    let mut columns = Vec::with_capacity(texts.len());
+    for (data, bounds) in &texts {
+        columns.push((flat(data)?, flat(bounds)?));
+    }
+    let numbers = numbers.iter().map(flat).collect::<Outcome<Vec<_>>>()?;
+    let relative = flat(&relative)?;
+    let items = run(py, || {
+        let items = columns.iter().map(|(data, bounds)| Items::new(data, bounds));
+        let items = items.collect::<Outcome<Vec<_>>>()?;
+        let [keys, address, checksum, content_type] = items[..] else {
+            return Err(bytes::Declined);
+        };
+        let [size, seconds, nanos] = numbers[..] else {
+            return Err(bytes::Declined);
+        };
+        fields::Columns {
+            keys,
+            address,
+            checksum,
+            content_type,
+            size,
+            seconds,
+            nanos,
+            relative,
+            no_metadata,
+        }
+        .encode()
+    })?;
+    Ok(column(py, items))
+}
+
+#[pymodule]
+fn sparklake_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("Declined", module.py().get_type::<Declined>())?;
+    module.add_function(wrap_pyfunction!(sha256_each, module)?)?;
+    module.add_function(wrap_pyfunction!(gather, module)?)?;
+    module.add_function(wrap_pyfunction!(take, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_records, module)?)?;
+    module.add_function(wrap_pyfunction!(shapes, module)?)?;
+    module.add_function(wrap_pyfunction!(search, module)?)?;
+    module.add_function(wrap_pyfunction!(paired, module)?)?;
+    module.add_function(wrap_pyfunction!(unequal, module)?)?;
+    module.add_function(wrap_pyfunction!(found_ids, module)?)?;
+    module.add_function(wrap_pyfunction!(range_ends, module)?)?;
+    module.add_function(wrap_pyfunction!(edit, module)?)?;
+    module.add_function(wrap_pyfunction!(read_ending, module)?)?;
+    module.add_function(wrap_pyfunction!(open_blocks, module)?)?;
+    module.add_function(wrap_pyfunction!(find_stored, module)?)?;
+    module.add_function(wrap_pyfunction!(make_table, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_entries, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_entries, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! Reads of sparklake's own tables: a directory, data blocks, and single keys.
+
+use crate::bytes::{
+    Declined, ID_BYTES, NewItems, Outcome, part, position, require, word32, word64,
+};
+use crate::entry::Entry;
+use crate::format::{
+    DIRECTORY, FOOTER_BYTES, Handle, SNAPPY_RATIO, TRAILER_BYTES, checked, content, each_item,
+    footer, plain_content,
+};
+use crate::hashing::Id;
+
+/// The rows of a directory's numbers.
+pub const COLUMNS: usize = 9;
+pub const COUNT: usize = 0;
+pub const OFFSET: usize = 1;
+pub const SIZE: usize = 2;
+pub const RAW_SIZE: usize = 3;
+pub const KEY_BYTES: usize = 4;
+pub const VALUE_BYTES: usize = 5;
+pub const TOMBSTONES: usize = 6;
+pub const FIRST_KEY_BYTES: usize = 7;
+pub const LAST_KEY_BYTES: usize = 8;
+
+/// The content of a table's directory. `numbers` has `blocks` numbers for each of COLUMNS.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Directory {
+    pub ids: Vec<u64>,
+    pub numbers: Vec<i64>,
+    pub blocks: usize,
+    /// The first keys of the data blocks, then the last keys.
+    pub keys: Vec<u8>,
+}
+
+/// The directory of a table, or the position from which on its reader needs the bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ending {
+    Directory(Directory),
+    NeededFrom(usize),
+}
+
+/// Reads the directory from the end of a table of `file_bytes` bytes, and checks all other blocks
+/// after the data.
+pub fn read_ending(tail: &[u8], file_bytes: usize) -> Outcome<Ending> {
+    let base = file_bytes.checked_sub(tail.len()).ok_or(Declined)?;
+    let (meta_index, index) = footer(tail)?;
+    require(file_bytes >= FOOTER_BYTES)?;
+    let inside = |handle: Handle| {
+        require(handle.end()? <= file_bytes)?;
+        Ok(handle.offset.checked_sub(base).map(|offset| Handle { offset, ..handle }))
+    };
+    let Some(place) = inside(meta_index)? else {
+        return Ok(Ending::NeededFrom(meta_index.offset));
+    };
+    let (mut directory, mut others) = (None, vec![index]);
+    each_item(plain_content(tail, place)?, |name, value| {
+        let (handle, _) = Handle::read(value, 0)?;
+        if name == DIRECTORY {
+            require(directory.is_none())?;
+            directory = Some(handle);
+        } else {
+            others.push(handle);
+        }
+        Ok(())
+    })?;
+    let directory = directory.ok_or(Declined)?;
+    let lowest = others.iter().fold(directory.offset, |low, each| low.min(each.offset));
+    if lowest < base {
+        for each in others.iter().chain([&directory]) {
+            inside(*each)?;
+        }
+        return Ok(Ending::NeededFrom(lowest));
+    }
+    let place = inside(directory)?.ok_or(Declined)?;
+    let found = read_directory(plain_content(tail, place)?, directory.offset)?;
+    for each in others {
+        checked(tail, inside(each)?.ok_or(Declined)?)?;
+    }
+    Ok(Ending::Directory(found))
+}
+
+/// Returns the directory in a block. The data blocks are the first `data_bytes` of the file.
+pub fn read_directory(block: &[u8], data_bytes: usize) -> Outcome<Directory> {
+    let records = usize::try_from(word64(block, 0)?).map_err(|_| Declined)?;
+    let blocks = usize::try_from(word64(block, 8)?).map_err(|_| Declined)?;
+    require(0 < blocks && blocks <= records)?;
+    let words_end = blocks.checked_mul(8 * COLUMNS).and_then(|size| size.checked_add(16));
+    let words_end = words_end.ok_or(Declined)?;
+    let id_bytes = records.checked_mul(ID_BYTES).ok_or(Declined)?;
+    let ids_end = words_end.checked_add(id_bytes).ok_or(Declined)?;
+    let words = part(block, 16, words_end)?.as_chunks::<8>().0;
+    let ids = part(block, words_end, ids_end)?.as_chunks::<8>().0;
+    let keys = &block[ids_end..];
+    let numbers: Vec<i64> = words.iter().map(|word| i64::from_le_bytes(*word)).collect();
+    check_numbers(&numbers, blocks, records, data_bytes, keys.len())?;
+    Ok(Directory {
+        ids: ids.iter().map(|word| u64::from_ne_bytes(*word)).collect(),
+        numbers,
+        blocks,
+        keys: keys.to_vec(),
+    })
+}
+
+/// Declines impossible numbers of a data block.
+fn check_numbers(
+    numbers: &[i64],
+    blocks: usize,
+    records: usize,
+    data_bytes: usize,
+    key_bytes: usize,
+) -> Outcome<()> {
+    let mut total = 0usize;
+    let mut end = 0usize;
+    let mut keys = 0usize;
+    for block in 0..blocks {
+        let number = |column: usize| position(numbers[column * blocks + block]);
+        let (count, offset, size) = (number(COUNT)?, number(OFFSET)?, number(SIZE)?);
+        let raw_size = number(RAW_SIZE)?;
+        require(count >= 1 && count <= records && offset >= end)?;
+        require(offset <= data_bytes && size <= data_bytes)?;
+        require(raw_size <= SNAPPY_RATIO.checked_mul(size + 1).ok_or(Declined)?)?;
+        require(number(KEY_BYTES)? <= raw_size && number(VALUE_BYTES)? <= raw_size)?;
+        require(number(TOMBSTONES)? <= count)?;
+        end = offset + size + TRAILER_BYTES;
+        total += count;
+        for column in [FIRST_KEY_BYTES, LAST_KEY_BYTES] {
+            let length = number(column)?;
+            require(length <= key_bytes)?;
+            keys += length;
+        }
+    }
+    require(end <= data_bytes && total == records && keys == key_bytes)
+}
+
+/// A data block: its place, the size of its content, and its number of records.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub handle: Handle,
+    pub raw_size: usize,
+    pub count: usize,
+}
+
+/// The content of a data block, verified by its checksum and by its numbers.
+pub struct OpenBlock<'a> {
+    pub entries: &'a [u8],
+    places: &'a [[u8; 4]],
+}
+
+impl<'a> OpenBlock<'a> {
+    /// Returns the data block at a place in `file`. `scratch` holds compressed content.
+    #[inline]
+    pub fn open(file: &'a [u8], place: Place, scratch: &'a mut Vec<u8>) -> Outcome<Self> {
+        let bytes = content(checked(file, place.handle)?, place.raw_size, scratch)?;
+        Self::of(bytes, place.count)
+    }
+
+    fn of(bytes: &'a [u8], count: usize) -> Outcome<Self> {
+        let end = entry_bytes(bytes.len(), count)?;
+        require(word32(bytes, bytes.len() - 4)? as usize == count)?;
+        let places = bytes[end..bytes.len() - 4].as_chunks::<4>().0;
+        require(places.len() == count && count > 0)?;
+        let opened = Self { entries: &bytes[..end], places };
+        require(opened.place(0) == 0)?;
+        Ok(opened)
+    }
+
+    pub fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    #[inline]
+    fn place(&self, row: usize) -> usize {
+        match self.places.get(row) {
+            Some(place) => u32::from_le_bytes(*place) as usize,
+            None => self.entries.len(),
+        }
+    }
+
+    /// Returns the bytes of an entry.
+    #[inline]
+    pub fn entry(&self, row: usize) -> Outcome<&'a [u8]> {
+        part(self.entries, self.place(row), self.place(row + 1))
+    }
+}
+
+/// Returns the number of entry bytes in the content of a data block.
+pub fn entry_bytes(raw_size: usize, count: usize) -> Outcome<usize> {
+    let places = count.checked_add(1).and_then(|each| each.checked_mul(4)).ok_or(Declined)?;
+    raw_size.checked_sub(places).ok_or(Declined)
+}
+
+/// Returns the records in data blocks, each in one of some files.
+///
+/// `last_ids` has the last record id of each data block, by which blocks in each other's places
+/// are detected.
+pub fn open_blocks(
+    files: &[&[u8]],
+    blocks: &[(usize, Place)],
+    last_ids: &[Id],
+) -> Outcome<NewItems> {
+    require(blocks.len() == last_ids.len())?;
+    let (mut records, mut bytes) = (0usize, 0usize);
+    for (file, place) in blocks {
+        // Before memory is allocated: the content is not larger than its file allows.
+        let size = files.get(*file).ok_or(Declined)?.len();
+        require(place.handle.end()? <= size)?;
+        require(place.raw_size <= SNAPPY_RATIO.saturating_mul(place.handle.size + 1))?;
+        bytes = bytes.checked_add(entry_bytes(place.raw_size, place.count)?).ok_or(Declined)?;
+        records = records.checked_add(place.count).ok_or(Declined)?;
+    }
+    require(bytes <= i32::MAX as usize)?;
+    let mut out = NewItems::with_capacity(records, bytes);
+    let mut scratch = Vec::new();
+    for ((file, place), last_id) in blocks.iter().zip(last_ids) {
+        let block = OpenBlock::open(files[*file], *place, &mut scratch)?;
+        let begin = out.data.len();
+        out.data.extend_from_slice(block.entries);
+        let mut last = block.entry(0)?;
+        for row in 0..block.count() {
+            last = block.entry(row)?;
+            Entry::parse(last)?;
+            let end = begin + block.place(row + 1);
+            out.bounds.push(i32::try_from(end).map_err(|_| Declined)?);
+        }
+        require(Entry::parse(last)?.id() == last_id)?;
+    }
+    if records > 0 {
+        for row in [0, records - 1] {
+            let (start, end) = (out.bounds[row] as usize, out.bounds[row + 1] as usize);
+            require(Entry::parse(&out.data[start..end])?.holds_its_id()?)?;
+        }
+    }
+    Ok(out)
+}
+
+/// Returns the stored value of a key in a data block, or None.
+pub fn find_stored(file: &[u8], place: (Handle, usize), key: &[u8]) -> Outcome<Option<Vec<u8>>> {
+    let (handle, raw_size) = place;
+    let mut scratch = Vec::new();
+    let bytes = content(checked(file, handle)?, raw_size, &mut scratch)?;
+    let count = word32(bytes, bytes.len().checked_sub(4).ok_or(Declined)?)? as usize;
+    let block = OpenBlock::of(bytes, count)?;
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if Entry::parse(block.entry(middle)?)?.key < key {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if low == count {
+        return Ok(None);
+    }
+    let found = Entry::parse(block.entry(low)?)?;
+    if found.key != key {
+        return Ok(None);
+    }
+    require(found.holds_its_id()?)?;
+    Ok(Some(found.value.to_vec()))
+}

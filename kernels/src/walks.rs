@@ -1,0 +1,313 @@
+//! Walks over the ids and keys of sides.
+
+use crate::bytes::{Declined, ID_BYTES, Items, Keys, NewItems, Outcome, position, require};
+use crate::hashing::Id;
+
+/// The position of a record that a side does not have.
+pub const NO_ROW: i64 = -1;
+
+/// Returns the ids in some bytes.
+pub fn ids_of(bytes: &[u8]) -> Outcome<&[Id]> {
+    let (ids, rest) = bytes.as_chunks::<ID_BYTES>();
+    require(rest.is_empty())?;
+    Ok(ids)
+}
+
+fn first_word(id: &Id) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&id[..8]);
+    u64::from_le_bytes(word)
+}
+
+/// A hash table of ids, which are hashes already. Equal ids are in it once.
+struct IdTable<'a> {
+    ids: &'a [Id],
+    /// Position + 1 of an id, or 0.
+    slots: Vec<u32>,
+    mask: usize,
+}
+
+impl<'a> IdTable<'a> {
+    fn new(ids: &'a [Id]) -> Outcome<Self> {
+        require(ids.len() < u32::MAX as usize / 4)?;
+        let size = (2 * ids.len() + 1).next_power_of_two();
+        let mut table = Self { ids, slots: vec![0; size], mask: size - 1 };
+        for (row, id) in ids.iter().enumerate() {
+            let slot = table.slot(id);
+            if table.slots[slot] == 0 {
+                table.slots[slot] = row as u32 + 1;
+            }
+        }
+        Ok(table)
+    }
+
+    /// Returns the slot of an id, or the free one for it. Half of the slots are free.
+    #[inline]
+    fn slot(&self, id: &Id) -> usize {
+        // The first byte of the last id of a data block has low bits of zero.
+        let mut slot = (first_word(id) >> 16) as usize & self.mask;
+        while self.slots[slot] != 0 && self.ids[self.slots[slot] as usize - 1] != *id {
+            slot = (slot + 1) & self.mask;
+        }
+        slot
+    }
+}
+
+/// Returns the positions of the ids of each side that the other side does not have.
+///
+/// The common beginning is not looked at again. Ids may repeat.
+pub fn unequal(left: &[Id], right: &[Id]) -> Outcome<(Vec<i64>, Vec<i64>)> {
+    let start = left.iter().zip(right).take_while(|(one, other)| one == other).count();
+    let (left, right) = (&left[start..], &right[start..]);
+    if left.is_empty() && right.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    Ok((missing(left, right, start)?, missing(right, left, start)?))
+}
+
+/// Returns the positions of ids that are not among others, plus `start`.
+fn missing(ids: &[Id], others: &[Id], start: usize) -> Outcome<Vec<i64>> {
+    let table = IdTable::new(others)?;
+    // Most ids come directly after the one before them.
+    let mut next = 0;
+    let mut rows = Vec::new();
+    for (row, id) in ids.iter().enumerate() {
+        if others.get(next) == Some(id) {
+            next += 1;
+            continue;
+        }
+        match table.slots[table.slot(id)] {
+            0 => rows.push((start + row) as i64),
+            found => next = found as usize,
+        }
+    }
+    Ok(rows)
+}
+
+/// Returns the position of each wanted id among some ids, or NO_ROW.
+///
+/// Of ids with the same first word, only the first one is found, as in the fallback.
+pub fn found_ids(ids: &[Id], wanted: &[Id]) -> Outcome<Vec<i64>> {
+    require(wanted.len() < u32::MAX as usize / 4)?;
+    let size = (4 * wanted.len() + 1).next_power_of_two();
+    let mask = size - 1;
+    // The first words that are wanted, each with the first position that has it.
+    let mut slots: Vec<(u64, i64)> = vec![(0, NO_ROW - 1); size];
+    let slot_of = |slots: &[(u64, i64)], word: u64| {
+        let mut slot = (word >> 16) as usize & mask;
+        while slots[slot].1 != NO_ROW - 1 && slots[slot].0 != word {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    };
+    for id in wanted {
+        let slot = slot_of(&slots, first_word(id));
+        slots[slot] = (first_word(id), NO_ROW);
+    }
+    for (row, id) in ids.iter().enumerate() {
+        let slot = slot_of(&slots, first_word(id));
+        if slots[slot].1 == NO_ROW {
+            slots[slot].1 = row as i64;
+        }
+    }
+    let place = |id: &Id| {
+        let row = slots[slot_of(&slots, first_word(id))].1;
+        if row >= 0 && ids[row as usize] == *id { row } else { NO_ROW }
+    };
+    Ok(wanted.iter().map(place).collect())
+}
+
+/// Returns the insertion position of each wanted key, and whether it exists.
+pub fn search(keys: &Keys, wanted: &Keys) -> (Vec<i64>, Vec<bool>) {
+    let mut places = Vec::with_capacity(wanted.len());
+    let mut found = Vec::with_capacity(wanted.len());
+    let mut low = 0;
+    for row in 0..wanted.len() {
+        let key = wanted.get(row);
+        if low > 0 && keys.get(low - 1) >= key {
+            low = 0;
+        }
+        low = keys.lower_bound(key, low);
+        places.push(low as i64);
+        found.push(low < keys.len() && keys.get(low) == key);
+    }
+    (places, found)
+}
+
+/// Returns the rows of two sides in key order, with NO_ROW where a side lacks the key.
+pub fn paired(left: &Keys, right: &Keys) -> (Vec<i64>, Vec<i64>) {
+    let most = left.len() + right.len();
+    let (mut at_left, mut at_right) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    let (mut row, mut other) = (0, 0);
+    while row < left.len() || other < right.len() {
+        let order = if row == left.len() {
+            std::cmp::Ordering::Greater
+        } else if other == right.len() {
+            std::cmp::Ordering::Less
+        } else {
+            left.get(row).cmp(right.get(other))
+        };
+        at_left.push(if order.is_le() { row as i64 } else { NO_ROW });
+        at_right.push(if order.is_ge() { other as i64 } else { NO_ROW });
+        row += usize::from(order.is_le());
+        other += usize::from(order.is_ge());
+    }
+    (at_left, at_right)
+}
+
+/// Returns the positions after the ids that a number divides, as big-endian integers.
+pub fn range_ends(ids: &[Id], divisor: u64) -> Outcome<Vec<i64>> {
+    require(divisor > 0 && divisor <= u64::from(u32::MAX))?;
+    let is_end = |id: &Id| {
+        if divisor.is_power_of_two() {
+            // It divides the whole number if it divides the last word.
+            let mut word = [0; 4];
+            word.copy_from_slice(&id[ID_BYTES - 4..]);
+            return u64::from(u32::from_be_bytes(word)) % divisor == 0;
+        }
+        let mut rest = 0;
+        for word in id.as_chunks::<4>().0 {
+            rest = (rest << 32 | u64::from(u32::from_be_bytes(*word))) % divisor;
+        }
+        rest == 0
+    };
+    Ok(ids.iter().enumerate().filter(|(_, id)| is_end(id)).map(|(row, _)| row as i64 + 1).collect())
+}
+
+/// The edit of a block: which of its records go, and which are added before which positions.
+pub struct Edit<'a> {
+    /// The position of each leaf, and the end of the last one.
+    pub starts: &'a [i64],
+    /// The leaves that are opened, ascending.
+    pub opened: &'a [i64],
+    /// For each leaf, the offset from a position in the block to one in `records`.
+    pub shifts: &'a [i64],
+    pub dropped: &'a [bool],
+    pub places: &'a [i64],
+    pub records: Items<'a>,
+    pub ids: &'a [Id],
+    pub added: Items<'a>,
+    pub added_ids: &'a [Id],
+}
+
+/// The records that replace the touched leaves of a block.
+pub struct Edited {
+    pub entries: NewItems,
+    pub ids: Vec<u8>,
+    /// The number of records that replace each leaf, and those after the last one.
+    pub counts: Vec<i64>,
+}
+
+impl Edit<'_> {
+    pub fn run(&self) -> Outcome<Edited> {
+        let leaves = self.starts.len().checked_sub(1).ok_or(Declined)?;
+        require(self.shifts.len() == leaves)?;
+        require(self.dropped.len() == self.ids.len())?;
+        require(self.places.len() == self.added.len() && self.added.len() == self.added_ids.len())?;
+        let mut most = self.added.len();
+        for leaf in self.opened {
+            let leaf = position(*leaf)?;
+            require(leaf < leaves && self.starts[leaf] <= self.starts[leaf + 1])?;
+            most = most
+                .checked_add(position(self.starts[leaf + 1] - self.starts[leaf])?)
+                .ok_or(Declined)?;
+        }
+        // No leaf is opened twice, so there are no more than the records.
+        require(most <= self.ids.len() + self.added.len())?;
+        let bytes = (self.records.total() + self.added.total()).min(i32::MAX as usize);
+        let mut out = Edited {
+            entries: NewItems::with_capacity(most, bytes),
+            ids: Vec::with_capacity(most * ID_BYTES),
+            counts: vec![0; leaves + 1],
+        };
+        let mut next = 0;
+        for leaf in self.opened {
+            self.leaf(*leaf as usize, &mut next, &mut out)?;
+        }
+        while next < self.added.len() {
+            require(self.places[next] == self.starts[leaves])?;
+            self.add(next, leaves, &mut out)?;
+            next += 1;
+        }
+        Ok(out)
+    }
+
+    /// Appends the records that stay in a leaf, and the added ones between them.
+    fn leaf(&self, leaf: usize, next: &mut usize, out: &mut Edited) -> Outcome<()> {
+        let (start, stop) = (position(self.starts[leaf])?, position(self.starts[leaf + 1])?);
+        let first = position(self.starts[leaf].checked_add(self.shifts[leaf]).ok_or(Declined)?)?;
+        require(stop <= self.ids.len())?;
+        require(first.checked_add(stop - start).is_some_and(|end| end <= self.records.len()))?;
+        if let Some(place) = self.places.get(*next) {
+            require(position(*place)? >= start)?;
+        }
+        let mut run = start;
+        for row in start..stop {
+            while let Some(place) = self.places.get(*next).filter(|place| **place <= row as i64) {
+                require(*next == 0 || self.places[*next - 1] <= *place)?;
+                self.keep(run, row, start, first, leaf, out)?;
+                run = row;
+                self.add(*next, leaf, out)?;
+                *next += 1;
+            }
+            if self.dropped[row] {
+                self.keep(run, row, start, first, leaf, out)?;
+                run = row + 1;
+            }
+        }
+        self.keep(run, stop, start, first, leaf, out)
+    }
+
+    /// Appends the consecutive records from `run` up to and without `stop`.
+    #[inline]
+    fn keep(
+        &self,
+        run: usize,
+        stop: usize,
+        start: usize,
+        first: usize,
+        leaf: usize,
+        out: &mut Edited,
+    ) -> Outcome<()> {
+        if run >= stop {
+            return Ok(());
+        }
+        out.entries.push_run(&self.records, run - start + first, stop - start + first)?;
+        out.ids.extend_from_slice(self.ids[run..stop].as_flattened());
+        out.counts[leaf] += (stop - run) as i64;
+        Ok(())
+    }
+
+    fn add(&self, row: usize, leaf: usize, out: &mut Edited) -> Outcome<()> {
+        out.entries.push(self.added.get(row))?;
+        out.ids.extend_from_slice(&self.added_ids[row]);
+        out.counts[leaf] += 1;
+        Ok(())
+    }
+}
+
+/// Returns a copy of slices of `data`.
+pub fn gather(slices: &Keys) -> Outcome<NewItems> {
+    let total: i64 = slices.lengths.iter().sum();
+    let mut out = NewItems::with_capacity(slices.len(), position(total)?.min(i32::MAX as usize));
+    for row in 0..slices.len() {
+        out.push(slices.get(row))?;
+    }
+    Ok(out)
+}
+
+/// Returns the items at some rows.
+pub fn take(items: &Items, rows: &[i64]) -> Outcome<NewItems> {
+    let mut bytes = 0usize;
+    for row in rows {
+        let row = position(*row)?;
+        require(row < items.len())?;
+        bytes = bytes.checked_add(items.get(row).len()).ok_or(Declined)?;
+    }
+    require(bytes <= i32::MAX as usize)?;
+    let mut out = NewItems::with_capacity(rows.len(), bytes);
+    for row in rows {
+        out.push(items.get(*row as usize))?;
+    }
+    Ok(out)
+}
