@@ -14,7 +14,7 @@ from sparklake.errors import CollectionOpenError, InvalidRecordError
 from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
-from sparklake.graveler.keys import object_key
+from sparklake.graveler.keys import existing_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
 from sparklake.stores.objects import check_object_uri, open_object, open_store
@@ -37,7 +37,8 @@ STAGE_SCHEMA = pa.schema(
     ]
 )
 """`path` is required. `size` and `address` are required unless `deleted` is true. A missing
-`checksum` is computed from the object. A missing `mtime` is the time of staging."""
+`checksum` is computed from the object. A missing `mtime` is the time of staging. A missing
+`content_type` is the default one; "" is kept, because imported objects have it."""
 
 
 # Texts within these limits pass every check of a row. Other rows are checked one by one.
@@ -158,8 +159,7 @@ def plain_records(
     relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
     seconds, nanos = _plain_mtimes(rows, staged_at)
     if "content_type" in rows.schema.names:
-        given = rows.column("content_type").fill_null("")
-        content_type = pc.if_else(pc.equal(given, ""), default_type, given)
+        content_type = rows.column("content_type").fill_null(default_type)
     else:
         content_type = pa.repeat(default_type, rows.num_rows)
     entries = EntryColumns(
@@ -233,7 +233,7 @@ def staged_record(
     if path is None:
         raise InvalidRecordError("a row to stage has no path")
     if row.get("deleted"):
-        return tombstone(object_key(path))
+        return tombstone(existing_key(path))
     for name in ("size", "address"):
         if row.get(name) is None:
             raise InvalidRecordError(f"the row of {path!r} has no {name}; every row needs one")
@@ -246,7 +246,7 @@ def staged_record(
         )
     else:
         check_key(row["address"])
-    mtime = row.get("mtime")
+    mtime, kind = row.get("mtime"), row.get("content_type")
     each = ObjectInfo(
         path=path,
         size=row["size"],
@@ -254,7 +254,7 @@ def staged_record(
         mtime=staged_at if mtime is None else mtime * MICROSECOND,
         address=row["address"],
         metadata=_staged_metadata(row),
-        content_type=row.get("content_type") or default_type,
+        content_type=default_type if kind is None else kind,
     )
     return object_record(each, workspace.storage_namespace)
 

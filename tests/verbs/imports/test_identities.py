@@ -205,3 +205,16 @@ def test_an_import_into_an_old_lake_is_a_dictionary(
             same = before.get(path) == checksum
             expected[start + path] = (checksum, DEFAULT_CONTENT_TYPE if same else "")
         assert new == expected
+
+
+def test_rows_of_imported_objects_are_the_same_when_they_are_staged(
+    repo: Repository, main: Branch
+) -> None:
+    import_rows(main, rows_of({"a": "c", "b": "c"}))
+    main.copy_many([("a", "a")])
+    main.stage(repo.objects("main").to_arrow())
+    with pytest.raises(NoChangesError):
+        main.commit("nothing")
+    main.move("a", "moved")
+    main.commit("moved")
+    assert types_of(repo, "main") == {"b": "", "moved": ""}
