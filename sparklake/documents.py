@@ -101,13 +101,17 @@ def tag_document(tag: TagInfo) -> Document:
 
 
 def dump_document(dump: RefsDump) -> Document:
-    """Return the document of a dump. It lacks changes staged on the `dirty` branches."""
+    """Return the document of a dump. It lacks changes staged on the `dirty` branches.
+
+    `warnings` name what lakeFS cannot use.
+    """
     return {
         **asdict(dump.manifest),
         "branches": dump.branches,
         "tags": dump.tags,
         "commits": dump.commits,
         "dirty": list(dump.dirty),
+        "warnings": list(dump.warnings),
     }
 
 

@@ -194,19 +194,27 @@ class Lake:
         storage_namespace: str,
         default_branch: str | None = None,
         range_records: int | None = None,
+        rename: Mapping[str, str] | None = None,
+        on_note: Callable[[str], object] | None = None,
     ) -> Repository:
         """Create a repository from a dump of sparklake or lakeFS in a namespace.
 
         It takes over the namespace: no other repository may keep using it. A dump of lakeFS does
         not contain the default branch, "main" by default, and `range_records`, by default as for
         new repositories. The whole dump is verified first: raises MissingFileError,
-        CorruptFileError or InvalidDumpError, and the errors of `create_repository`.
+        CorruptFileError or InvalidDumpError, and the errors of `create_repository`. An error names
+        all problems. `rename` has new names by old ones of branches and tags; `heads/NAME` and
+        `tags/NAME` choose one kind. `on_note` gets a line for each thing that is not carried over.
         """
         if default_branch is not None:
             validate_branch_name(default_branch)
         store = self._place(name, storage_namespace, range_records)
-        options = dumps.RestoreOptions(name, default_branch, range_records)
-        return self._open(dumps.restore_refs(store, self._ref_store, options, self._committer))
+        options = dumps.RestoreOptions(name, default_branch, range_records, dict(rename or {}))
+        info, notes = dumps.restore_refs(store, self._ref_store, options, self._committer)
+        if on_note is not None:
+            for note in notes:
+                on_note(note)
+        return self._open(info)
 
     def _place(self, name: str, storage_namespace: str, range_records: int | None) -> ObjectStore:
         """Return the store of a new repository; raise for an unsuitable namespace."""

@@ -79,13 +79,15 @@ class RepositoryUpkeep:
         """
         return written.abandon_write(self._context, write_id)
 
-    def dump_refs(self) -> RefsDump:
+    def dump_refs(self, overwrite: bool = False, check_addresses: bool = True) -> RefsDump:
         """Write all branches, tags and commits at one moment into the storage namespace.
 
         `lake.restore_repository` and lakeFS can create a repository from them. Staged changes are
-        not included. Raises NamespaceInUseError if another repository has taken over.
+        not included. The warnings of the result name what lakeFS cannot use; without
+        `check_addresses`, no address is read. Raises NamespaceInUseError if another repository has
+        taken over, and NewerDumpError if another program has dumped refs since, unless `overwrite`.
         """
-        return dump.dump_refs(self._context)
+        return dump.dump_refs(self._context, dump.DumpOptions(overwrite, check_addresses))
 
     def export(
         self,

@@ -1,16 +1,23 @@
 """URIs of a lake's contents: `lakefs://REPOSITORY[/REF[/KEY]]`.
 
 A URI is verbatim: spaces, '%', '?', '#' and '//' in a key are part of the key, and nothing is
-decoded. `lakefs://lake/main` has no key, and `lakefs://lake/main/` has an empty one.
+decoded. `lakefs://lake/main` has no key, and `lakefs://lake/main/` has an empty one. Only
+`lakefs+escaped://` has a percent-encoded key.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
 
 from sparklake.errors import InvalidUriError
 
 SCHEME = "lakefs://"
+ESCAPED_SCHEME = "lakefs+escaped://"
+"""The scheme of URIs with a percent-encoded key, for keys that cannot be typed."""
+
+_BAD_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 
 _REPOSITORY_FORM = "lakefs://REPOSITORY"
 _REF_FORM = "lakefs://REPOSITORY/REF"
@@ -55,16 +62,30 @@ class KeyUri:
 
 def parse_uri(text: str) -> LakeUri:
     """Parse a URI of any kind; raise InvalidUriError."""
-    if not text.startswith(SCHEME):
+    is_escaped = text.startswith(ESCAPED_SCHEME)
+    if not is_escaped and not text.startswith(SCHEME):
         raise _invalid(text, f"does not start with {SCHEME}", _KEY_FORM)
-    if "\0" in text or not _is_utf8(text):
-        raise _invalid(text, "has a NUL character or is not UTF-8", _KEY_FORM)
-    repository, *rest = text.removeprefix(SCHEME).split("/", 2)
+    if not _is_utf8(text):
+        raise _invalid(text, "is not UTF-8", _KEY_FORM)
+    repository, *rest = text.partition("://")[2].split("/", 2)
+    if any("\0" in part for part in (repository, *rest[:1])):
+        raise _invalid(text, "has a NUL character in a name", _KEY_FORM)
     if not repository:
         raise _invalid(text, "names no repository", _REPOSITORY_FORM)
     if rest and not rest[0]:
         raise _invalid(text, "names no ref after the repository", _REF_FORM)
+    if is_escaped and len(rest) > 1:
+        rest[1] = _unescaped(text, rest[1])
     return LakeUri(repository, *rest)
+
+
+def _unescaped(text: str, key: str) -> str:
+    try:
+        if not _BAD_PERCENT.search(key):
+            return unquote_to_bytes(key).decode()
+    except UnicodeError as error:
+        raise _invalid(text, "has a key that is not UTF-8", _KEY_FORM) from error
+    raise _invalid(text, "has a '%' without two hexadecimal digits", _KEY_FORM)
 
 
 def repository_uri(text: str) -> str:

@@ -48,7 +48,11 @@ MALFORMED = [
     "lakefs:///main",
     "lakefs://lake/",
     "lakefs://lake//key",
-    "lakefs://lake/main/a\0b",
+    "lakefs://la\0ke/main/a",
+    "lakefs://lake/ma\0in/a",
+    "lakefs+escaped://lake/main/%",
+    "lakefs+escaped://lake/main/%ff",
+    "escaped://lake/main/a",
     "lakefs://lake/main/\udcff",
 ]
 
@@ -133,3 +137,19 @@ def test_two_refs_are_of_one_repository() -> None:
     assert same_repository(RefUri("lake", "a"), RefUri("lake", "b")) == "lake"
     with pytest.raises(InvalidUriError, match="such as lakefs://lake/b"):
         same_repository(RefUri("lake", "a"), RefUri("pond", "b"))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("a%00b", "a\0b"),
+        ("%2Fabs", "/abs"),
+        ("/abs", "/abs"),
+        ("a/%2E%2E/b%25", "a/../b%"),
+        ("", ""),
+    ],
+)
+def test_an_escaped_uri_has_a_percent_encoded_key(text: str, key: str) -> None:
+    uri = parse_uri(f"lakefs+escaped://lake/main/{text}")
+    assert uri == LakeUri("lake", "main", key) == parse_uri(str(uri))
+    assert parse_uri("lakefs+escaped://lake") == LakeUri("lake")

@@ -66,6 +66,21 @@ def labels(given: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
+def renames(given: Sequence[str] | None) -> dict[str, str]:
+    """Return new names by old ones from `OLD=NEW` strings, split at the last '='.
+
+    Raises InvalidInputError.
+    """
+    found: dict[str, str] = {}
+    for text in given or ():
+        old, equals, new = text.rpartition("=")
+        if not (old and equals and new):
+            raise InvalidInputError(f"{text!r} is not OLD=NEW")
+        if found.setdefault(old, new) != new:
+            raise InvalidInputError(f"{old!r} is renamed to both {found[old]!r} and {new!r}")
+    return found
+
+
 def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
     """Return rules from `GLOB=STRATEGY` strings, split at the last '='; raise InvalidInputError."""
     # Lazy import: it takes longer than the start of --help.

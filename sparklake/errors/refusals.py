@@ -97,6 +97,13 @@ class AddressTakenError(SparklakeError):
         return type(self), (str(self), self.path, self.address)
 
 
+class NewerDumpError(SparklakeError):
+    """A dump of refs that another program has written since. Nothing was dumped."""
+
+    kind = "newer_dump"
+    exit_code = 4
+
+
 class MergeConflictError(SparklakeError):
     """The keys that both sides of a merge changed. Nothing was published.
 

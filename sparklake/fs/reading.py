@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractBufferedFile
 from fsspec.utils import isfilelike
 
-from sparklake.errors import CorruptFileError, ObjectNotFoundError
+from sparklake.errors import CorruptFileError, InvalidKeyError, ObjectNotFoundError
 from sparklake.fs.listing import ListingFileSystem, file_info, nothing_there, parsed_path
+from sparklake.graveler.escapes import is_file_name
 from sparklake.interrupts import Threads
 from sparklake.verbs.base.content import AHEAD_BYTES, CheckedContent, ObjectContent, ReadAhead
 
@@ -51,6 +53,7 @@ class ReadingFileSystem(ListingFileSystem):
         A file that turns out to be damaged at its end is deleted.
         """
         if gathered is not None:
+            _check_local_name(rpath, lpath)
             gathered.append((rpath, lpath))
             return
         try:
@@ -121,6 +124,23 @@ class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         return self._ahead[start:end]
+
+
+def _check_local_name(rpath: str, lpath: Any) -> None:
+    """Raise InvalidKeyError for a local name that comes from a key and leads elsewhere.
+
+    Only the end of the name is from the key. The user chose the rest.
+    """
+    place = parsed_path(rpath)
+    if place is None or not place.key or not isinstance(lpath, (str, Path)):
+        return
+    pairs = zip(reversed(place.key.split("/")), reversed(str(lpath).split("/")), strict=False)
+    common = [part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    if not is_file_name("/".join(reversed(common)) or "-", has_folders=True):
+        raise InvalidKeyError(
+            f"{rpath!r} cannot be the name of a local file: name the file to write, or use "
+            "`sparklake export`, which escapes such names"
+        )
 
 
 def _reopened(

@@ -8,3 +8,6 @@ DEFAULT_RANGE_RECORDS = 4096
 MAX_RANGE_RECORDS = 1 << 16
 
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
+
+IMPORTED_CONTENT_TYPE = ""
+"""The content type of imported objects without one, as lakeFS stores it."""

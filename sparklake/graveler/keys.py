@@ -10,7 +10,20 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 
 def object_key(path: str) -> bytes:
-    """Return the key of a path; raise InvalidKeyError for an invalid path."""
+    """Return the key of a path for a new object; raise InvalidKeyError for an invalid path."""
+    key = existing_key(path)
+    if path.startswith("/") or "\0" in path or (".." in path and ".." in path.split("/")):
+        raise InvalidKeyError(
+            f"the key {path!r} would leave the store's root: no leading '/', no '..', no NUL"
+        )
+    return key
+
+
+def existing_key(path: str) -> bytes:
+    """Return the key of a path, to read or remove its object; raise InvalidKeyError.
+
+    Other programs may have written keys that `object_key` refuses.
+    """
     _check_text(path)
     try:
         key = path.encode()
@@ -21,10 +34,6 @@ def object_key(path: str) -> bytes:
     if len(key) > MAX_KEY_BYTES:
         raise InvalidKeyError(
             f"the key {path[:60]!r}... has {len(key)} bytes; at most {MAX_KEY_BYTES} are allowed"
-        )
-    if path.startswith("/") or "\0" in path or (".." in path and ".." in path.split("/")):
-        raise InvalidKeyError(
-            f"the key {path!r} would leave the store's root: no leading '/', no '..', no NUL"
         )
     return key
 

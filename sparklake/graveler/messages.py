@@ -117,6 +117,37 @@ def _tag_data_descriptor() -> Any:
     return message
 
 
+def _pair(kind: Any, type_name: str = "") -> Any:
+    """Return the message of a map's entry. On the wire, a map is a list of them."""
+    pair = descriptor_pb2.DescriptorProto(name="Pair")
+    pair.field.extend([_field("key", 1, _Field.TYPE_STRING), _field("value", 2, kind, type_name)])
+    return pair
+
+
+def _retention_rules_descriptor() -> Any:
+    message = descriptor_pb2.DescriptorProto(name="GarbageCollectionRules")
+    pair = ".io.treeverse.lakefs.graveler.GarbageCollectionRules.Pair"
+    message.field.extend(
+        [
+            _field("default_retention_days", 1, _Field.TYPE_INT32),
+            _field("branch_retention_days", 2, _Field.TYPE_MESSAGE, pair, many=True),
+        ]
+    )
+    message.nested_type.append(_pair(_Field.TYPE_INT32))
+    return message
+
+
+def _protection_rules_descriptor() -> Any:
+    message = descriptor_pb2.DescriptorProto(name="BranchProtectionRules")
+    owner = ".io.treeverse.lakefs.graveler.BranchProtectionRules"
+    name = "branch_pattern_to_blocked_actions"
+    message.field.append(_field(name, 1, _Field.TYPE_MESSAGE, f"{owner}.Pair", many=True))
+    actions = descriptor_pb2.DescriptorProto(name="Actions")
+    actions.field.append(_field("value", 1, _Field.TYPE_INT32, many=True))
+    message.nested_type.extend([_pair(_Field.TYPE_MESSAGE, f"{owner}.Actions"), actions])
+    return message
+
+
 def _message_class(pool: Any, file: str, package: str, descriptor: Any) -> Any:
     proto = descriptor_pb2.FileDescriptorProto(
         name=file,
@@ -148,4 +179,10 @@ BranchDataMessage: Any = _message_class(
 )
 TagDataMessage: Any = _message_class(
     _POOL, "tag.proto", "io.treeverse.lakefs.graveler", _tag_data_descriptor()
+)
+RetentionRulesMessage: Any = _message_class(
+    _POOL, "retention.proto", "io.treeverse.lakefs.graveler", _retention_rules_descriptor()
+)
+ProtectionRulesMessage: Any = _message_class(
+    _POOL, "protection.proto", "io.treeverse.lakefs.graveler", _protection_rules_descriptor()
 )

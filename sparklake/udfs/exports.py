@@ -16,6 +16,7 @@ from pyarrow import csv, parquet
 
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import BlockChanges, ChangeType, diff
+from sparklake.graveler.escapes import exported_name
 from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
 from sparklake.stores.exports import ExpectedObject, open_destination
@@ -198,7 +199,11 @@ class _Share:
         own = path == MARKER_KEY or path.startswith(MANIFEST_FOLDER)
         if own and self.export.reserves:
             return "has a name that is reserved for the export's own files"
-        return self.destination.why_unfit(path)
+        return self.destination.why_unfit(self.name(path))
+
+    def name(self, path: str) -> str:
+        """Return the name of an object at the destination."""
+        return exported_name(path, has_folders=self.destination.has_folders)
 
     def _manifest(self, kinds: Sequence[str], objects: pa.RecordBatch) -> pa.RecordBatch:
         commit = self.export.commit
@@ -233,12 +238,12 @@ def _remove(share: _Share, parts: Iterable[BlockChanges]) -> None:
         _, gone = share.rows(changes)
         # The destination never had an unfit path, and its name could mean another object there.
         paths = [each for each in gone.column("path").to_pylist() if not share.why_unfit(each)]
-        for _ in share.pool.map(share.destination.remove, paths):
+        for _ in share.pool.map(share.destination.remove, map(share.name, paths)):
             share.report.removed += 1
 
 
 def _copy(share: _Share, parts: Iterable[BlockChanges]) -> None:
-    listed, copied = [], partial(_copied, share.destination)
+    listed, copied = [], partial(_copied, share)
     for changes in parts:
         written, gone = share.rows(changes)
         for failed in share.pool.map(copied, written.to_pylist()):
@@ -249,11 +254,11 @@ def _copy(share: _Share, parts: Iterable[BlockChanges]) -> None:
     _write_manifest(share, listed)
 
 
-def _copied(destination: Destination, row: Mapping[str, Any]) -> UnfitObject | None:
+def _copied(share: _Share, row: Mapping[str, Any]) -> UnfitObject | None:
     """Copy the object of a row. Return it as unfit if the destination cannot store it."""
     wanted = ExpectedObject(**{each.name: row[each.name] for each in fields(ExpectedObject)})
     try:
-        destination.copy(wanted.path, wanted)
+        share.destination.copy(share.name(wanted.path), wanted)
     except InvalidKeyError as error:
         return UnfitObject(wanted.path, str(error))
     return None
@@ -300,6 +305,8 @@ class _Names:
 
     def _reason(self, path: str) -> str:
         # Only earlier paths that are prefixes of this one can be its parents.
+        if self._share.name(path) != path:
+            return self._share.why_unfit(path)  # No name is above or below an escaped one.
         while self._begun and not path.startswith(self._begun[-1]):
             self._begun.pop()
         above = (each for each in self._begun if path.startswith(f"{each}/"))

@@ -30,6 +30,7 @@ from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY, NamespaceMarks, nested_error
 from sparklake.udfs.adopted_ranges import OBJECT_THREADS
+from sparklake.udfs.objects.local_addresses import shown_addresses
 from sparklake.udfs.objects.object_rows import ObjectInfo, object_record, record_batch
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.results import PieceResult, encode_results
@@ -98,7 +99,8 @@ def named_rows_body(
 def _named_batch(own: OwnNamespace, block: Block) -> pa.RecordBatch:
     entries = decode_entries(block.take(np.flatnonzero(~block.tombstones)))
     keys = set[bytes]()
-    for address, relative in zip(entries.address.to_pylist(), entries.relative, strict=True):
+    addresses = shown_addresses(entries.address).to_pylist()
+    for address, relative in zip(addresses, entries.relative, strict=True):
         keys.update(key.encode() for key in _keys(own, address, relative=bool(relative)))
     usable = sorted(key for key in keys if len(key) <= MAX_KEY_BYTES)
     return record_batch([encode_record(key, _NAMED, b"") for key in usable])

@@ -19,6 +19,7 @@ from sparklake.graveler.entries import record_entry
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sums import bounded, column_sum
+from sparklake.udfs.content_types import without_same_content
 from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
 from sparklake.udfs.strategies.resolution import Resolution
@@ -52,7 +53,7 @@ def preview_body(
         logs = ChangedLogs()
         observe = logs.observe if resolution.delta else ignore_changes
         for changes in three_way_diff(base, source, dest, observe):
-            tally.add(changes)
+            tally.add(without_same_content(changes))
         conflicts, kept = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
         yield encode_results([tally.result(logs.in_order()), *conflicts, *kept])
 

@@ -25,6 +25,7 @@ from sparklake.graveler.blocks.block import Blocks
 from sparklake.graveler.blocks.entry_columns import decode_entries, paths_of
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
+from sparklake.udfs.content_types import without_same_content
 from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
@@ -100,7 +101,8 @@ def three_way_diff_body(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the changes of a merge, as `diff_body` does. The sides are base, source, dest."""
     for base, source, dest in _tasks(workspace, batches):
-        yield from map(encode or diff_batch, three_way_diff(base, source, dest))
+        changes = map(without_same_content, three_way_diff(base, source, dest))
+        yield from map(encode or diff_batch, filter(len, changes))
 
 
 def _tasks(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[Sequence[Blocks]]:

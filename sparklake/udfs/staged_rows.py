@@ -14,11 +14,12 @@ from sparklake.errors import CollectionOpenError, InvalidRecordError
 from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
-from sparklake.graveler.keys import object_key
+from sparklake.graveler.keys import existing_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
 from sparklake.stores.objects import check_object_uri, open_object, open_store
 from sparklake.stores.objects.key_checks import check_key
+from sparklake.udfs.objects.local_addresses import shown_addresses, stored_addresses
 from sparklake.udfs.objects.object_rows import (
     OBJECT_SCHEMA,
     ObjectInfo,
@@ -36,7 +37,8 @@ STAGE_SCHEMA = pa.schema(
     ]
 )
 """`path` is required. `size` and `address` are required unless `deleted` is true. A missing
-`checksum` is computed from the object. A missing `mtime` is the time of staging."""
+`checksum` is computed from the object. A missing `mtime` is the time of staging. A missing
+`content_type` is the default one; "" is kept, because imported objects have it."""
 
 
 # Texts within these limits pass every check of a row. Other rows are checked one by one.
@@ -75,7 +77,7 @@ def stage_body(
 
 
 def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
-    same_scheme = pc.replace_substring_regex(addresses, "^s3a://", "s3://")
+    same_scheme = pc.replace_substring_regex(shown_addresses(addresses), "^s3a://", "s3://")
     inside = pc.or_(
         pc.invert(pc.match_substring(addresses, "://")),
         pc.starts_with(same_scheme, f"{storage_namespace}/"),
@@ -149,18 +151,19 @@ def _is_plain_key(texts: pa.StringArray) -> pa.BooleanArray:
     )
 
 
-def plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
-    """Return the records of plain rows."""
+def plain_records(
+    rows: pa.RecordBatch, staged_at: int, default_type: str = DEFAULT_CONTENT_TYPE
+) -> pa.RecordBatch:
+    """Return the records of plain rows. `default_type` is used where there is no content type."""
     address = rows.column("address")
     relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
     seconds, nanos = _plain_mtimes(rows, staged_at)
     if "content_type" in rows.schema.names:
-        given = rows.column("content_type").fill_null("")
-        content_type = pc.if_else(pc.equal(given, ""), DEFAULT_CONTENT_TYPE, given)
+        content_type = rows.column("content_type").fill_null(default_type)
     else:
-        content_type = pa.repeat(DEFAULT_CONTENT_TYPE, rows.num_rows)
+        content_type = pa.repeat(default_type, rows.num_rows)
     entries = EntryColumns(
-        address=address,
+        address=stored_addresses(address),
         size=rows.column("size").to_numpy(zero_copy_only=False),
         checksum=rows.column("checksum"),
         seconds=seconds,
@@ -219,13 +222,18 @@ def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
     return pa.types.is_null(given) or any(kind(given) and kind(wanted) for kind in kinds)
 
 
-def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
+def staged_record(
+    row: dict[str, Any],
+    workspace: Workspace,
+    staged_at: int,
+    default_type: str = DEFAULT_CONTENT_TYPE,
+) -> Record:
     """Return the record of one row of STAGE_SCHEMA. Raise the fitting error if it is invalid."""
     path = row.get("path")
     if path is None:
         raise InvalidRecordError("a row to stage has no path")
     if row.get("deleted"):
-        return tombstone(object_key(path))
+        return tombstone(existing_key(path))
     for name in ("size", "address"):
         if row.get(name) is None:
             raise InvalidRecordError(f"the row of {path!r} has no {name}; every row needs one")
@@ -238,7 +246,7 @@ def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> 
         )
     else:
         check_key(row["address"])
-    mtime = row.get("mtime")
+    mtime, kind = row.get("mtime"), row.get("content_type")
     each = ObjectInfo(
         path=path,
         size=row["size"],
@@ -246,7 +254,7 @@ def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> 
         mtime=staged_at if mtime is None else mtime * MICROSECOND,
         address=row["address"],
         metadata=_staged_metadata(row),
-        content_type=row.get("content_type") or DEFAULT_CONTENT_TYPE,
+        content_type=default_type if kind is None else kind,
     )
     return object_record(each, workspace.storage_namespace)
 

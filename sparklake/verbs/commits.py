@@ -11,7 +11,7 @@ from sparklake.engine.explanation import LAYERED, Explanation, explained
 from sparklake.errors import ChangesTakenError, NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
-from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
+from sparklake.graveler.keys import Interval, existing_key, key_prefix, prefix_interval, successor
 from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchMove, BranchState, Layer
@@ -144,7 +144,7 @@ def apply_layers(
 
 def reset_object(context: Context, branch: str, path: str) -> None:
     """Drop the staged change of one object. Without one, this is a no-op."""
-    key = object_key(path)
+    key = existing_key(path)
     _reset(context, branch, Interval(key, successor(key)))
 
 

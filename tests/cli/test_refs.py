@@ -16,7 +16,7 @@ def test_a_dump_and_a_restore(scene: Scene, tmp_path: Path, dsn: str) -> None:
     scene.put("dev", {"b": "staged"})
     made = said("refs", "dump", scene.uri())
     manifest = json.loads((scene.namespace / "_lakefs" / "refs_manifest.json").read_text())
-    counts = {"branches": 2, "tags": 1, "commits": 2, "dirty": ["dev"]}
+    counts = {"branches": 2, "tags": 1, "commits": 2, "dirty": ["dev"], "warnings": []}
     assert made == {**manifest, **counts}
     text = run("refs", "dump", scene.uri())
     assert (text.code, text.text) == (
@@ -50,6 +50,23 @@ def test_a_restore_is_told_in_text_and_takes_options(scene: Scene, tmp_path: Pat
     assert {each["name"]: each["default_branch"] for each in said("repo", "list")}[
         f"{scene.name}-2"
     ] == "dev"
+
+
+def test_names_are_changed_and_warned_about(scene: Scene, tmp_path: Path) -> None:
+    scene.commit("main", {"a": "1"})
+    scene.branch("a.b")
+    ran = run("refs", "dump", scene.uri(), "--no-check-addresses")
+    assert "lakeFS refuses the names of some branches" in ran.err
+    copy = tmp_path / "copy"
+    shutil.copytree(scene.namespace, copy)
+    other = f"{scene.uri()}-3"
+    ran = run("refs", "restore", other, str(copy), "--rename", "a.b=a-b", "--rename", "main=trunk")
+    assert ran.code == 0
+    assert "were not carried over" in ran.err
+    assert [each["name"] for each in said("branch", "list", other)] == ["a-b", "trunk"]
+    assert "is not OLD=NEW" in failed(2, "refs", "restore", other, str(copy), "--rename", "x")
+    both = ("--rename", "a.b=x", "--rename", "a.b=y")
+    assert "both 'x' and 'y'" in failed(2, "refs", "restore", other, str(copy), *both)
 
 
 def test_what_is_refused(scene: Scene, tmp_path: Path) -> None:

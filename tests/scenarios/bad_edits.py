@@ -51,13 +51,20 @@ TRANSFERS: list[Case] = [
         for verb in ("move", "copy")
         for path, words in (
             (LONG, "1025 bytes; at most 1024"),
-            ("../x", "leave the store's root"),
-            ("/abs", "leave the store's root"),
-            ("a\0b", "no NUL"),
             (SURROGATE, "not UTF-8"),
         )
         for place, names in (("source", (path, "x")), ("dest", ("d/1", path)))
     ),
+    *(
+        (f"{verb} to {path!r}", InvalidKeyError, words, transfer(verb, "d/1", path))
+        for verb in ("move", "copy")
+        for path, words in (
+            ("../x", "leave the store's root"),
+            ("/abs", "leave the store's root"),
+            ("a\0b", "no NUL"),
+        )
+    ),
+    *both("of an odd key", ObjectNotFoundError, "no object at '../x'", "../x", "x"),
     ("move to itself", InvalidInputError, "one contains the other", transfer("move", "d/1", "d/1")),
     ("move into itself", InvalidInputError, "contains the other", transfer("move", "d/", "d/e/")),
     ("move out of itself", InvalidInputError, "contains the other", transfer("move", "d/", "")),
@@ -110,8 +117,6 @@ CHOSEN: list[Case] = [
         for path, words in (
             ("", "empty"),
             (LONG, "1025 bytes"),
-            ("../x", "leave"),
-            ("a\0b", "NUL"),
             (SURROGATE, "not UTF-8"),
         )
         for kind, verb in (

@@ -49,9 +49,18 @@ FILES: list[Case] = [
                 lambda lab, path=path: lab.main.put_many({"fine": b"", path: b""}),
                 lambda lab, path=path: lab.main.put_folder(path, lab.folder / "source"),
                 lambda lab, path=path: lab.main.open(path, "wb"),
+                lambda lab, path=path: lab.main.copy_many([("d/1", "x"), ("d/1", path)]),
+            )
+        )
+    ),
+    *(
+        (f"read {path[:9]!r} {number}", InvalidKeyError, words, verb)
+        for path, words in _KEYS
+        if not path.startswith("..")
+        for number, verb in enumerate(
+            (
                 lambda lab, path=path: lab.main.open(path),
                 lambda lab, path=path: lab.repo.open("main", path),
-                lambda lab, path=path: lab.main.copy_many([("d/1", "x"), ("d/1", path)]),
                 lambda lab, path=path: lab.main.copy_many([(path, "x")]),
                 lambda lab, path=path: lab.main.remove_many(["d/1", path]),
             )

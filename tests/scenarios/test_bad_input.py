@@ -332,16 +332,21 @@ NAMESPACES: list[Case] = [
     ),
 ]
 
-BAD_KEYS = (
+BAD_ANYWHERE = (
     ("", "empty; add"),
     (LONG, "1025 bytes; at most 1024"),
     ("é" * 513, "1026 bytes; at most"),
-    ("../x", "leave the store's root"),
-    ("a/../b", "leave the store's root"),
-    ("..", "leave the store's root"),
-    ("/abs", "leave the store's root"),
-    ("a\0b", "no NUL"),
 )
+BAD_IF_NEW = {
+    "../x": "leave the store's root",
+    "a/../b": "leave the store's root",
+    "..": "leave the store's root",
+    "/abs": "leave the store's root",
+    "a\0b": "no NUL",
+}
+"""Keys that other programs write. They can be read and removed."""
+
+BAD_KEYS = (*BAD_ANYWHERE, *BAD_IF_NEW.items())
 
 KEYS: list[Case] = [
     *(
@@ -351,6 +356,14 @@ KEYS: list[Case] = [
             (
                 put(path),
                 put_file(path),
+            )
+        )
+    ),
+    *(
+        (f"read {path[:9]!r} {number}", InvalidKeyError, words, verb)
+        for path, words in (*BAD_ANYWHERE, (SURROGATE, "not UTF-8; rename"))
+        for number, verb in enumerate(
+            (
                 lambda lab, path=path: lab.main.delete(path),
                 lambda lab, path=path: lab.repo.stat("main", path),
                 lambda lab, path=path: lab.repo.read_bytes("main", path),
@@ -358,16 +371,29 @@ KEYS: list[Case] = [
         )
     ),
     *(
-        (f"staged {path[:9]!r} {number}", InvalidKeyError, words, verb)
-        for path, words in BAD_KEYS
+        (f"read {path!r} {number}", ObjectNotFoundError, "no object", verb)
+        for path in BAD_IF_NEW
         for number, verb in enumerate(
             (
-                stage(path=[path]),
-                lambda lab, path=path: lab.main.stage(
-                    pa.table({"path": ["fine", path], "deleted": [True, True]})
-                ),
+                lambda lab, path=path: lab.repo.stat("main", path),
+                lambda lab, path=path: lab.repo.read_bytes("main", path),
             )
         )
+    ),
+    *(
+        (f"staged {path[:9]!r}", InvalidKeyError, words, stage(path=[path]))
+        for path, words in BAD_KEYS
+    ),
+    *(
+        (
+            f"staged removal of {path[:9]!r}",
+            InvalidKeyError,
+            words,
+            lambda lab, path=path: lab.main.stage(
+                pa.table({"path": ["fine", path], "deleted": [True, True]})
+            ),
+        )
+        for path, words in BAD_ANYWHERE
     ),
     *(
         (f"prefix {number}", InvalidKeyError, "not UTF-8", verb)

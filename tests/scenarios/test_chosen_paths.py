@@ -517,8 +517,8 @@ def test_bad_input(small_lake: Lake, repo: Repository) -> None:
         (InvalidInputError, "a list", lambda: main.commit("m", paths="a/")),
         (NoChangesError, "nothing to commit", lambda: main.commit("m", paths=["a"])),
         (RefNotFoundError, "gone", lambda: gone.commit("m", paths=["a"])),
-        (InvalidKeyError, "root", lambda: main.plan(paths=["/a"])),
-        (InvalidKeyError, "root", lambda: repo.merge("dev", "main", paths=["../a"])),
+        (InvalidKeyError, "empty", lambda: main.plan(paths=[""])),
+        (InvalidKeyError, "empty", lambda: repo.merge("dev", "main", paths=[""])),
         (
             InvalidInputError,
             "the list of paths is empty",

@@ -65,7 +65,10 @@ def test_objects_come_back_from_records(each: ObjectInfo) -> None:
         ("data/a", "data/a", AddressType.RELATIVE),
         ("s3://bucket/lake-2/a", "s3://bucket/lake-2/a", AddressType.FULL),
         ("s3://bucket/other/a", "s3://bucket/other/a", AddressType.FULL),
-        ("file:///a", "file:///a", AddressType.FULL),
+        ("file:///a", "local:///a", AddressType.FULL),
+        ("file://localhost/a/./b//c", "local:///a/b/c", AddressType.FULL),
+        ("local:///a", "local:///a", AddressType.FULL),
+        ("s3a://bucket/a", "s3://bucket/a", AddressType.FULL),
     ],
 )
 def test_addresses_in_the_namespace_are_kept_relative(

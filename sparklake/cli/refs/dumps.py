@@ -8,6 +8,7 @@ import typer
 
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
+from sparklake.cli.parsing import renames
 from sparklake.cli.text import number, one_line
 from sparklake.documents import dump_document, repository_document
 from sparklake.uri import SCHEME, repository_uri
@@ -24,13 +25,23 @@ RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show
 
 @app.command()
 @command
-def dump(invocation: Invocation, uri: RepositoryArgument) -> None:
+def dump(
+    invocation: Invocation,
+    uri: RepositoryArgument,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a newer dump of another program.")
+    ] = False,
+    check_addresses: Annotated[
+        bool,
+        typer.Option(help="Read all addresses, and warn about those lakeFS cannot read."),
+    ] = True,
+) -> None:
     """Write all refs and commits into the storage namespace.
 
     The dump has lakeFS's format. It does not include staged changes: commit them first.
     """
     repository = invocation.repository(repository_uri(uri))
-    made = repository.dump_refs()
+    made = repository.dump_refs(overwrite, check_addresses)
     invocation.out.one(
         dump_document(made),
         f"{number(made.branches, 'branch', 'branches')}, {number(made.tags, 'tag')} and "
@@ -41,6 +52,8 @@ def dump(invocation: Invocation, uri: RepositoryArgument) -> None:
         invocation.out.note(
             f"staged changes are not dumped: commit those of {', '.join(made.dirty)}"
         )
+    for warning in made.warnings:
+        invocation.out.note(warning)
 
 
 @app.command()
@@ -62,14 +75,23 @@ def restore(
         int | None,
         typer.Option(help="Average objects per range, for a dump of lakeFS.", show_default=False),
     ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OLD=NEW", help="Rename this branch or tag; repeatable."),
+    ] = None,
 ) -> None:
     """Create a repository from the dump in a storage namespace.
 
     The whole dump is verified first. No other repository may keep using the namespace.
     """
-    name = repository_uri(uri)
+    name, notes = repository_uri(uri), list[str]()
     repository = invocation.lake.restore_repository(
-        name, storage_namespace, default_branch, range_records
+        name,
+        storage_namespace,
+        default_branch,
+        range_records,
+        rename=renames(rename),
+        on_note=notes.append,
     )
     info = repository.info
     invocation.out.one(
@@ -78,3 +100,5 @@ def restore(
         f"{number(len(repository.branches()), 'branch', 'branches')} and "
         f"{number(len(repository.tags()), 'tag')}",
     )
+    for note in notes:
+        invocation.out.note(note)

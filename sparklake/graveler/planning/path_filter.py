@@ -11,7 +11,7 @@ from sparklake.graveler.keys import (
     EVERYTHING,
     Interval,
     common,
-    object_key,
+    existing_key,
     path_tuple,
     prefix_interval,
     successor,
@@ -90,7 +90,7 @@ def filter_for(paths: Sequence[str] | None) -> PathFilter:
     """
     if paths is None:
         return ALL
-    keys = [object_key(path) for path in path_tuple(paths, PATHS_NOUN)]
+    keys = [existing_key(path) for path in path_tuple(paths, PATHS_NOUN)]
     if not keys:
         raise InvalidInputError(
             "the list of paths is empty: name an object, or a prefix that ends with '/'"

@@ -201,6 +201,23 @@ def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
     return Plan(tuple(pieces), open_tails(base, replacement))
 
 
+def plan_matched(present: Ranges, imported: Ranges, within: Interval) -> Plan:
+    """Return the plan of comparing imported ranges with the present ones in an interval.
+
+    The result has the imported keys only. An imported range is copied by id if it overlaps no
+    present range, or an equal one.
+    """
+    pieces = map(_matched_piece, segments_apart(overlapping(present, within), imported))
+    return Plan(tuple(pieces), open_tails(present, imported))
+
+
+def _matched_piece(segment: Segment) -> Piece:
+    present, imported = segment.sides
+    if segment.alike or not present or not imported:
+        return CopiedPiece(imported)
+    return _opened(segment)
+
+
 def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:
     """Yield the pieces of a base in an interval. Its first and last range may be cut."""
     inside = overlapping(base, interval)

@@ -6,14 +6,22 @@ against its id, and each name against the commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
 from google.protobuf.message import DecodeError
 
-from sparklake.errors import InvalidDumpError, InvalidNameError, MissingFileError
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidDumpError,
+    InvalidInputError,
+    InvalidNameError,
+    MissingFileError,
+    SparklakeError,
+)
 from sparklake.graveler.commits import Commit, commit_id
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
@@ -21,6 +29,7 @@ from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, Tag
 from sparklake.graveler.records import Record, ValueRecord, plain_value
 from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.refs.names import is_commit_id, validate_branch_name, validate_tag_name
+from sparklake.graveler.refs.problems import raise_all
 
 MANIFEST_KEY = "_lakefs/refs_manifest.json"
 """The file that names the tables of the latest dump. lakeFS uses it, too."""
@@ -107,61 +116,187 @@ def _record(key: str, identity: str, message: Any) -> Record:
 
 
 def read_refs(store: ObjectStore, manifest: DumpManifest) -> RefsSnapshot:
-    """Read a dump of sparklake or lakeFS; check that it is complete and consistent."""
-    branches = _read(store, manifest.branches_meta_range_id, Entity.BRANCH, _branch)
-    tags = _read(store, manifest.tags_meta_range_id, Entity.TAG, _tag)
-    commits = _read(store, manifest.commits_meta_range_id, Entity.COMMIT, _commit)
-    refs = RefsSnapshot(
-        tuple(branches),
-        tuple(tags),
-        tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
-    )
-    _check_graph(refs)
+    """Read a dump of sparklake or lakeFS; check that it is complete and consistent.
+
+    Raises an error that names all problems.
+    """
+    refs, problems = find_refs(store, manifest)
+    raise_all(problems)
     return refs
 
 
-def _read(
-    store: ObjectStore, table_id: str, entity: Entity, decode: Callable[[ValueRecord, Any], Any]
-) -> list[Any]:
-    decoded = []
-    for record in read_ref_records(store, table_id, entity):
+def find_refs(
+    store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str] | None = None
+) -> tuple[RefsSnapshot, list[SparklakeError]]:
+    """Return the valid part of a dump, and all problems with the rest.
+
+    `renames` are new names by old ones. An old name means the branch and the tag of this name;
+    `heads/NAME` is the branch alone, and `tags/NAME` the tag.
+    """
+    reading = _DumpReading(store, dict(renames or {}))
+    commits = reading.records(manifest.commits_meta_range_id, Entity.COMMIT, reading.commit)
+    branches = reading.records(manifest.branches_meta_range_id, Entity.BRANCH, reading.branch)
+    tags = reading.records(manifest.tags_meta_range_id, Entity.TAG, reading.tag)
+    refs = RefsSnapshot(
+        tuple(sorted(branches, key=lambda each: each.name.encode())),
+        tuple(sorted(tags, key=lambda each: each.name.encode())),
+        tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
+    )
+    if not reading.unread:
+        reading.check_renames()
+    if Entity.COMMIT not in reading.unread:
+        reading.check_graph(refs)
+    return refs, reading.problems
+
+
+def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
+    """Return the problems of names that several branches and tags have."""
+    counts = Counter(each.name for each in refs.named)
+    return [
+        InvalidDumpError(
+            f"{count} branches and tags would have the name {name!r}: rename one, such as with "
+            f"--rename {f'tags/{name}'!r}=NEW"
+        )
+        for name, count in counts.items()
+        if count > 1
+    ]
+
+
+@dataclass(slots=True)
+class _DumpReading:
+    """A reading of a dump, which collects problems.
+
+    The ids of invalid commits are kept, so that nothing is reported twice.
+    """
+
+    store: ObjectStore
+    renames: dict[str, str]
+    problems: list[SparklakeError] = field(default_factory=list)
+    unread: set[Entity] = field(default_factory=set)
+    _invalid: set[str] = field(default_factory=set)
+    _used: set[str] = field(default_factory=set)
+
+    def records(
+        self, table_id: str, entity: Entity, decode: Callable[[ValueRecord, Any], Any]
+    ) -> list[Any]:
+        """Return the valid records of a table."""
         try:
-            message = MESSAGES[entity].FromString(record.data)
-        except DecodeError as error:
-            raise InvalidDumpError(f"{record.key!r} in the dump is not a {entity.value}") from error
-        if message.id.encode() != record.key:
+            records = read_ref_records(self.store, table_id, entity)
+        except (CorruptFileError, MissingFileError, InvalidDumpError) as error:
+            self.problems.append(error)
+            self.unread.add(entity)
+            return []
+        return [each for each in (self._decoded(one, entity, decode) for one in records) if each]
+
+    def _decoded(
+        self, record: ValueRecord, entity: Entity, decode: Callable[[ValueRecord, Any], Any]
+    ) -> Any:
+        try:
+            message = _message(record, entity)
+            return decode(record, message)
+        except InvalidDumpError as error:
+            self.problems.append(error)
+            if entity is Entity.COMMIT:
+                self._invalid.add(record.key.decode(errors="replace"))
+            return None
+
+    def branch(self, record: ValueRecord, message: Any) -> BranchState:
+        """Return the branch of a record; raise InvalidDumpError."""
+        name, commit_id = self._name(record, message, Entity.BRANCH, validate_branch_name)
+        return BranchState(name, commit_id, hidden=message.hidden)
+
+    def tag(self, record: ValueRecord, message: Any) -> TagInfo:
+        """Return the tag of a record; raise InvalidDumpError."""
+        return TagInfo(*self._name(record, message, Entity.TAG, validate_tag_name))
+
+    def _name(
+        self, record: ValueRecord, message: Any, entity: Entity, validate: Callable[[str], str]
+    ) -> tuple[str, CommitId]:
+        """Return a valid new name and its commit; raise InvalidDumpError."""
+        if record.identity != message.commit_id.encode():
             raise InvalidDumpError(
-                f"{record.key!r} in the dump has the wrong content, the {entity.value} {message.id}"
+                f"the {entity.value} {message.id!r} in the dump names two commits"
             )
-        decoded.append(decode(record, message))
-    return decoded
+        name = self._renamed(message.id, entity)
+        try:
+            return validate(name), CommitId(message.commit_id)
+        except InvalidNameError as error:
+            raise InvalidDumpError(
+                f"the dump contains an invalid name: {error}. Restore it under another name, "
+                f"with --rename {message.id!r}=NEW"
+            ) from error
+
+    def _renamed(self, name: str, entity: Entity) -> str:
+        for old in (f"{_KINDS[entity]}/{name}", name):
+            if old in self.renames:
+                self._used.add(old)
+                return self.renames[old]
+        return name
+
+    def commit(self, record: ValueRecord, message: Any) -> Commit:
+        """Return the commit of a record; raise InvalidDumpError."""
+        commit = _commit(message)
+        hashed = commit_id(
+            commit.parents,
+            commit.committer,
+            commit.message,
+            commit.creation_date,
+            commit.meta_range_id,
+            commit.metadata,
+        )
+        if not hashed == commit.id == record.identity.decode(errors="replace"):
+            raise InvalidDumpError(
+                f"the content of commit {commit.id} in the dump does not match its id"
+            )
+        _check_kept(commit, message.version)
+        return commit
+
+    def check_renames(self) -> None:
+        """Note renames of nothing."""
+        self.problems += [
+            InvalidInputError(f"the dump has no branch or tag {old!r} to rename")
+            for old in sorted(self.renames.keys() - self._used)
+        ]
+
+    def check_graph(self, refs: RefsSnapshot) -> None:
+        """Note missing commits and wrong generations."""
+        generations: dict[str, int] = {}
+        for commit in refs.commits:  # Sorted by generation: parents come first.
+            if self._invalid.intersection(commit.parents):
+                self._invalid.add(commit.id)
+                continue
+            problem = _graph_problem(commit, generations)
+            if problem is not None:
+                self.problems.append(problem)
+                self._invalid.add(commit.id)
+            generations[commit.id] = commit.generation
+        for named in refs.named:
+            if named.commit_id not in generations and named.commit_id not in self._invalid:
+                self.problems.append(
+                    InvalidDumpError(
+                        f"{named.name!r} in the dump names the commit {named.commit_id}, which "
+                        "is missing"
+                    )
+                )
 
 
-def _branch(record: ValueRecord, message: Any) -> BranchState:
-    name, commit_id = _checked_name(record, message, Entity.BRANCH, validate_branch_name)
-    return BranchState(name, commit_id, hidden=message.hidden)
+_KINDS = {Entity.BRANCH: "heads", Entity.TAG: "tags"}
 
 
-def _tag(record: ValueRecord, message: Any) -> TagInfo:
-    return TagInfo(*_checked_name(record, message, Entity.TAG, validate_tag_name))
-
-
-def _checked_name(
-    record: ValueRecord, message: Any, entity: Entity, validate: Callable[[str], str]
-) -> tuple[str, CommitId]:
-    """Return a valid name and its commit; raise InvalidDumpError."""
-    if record.identity != message.commit_id.encode():
-        raise InvalidDumpError(f"the {entity.value} {message.id!r} in the dump names two commits")
+def _message(record: ValueRecord, entity: Entity) -> Any:
     try:
-        return validate(message.id), CommitId(message.commit_id)
-    except InvalidNameError as error:
+        message = MESSAGES[entity].FromString(record.data)
+    except DecodeError as error:
+        raise InvalidDumpError(f"{record.key!r} in the dump is not a {entity.value}") from error
+    if message.id.encode() != record.key:
         raise InvalidDumpError(
-            f"the dump contains an invalid name: {error}. Rename it, and dump the refs again"
-        ) from error
+            f"{record.key!r} in the dump has the wrong content, the {entity.value} {message.id}"
+        )
+    return message
 
 
-def _commit(record: ValueRecord, message: Any) -> Commit:
-    commit = Commit(
+def _commit(message: Any) -> Commit:
+    return Commit(
         id=CommitId(message.id),
         parents=tuple(map(CommitId, message.parents)),
         committer=message.committer,
@@ -171,20 +306,6 @@ def _commit(record: ValueRecord, message: Any) -> Commit:
         metadata=dict(sorted(message.metadata.items())),
         generation=message.generation,
     )
-    hashed = commit_id(
-        commit.parents,
-        commit.committer,
-        commit.message,
-        commit.creation_date,
-        commit.meta_range_id,
-        commit.metadata,
-    )
-    if not hashed == commit.id == record.identity.decode(errors="replace"):
-        raise InvalidDumpError(
-            f"the content of commit {commit.id} in the dump does not match its id"
-        )
-    _check_kept(commit, message.version)
-    return commit
 
 
 def _check_kept(commit: Commit, version: int) -> None:
@@ -203,25 +324,17 @@ def _check_kept(commit: Commit, version: int) -> None:
         raise InvalidDumpError(f"the commit {commit.id} in the dump names no tree")
 
 
-def _check_graph(refs: RefsSnapshot) -> None:
-    """Raise InvalidDumpError for a missing commit or a wrong generation."""
-    generations: dict[CommitId, int] = {}
-    for commit in refs.commits:  # Sorted by generation: parents come first.
-        missing = [each for each in commit.parents if each not in generations]
-        if missing:
-            raise InvalidDumpError(
-                f"the parent {missing[0]} of commit {commit.id} in the dump is missing or has "
-                "no lower generation"
-            )
-        expected = 1 + max((generations[each] for each in commit.parents), default=0)
-        if commit.generation != expected:
-            raise InvalidDumpError(
-                f"the commit {commit.id} in the dump must have generation {expected}, not "
-                f"{commit.generation}"
-            )
-        generations[commit.id] = commit.generation
-    for named in refs.named:
-        if named.commit_id not in generations:
-            raise InvalidDumpError(
-                f"{named.name!r} in the dump names the commit {named.commit_id}, which is missing"
-            )
+def _graph_problem(commit: Commit, generations: Mapping[str, int]) -> InvalidDumpError | None:
+    missing = [each for each in commit.parents if each not in generations]
+    if missing:
+        return InvalidDumpError(
+            f"the parent {missing[0]} of commit {commit.id} in the dump is missing or has "
+            "no lower generation"
+        )
+    expected = 1 + max((generations[each] for each in commit.parents), default=0)
+    if commit.generation == expected:
+        return None
+    return InvalidDumpError(
+        f"the commit {commit.id} in the dump must have generation {expected}, not "
+        f"{commit.generation}"
+    )

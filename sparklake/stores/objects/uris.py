@@ -25,6 +25,8 @@ SUPPORTED = "a path, file:///path, s3://bucket/prefix or s3a://bucket/prefix"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{3,255}")
 _S3 = ("s3", "s3a")
+_FILES = ("file", "local")
+"""The schemes of local files. lakeFS writes `local://`."""
 
 
 def normalise_store_uri(uri_or_path: str) -> str:
@@ -94,12 +96,12 @@ def _local_path(uri: str) -> str:
     if scheme is None:
         at_home = uri == "~" or uri.startswith("~/")
         return _absolute(os.path.expanduser(uri) if at_home else uri)  # noqa: PTH111
-    if scheme[1].lower() != "file":
+    if scheme[1].lower() not in _FILES:
         # The URI is omitted from the message, because it may contain credentials.
         raise InvalidUriError(
             f"{scheme[1]}:// is not supported as an object store: use {SUPPORTED}."
         )
-    path = uri[len("file:") :]
+    path = uri[len(scheme[1]) + 1 :]
     if path.startswith("//"):
         host, _, rest = path[2:].partition("/")
         if host not in ("", "localhost"):

@@ -18,6 +18,7 @@ from sparklake.errors import (
     MissingFileError,
 )
 from sparklake.graveler.blocks.columns import Mask
+from sparklake.graveler.defaults import IMPORTED_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
@@ -113,7 +114,7 @@ class _RowEncoder:
             index = rows.schema.get_field_index("path")
             paths = pc.binary_join_element_wise(self.settings.folder, rows.column(index), "")
             rows = rows.set_column(index, "path", paths)
-        return plain_records(rows, self.settings.imported_at)
+        return plain_records(rows, self.settings.imported_at, IMPORTED_CONTENT_TYPE)
 
     def _with_checksums(self, rows: pa.RecordBatch, wanted: Mask) -> pa.RecordBatch:
         addresses = rows.column("address").filter(pa.array(wanted)).to_pylist()
@@ -144,9 +145,9 @@ class _RowEncoder:
         try:
             found = _unreadable(unreadable) or self._wrong(path, size, address) or _odd(row)
             if found is None:
-                return staged_record(
-                    {**row, "path": whole}, self.workspace, self.settings.imported_at
-                )
+                row = {**row, "path": whole}
+                now = self.settings.imported_at
+                return staged_record(row, self.workspace, now, IMPORTED_CONTENT_TYPE)
             reason, message = found
         except MissingFileError as error:
             reason, message = Reason.MISSING_OBJECT, str(error)

@@ -31,6 +31,11 @@ from sparklake.graveler.times import (
 )
 from sparklake.interrupts import Threads
 from sparklake.stores.objects.key_checks import check_key
+from sparklake.udfs.objects.local_addresses import (
+    shown_address,
+    shown_addresses,
+    stored_address,
+)
 from sparklake.udfs.settings import Workspace
 
 OBJECT_SCHEMA = pa.schema(
@@ -74,8 +79,8 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
     address, size, checksum, mtime, metadata, kind, address_type = entry_fields(
         record_data(*record)
     )
-    if is_relative(address, address_type):
-        address = f"{storage_namespace}/{address}"
+    inside = is_relative(address, address_type)
+    address = f"{storage_namespace}/{address}" if inside else shown_address(address)
     shown = shown_nanoseconds(mtime)
     return ObjectInfo(key_path(record[0]), size, checksum, shown, address, metadata, kind)
 
@@ -86,6 +91,7 @@ def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
     path, checksum, address, content_type = texts
     if metadata is None:
         metadata = _no_metadata(len(block))
+    address = shown_addresses(address)
     columns = [
         path,
         pa.array(size),
@@ -114,12 +120,12 @@ def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
 
 def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
     """Return the record of an object. An address inside the namespace becomes relative."""
-    inside = each.address.removeprefix(f"{storage_namespace}/")
+    inside = shown_address(each.address).removeprefix(f"{storage_namespace}/")
     relative = "://" not in inside
     if relative:
         check_key(inside)
     entry = Entry(
-        address=inside,
+        address=inside if relative else stored_address(inside),
         size=each.size,
         checksum=each.checksum,
         mtime=each.mtime,

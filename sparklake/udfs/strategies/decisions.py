@@ -14,6 +14,7 @@ from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.times import shown_microseconds
+from sparklake.udfs.objects.local_addresses import shown_address
 from sparklake.udfs.strategies.object_access import NewObject, Objects
 
 ENTRY_TYPE = pa.struct(
@@ -94,7 +95,7 @@ def _row(record: tuple[bytes, bytes], storage_namespace: str) -> dict[str, Any]:
     entry = record_entry(record)
     inside = f"{storage_namespace}/{entry.address}"
     return {
-        "address": inside if entry.is_relative else entry.address,
+        "address": inside if entry.is_relative else shown_address(entry.address),
         "size": entry.size,
         "checksum": entry.checksum,
         "mtime": shown_microseconds(entry.mtime),

@@ -25,6 +25,7 @@ from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
+from sparklake.udfs.content_types import is_same_content
 from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
 from sparklake.udfs.strategies.object_access import NewObject, Objects
@@ -62,10 +63,14 @@ class Judge:
     kept: list[KeptObject] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
-        """Return the stored values that resolve conflicts; raise StrategyError."""
-        self.conflicts += len(conflicts)
+        """Return the stored values that resolve conflicts; raise StrategyError.
+
+        Sides with the same content are no conflict, and dest's value stays.
+        """
+        same = {row for row, each in enumerate(conflicts) if is_same_content(each)}
+        self.conflicts += len(conflicts) - len(same)
         decisions: list[Decision] = [Take.DEST] * len(conflicts)
-        rest = self._of_no_log(conflicts)
+        rest = [row for row in self._of_no_log(conflicts) if row not in same]
         for chosen, rows in self._shared_out(conflicts, rest):
             answers = self._answers(chosen, [conflicts[row] for row in rows])
             for row, answer in zip(rows, answers, strict=True):

@@ -17,7 +17,7 @@ from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra.changes import NO_ROW
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import Positions
-from sparklake.graveler.keys import object_key
+from sparklake.graveler.keys import existing_key
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, max_keys
 from sparklake.graveler.records import is_tombstone
@@ -38,12 +38,12 @@ Paths: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
 
 def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
     """Return one object of a ref in its current state; raise ObjectNotFoundError."""
-    return open_snapshot(context, ref, object_key(path)).stat(path)
+    return open_snapshot(context, ref, existing_key(path)).stat(path)
 
 
 def kept_object(context: Context, ref: str, path: str) -> ObjectInfo:
     """Return one object of a ref, to read it; raise ObjectNotFoundError, ExpiredError."""
-    return open_snapshot(context, ref, object_key(path), kept=True).stat(path)
+    return open_snapshot(context, ref, existing_key(path), kept=True).stat(path)
 
 
 def open_snapshot(
@@ -82,7 +82,7 @@ class Snapshot:
 
     def stat(self, path: str) -> ObjectInfo:
         """Return one object; raise ObjectNotFoundError."""
-        key = object_key(path)
+        key = existing_key(path)
         stored = self._stored(key)
         if stored is None:
             raise ObjectNotFoundError(
@@ -92,7 +92,7 @@ class Snapshot:
 
     def exists(self, path: str) -> bool:
         """Return whether an object exists at a path; raise InvalidKeyError."""
-        return self._stored(object_key(path)) is not None
+        return self._stored(existing_key(path)) is not None
 
     def lookup(self, paths: Paths) -> pa.Table:
         """Return a row of LOOKUP_SCHEMA for each path, in the given order.

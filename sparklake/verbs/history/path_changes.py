@@ -14,7 +14,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra import diff
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, RECORD_ID_BYTES, CommitId, MetaRangeId
-from sparklake.graveler.keys import key_prefix, object_key, successor
+from sparklake.graveler.keys import existing_key, key_prefix, successor
 from sparklake.graveler.planning.change_summary import (
     ChangeSummary,
     SearchTarget,
@@ -41,7 +41,7 @@ def sought_in(path: str | None, prefix: str | None) -> SearchTarget | None:
     if path is not None and prefix is not None:
         raise InvalidInputError(f"choose one of the path {path!r} and the prefix {prefix!r}")
     if path is not None:
-        return SearchTarget.key(object_key(path))
+        return SearchTarget.key(existing_key(path))
     return None if prefix is None else SearchTarget.prefix(key_prefix(prefix))
 
 

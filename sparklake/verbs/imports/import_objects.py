@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from sparklake.engine.base import Body
-from sparklake.engine.execution import rows_in_order, stitched
+from sparklake.engine.execution import rows_in_order, run_plan, stitched
 from sparklake.errors import (
     ImportErrorsError,
     InvalidInputError,
@@ -23,11 +23,12 @@ from sparklake.errors import (
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
-from sparklake.graveler.planning.plan import Plan, SideStream, plan_replace
+from sparklake.graveler.planning.plan import Plan, SideStream, plan_matched, plan_replace
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.defects import Defect, Reason, error_table
+from sparklake.udfs.imports.matching import matched_body
 from sparklake.udfs.imports.row_checks import import_body
 from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Enum)
 ImportPlan = Callable[[MetaRange], Plan]
+Matched = Callable[[MetaRange], Ranges]
+"""A function that returns imported ranges, with a base's entries where they are the same."""
 
 MAX_ERRORS = 10_000
 """The most errors that the driver receives. With many tasks, each sends at most a hundred."""
@@ -165,10 +168,11 @@ def _import_objects(
             raise _refusal(opened, written, settings)
         raise InvalidInputError(f"nothing was imported: {opened.name} contains no objects")
     attempts = Attempts(context, context.title("import", branch), layered=mode is ImportMode.ADD)
+    matched = partial(_matched, context, branch, imported, settings.folder)
     planned = (
-        partial(_addition, StagedLayers(context), imported)
+        partial(_addition, StagedLayers(context), matched)
         if mode is ImportMode.ADD
-        else partial(_replacement, settings.folder, imported)
+        else partial(_replacement, settings.folder, matched)
     )
 
     # Imported objects are never garbage of this namespace, and a source may be readable only once.
@@ -300,11 +304,26 @@ def _import_once(
     return publish(context, state, "import", [head], tree.id, signature)
 
 
-def _replacement(folder: str, imported: Ranges, base: MetaRange) -> Plan:
+def _matched(
+    context: Context, branch: str, imported: Ranges, folder: str, base: MetaRange
+) -> Ranges:
+    """Return imported ranges with the present entries of the same content in them.
+
+    Only ranges that overlap different ranges of the base are read.
+    """
+    plan = plan_matched(base.ranges, imported, prefix_interval(folder.encode()))
+    if not plan.stretches:
+        return imported
+    runner = context.runner(plan.records, "import", branch)
+    outcome = run_plan(runner, partial(matched_body, context.workspace), plan)
+    return stitched(context.store, context.workspace, outcome.pieces)
+
+
+def _replacement(folder: str, matched: Matched, base: MetaRange) -> Plan:
     """Return the plan of an import that replaces a folder."""
-    return plan_replace(base.ranges, imported, prefix_interval(folder.encode()))
+    return plan_replace(base.ranges, matched(base), prefix_interval(folder.encode()))
 
 
-def _addition(staged: StagedLayers, imported: Ranges, base: MetaRange) -> Plan:
+def _addition(staged: StagedLayers, matched: Matched, base: MetaRange) -> Plan:
     """Return the plan of an import that is applied like a staged layer."""
-    return staged.plan_sides(base, [SideStream(tuple(imported))])
+    return staged.plan_sides(base, [SideStream(tuple(matched(base)))])

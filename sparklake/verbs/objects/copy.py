@@ -10,7 +10,7 @@ from sparklake.engine.base import Runner
 from sparklake.engine.execution import cut_for_tasks, finish, row_of
 from sparklake.errors import InvalidInputError, LostResultError, ObjectNotFoundError
 from sparklake.graveler.guards import Action
-from sparklake.graveler.keys import Interval, object_key, prefix_interval, successor
+from sparklake.graveler.keys import Interval, existing_key, object_key, prefix_interval, successor
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import Task, TaskPiece
 from sparklake.graveler.planning.plan import Plan
@@ -85,14 +85,16 @@ def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
     Any other source is an object and, if recursive, also the folder of its name. If dest ends with
     a slash or is empty, the last name of the source is added to it.
     """
-    for path in filter(None, (source, dest)):
-        object_key(path)
+    if source:
+        existing_key(source)
+    if dest:
+        object_key(dest)
     if not source or source.endswith("/"):
         goal = dest if not dest or dest.endswith("/") else f"{dest}/"
         return [Route(source.encode(), goal.encode(), is_folder=True)]
     if not dest or dest.endswith("/"):
         dest += source.rsplit("/", 1)[-1]
-    found = [Route(object_key(source), object_key(dest), is_folder=False)]
+    found = [Route(existing_key(source), object_key(dest), is_folder=False)]
     if recursive:
         found.append(Route(f"{source}/".encode(), object_key(f"{dest}/"), is_folder=True))
     return found

@@ -12,7 +12,7 @@ from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
-from sparklake.graveler.keys import object_key
+from sparklake.graveler.keys import existing_key
 from sparklake.graveler.planning.filtered import filtered_plan, plan_restore
 from sparklake.graveler.planning.path_filter import PathFilter, filter_for, first_paths
 from sparklake.graveler.planning.plan import plan_diff
@@ -95,7 +95,7 @@ def _nothing(
     path_filter = filter_for(paths)
     plan = filtered_plan(plan_diff(ranges[:0], ranges, path_filter.hull), path_filter)
     rows = diff_of_plan(context, plan, ref, "restore")
-    if any(object_key(row.path) in path_filter for row in rows):
+    if any(existing_key(row.path) in path_filter for row in rows):
         return NoChangesError(
             f"nothing to restore: {first_paths(paths)} on {state.name!r} is the same at {ref!r}"
         )

@@ -26,7 +26,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.guards import Action
-from sparklake.graveler.keys import object_key
+from sparklake.graveler.keys import existing_key, object_key
 from sparklake.graveler.ports import BranchState, WriteState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
@@ -115,7 +115,7 @@ def put_copy(
 
 def delete_object(context: Context, branch: str, path: str) -> None:
     """Stage the removal of an object. A missing object is no error."""
-    context.refs.staging.put(branch, [tombstone(object_key(path))], fence=None)
+    context.refs.staging.put(branch, [tombstone(existing_key(path))], fence=None)
 
 
 @retry_on_gc
@@ -270,7 +270,7 @@ def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
     snapshot = open_snapshot(context, branch)
     there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
     if len(there) <= INLINE_ROWS:
-        removals = [tombstone(object_key(path)) for path in there]
+        removals = [tombstone(existing_key(path)) for path in there]
         context.refs.staging.put(branch, removals, fence=None)
     else:
         remaining = iter(there)

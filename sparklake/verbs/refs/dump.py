@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
 
-import msgspec
-
+from sparklake.engine.sort import sliced
 from sparklake.errors import CorruptFileError, RepositoryNotFoundError
-from sparklake.graveler.defaults import MAX_RANGE_RECORDS
-from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
-from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RepositoryInfo
+from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.refs.dump import (
     MANIFEST_KEY,
     DumpManifest,
@@ -18,53 +18,52 @@ from sparklake.graveler.refs.dump import (
     manifest_bytes,
     read_refs,
 )
-from sparklake.graveler.retention import Retention
+from sparklake.graveler.refs.lakefs_limits import refused_branches, refused_tags
 from sparklake.stores.objects import open_store
+from sparklake.udfs.refs import encode_ranges, refused_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
-
-SETTINGS_KEY = "_lakefs/sparklake_settings.json"
-"""The file of a dump for settings that lakeFS's format does not have."""
+from sparklake.verbs.refs.dump_settings import (
+    check_replaceable,
+    find_manifest,
+    newer_dump,
+    write_settings,
+)
 
 _TURN = "refs dump"
 """The name of the lock. No branch can have this name."""
 _TURN_SECONDS = 60.0
+_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DumpOptions:
+    """The options of a dump.
+
+    With `overwrite`, a newer dump of another program is replaced. Without `check_addresses`, no
+    range is read, and there is no warning about addresses.
+    """
+
+    overwrite: bool = False
+    check_addresses: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class RefsDump:
-    """The counts of a dump. It excludes changes staged on the `dirty` branches."""
+    """The counts of a dump. It excludes changes staged on the `dirty` branches.
+
+    `warnings` name what lakeFS cannot use.
+    """
 
     manifest: DumpManifest
     branches: int
     tags: int
     commits: int
     dirty: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KeptSettings:
-    """The settings that are stored next to a dump."""
-
-    default_branch: str
-    range_records: Annotated[int, msgspec.Meta(ge=1, le=MAX_RANGE_RECORDS)]
-    read_only: bool = False
-    protection: dict[str, list[Action]] = field(default_factory=dict)
-    metadata: dict[str, str] = field(default_factory=dict)
-    retention: Retention | None = None
-
-    @property
-    def settings(self) -> RepositorySettings:
-        """The stored settings; raises InvalidInputError if they are invalid."""
-        rules = [
-            ProtectionRule(pattern, frozenset(actions))
-            for pattern, actions in sorted(self.protection.items())
-        ]
-        labels = dict(sorted(self.metadata.items()))
-        return RepositorySettings(self.read_only, tuple(rules), labels, self.retention)
-
-
-def dump_refs(context: Context) -> RefsDump:
+def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     """Write all refs and commits, as of one moment, into the storage namespace.
 
     The manifest is replaced last, after all files that it names are durable and have been read
@@ -72,6 +71,7 @@ def dump_refs(context: Context) -> RefsDump:
 
     Raises:
         NamespaceInUseError: Another repository has taken over the namespace.
+        NewerDumpError: Another program has dumped refs to the namespace since.
         RepositoryNotFoundError: The repository has been deleted.
         ReadOnlyNamespaceError: The namespace cannot be written. The refs have not been read.
     """
@@ -85,12 +85,26 @@ def dump_refs(context: Context) -> RefsDump:
         refs = context.refs.snapshot()
         if all(each.name != context.info.default_branch for each in refs.branches):
             raise RepositoryNotFoundError(f"the repository {context.info.name!r} no longer exists")
-        manifest = _write(store, context, refs)
-    dirty = tuple(each.name for each in refs.branches if each.layers)
-    return RefsDump(manifest, len(refs.branches), len(refs.tags), len(refs.commits), dirty)
+        previous = find_manifest(store)
+        if previous is not None and not options.overwrite:
+            check_replaceable(store, previous, refs)
+        manifest = _write(store, context, refs, previous)
+    warnings = _name_warnings(refs)
+    if options.check_addresses:
+        warnings += _address_warnings(context, refs)
+    return RefsDump(
+        manifest,
+        len(refs.branches),
+        len(refs.tags),
+        len(refs.commits),
+        dirty=tuple(each.name for each in refs.branches if each.layers),
+        warnings=tuple(warnings),
+    )
 
 
-def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> DumpManifest:
+def _write(
+    store: ObjectStore, context: Context, refs: RefsSnapshot, previous: DumpManifest | None
+) -> DumpManifest:
     manifest, files = encode_refs(refs)
     store.put_many_if_absent(files)
     committed = tuple(
@@ -101,18 +115,54 @@ def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> DumpMani
             f"the dump in {store.uri} was read back with other content: the previous dump "
             "stays valid. Check the store"
         )
-    settings = _kept_settings(context.info, context.refs.settings.get())
-    store.replace(SETTINGS_KEY, msgspec.json.encode(settings))
+    if find_manifest(store) != previous:
+        raise newer_dump(store)
+    # Until the manifest is replaced, the settings belong to the previous dump, too.
+    before = () if previous is None else (previous,)
+    write_settings(store, context.info, context.refs.settings.get(), (manifest, *before))
     store.replace(MANIFEST_KEY, manifest_bytes(manifest))
     return manifest
 
 
-def _kept_settings(info: RepositoryInfo, settings: RepositorySettings) -> KeptSettings:
-    return KeptSettings(
-        default_branch=info.default_branch,
-        range_records=info.range_records,
-        read_only=settings.read_only,
-        protection={each.pattern: sorted(each.actions) for each in settings.protection},
-        metadata=dict(settings.metadata),
-        retention=settings.retention,
-    )
+# --- warnings -------------------------------------------------------------------------------------
+
+
+def _name_warnings(refs: RefsSnapshot) -> list[str]:
+    found = (("branches", refused_branches(refs)), ("tags", refused_tags(refs)))
+    return [
+        f"lakeFS refuses the names of some {noun}, and cannot open them: {_some(names)}. To give "
+        "them to lakeFS, create others at the same commits and dump again"
+        for noun, names in found
+        if names
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
+
+
+def _address_warnings(context: Context, refs: RefsSnapshot) -> list[str]:
+    """Return the warning about addresses in the heads of branches and tags."""
+    named = {each.commit_id for each in refs.named}
+    trees = dict.fromkeys(each.meta_range_id for each in refs.commits if each.id in named)
+    ranges: dict[str, RangeInfo] = {}
+    for each in trees:
+        ranges.update((info.id, info) for info in context.trees.get(each).ranges)
+    records = sum(each.count for each in ranges.values())
+    runner = context.runner(records, "refs", "dump")
+    shares = sliced(ranges.values(), runner.task_records(records), attrgetter("count"))
+    work = encode_ranges(shares)
+    tasks = getattr(runner, "tasks", None)
+    body = partial(refused_body, context.workspace)
+    batches = runner.collect(body, work if tasks is None else tasks(work))
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    if not rows:
+        return []
+    first = min(rows, key=lambda row: row["path"])
+    count = sum(row["count"] for row in rows)
+    return [
+        f"lakeFS cannot read the addresses of {count:,} objects, and fails to list commits with "
+        f"them: the first is {first['path'].decode(errors='replace')!r} at {first['address']}. "
+        "Remove these objects, commit, and import them again"
+    ]

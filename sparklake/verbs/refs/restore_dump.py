@@ -3,119 +3,200 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from sparklake.errors import InvalidInputError, MissingFileError
+from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, SparklakeError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.guards import RepositorySettings
-from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
-from sparklake.graveler.refs.dump import read_dump_manifest, read_refs
+from sparklake.graveler.refs.dump import DumpManifest, find_refs, name_problems, read_dump_manifest
+from sparklake.graveler.refs.lakefs_rules import PROTECTION_KEY, RETENTION_KEY, find_lakefs_rules
+from sparklake.graveler.refs.problems import raise_all
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.verbs.base.context import now
 from sparklake.verbs.base.namespace import check_enclosing, take_over_namespace
-from sparklake.verbs.refs.dump import SETTINGS_KEY, KeptSettings
+from sparklake.verbs.refs.dump_settings import (
+    SETTINGS_KEY,
+    KeptSettings,
+    belong_together,
+    read_settings,
+    write_settings,
+)
 
 _DEFAULT_BRANCH = "main"
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """The options of a restored repository. None means the value of the dump."""
+    """The options of a restored repository. None means the value of the dump.
+
+    `renames` are new names of branches and tags by old ones, as in `find_refs`.
+    """
 
     name: str
     default_branch: str | None = None
     range_records: int | None = None
+    renames: Mapping[str, str] = field(default_factory=dict)
+
+    def branch(self, name: str) -> str:
+        """Return the new name of a branch."""
+        return self.renames.get(f"heads/{name}", self.renames.get(name, name))
 
 
 def restore_refs(
     store: ObjectStore, ref_store: RefStore, options: RestoreOptions, committer: str
-) -> RepositoryInfo:
+) -> tuple[RepositoryInfo, Sequence[str]]:
     """Create a repository from the dump in a namespace, after the dump is verified.
 
-    From then on the repository owns the namespace, which must not be inside another one.
+    Returns the repository, and notes on what was not carried over. From then on the repository owns
+    the namespace, which must not be inside another one. An error names all problems of a dump.
 
     Raises:
         MissingFileError: A file of the dump or a tree is missing. As for all errors, no repository
             is created.
         CorruptFileError: A file is damaged.
         InvalidDumpError: The dump is invalid.
+        InvalidInputError: An option does not fit the dump.
         AlreadyExistsError: A repository has this name.
         NamespaceInUseError: Another repository uses the namespace.
     """
-    refs = read_refs(store, read_dump_manifest(store))
-    settings = _find_settings(store)
+    manifest = read_dump_manifest(store)
+    refs, problems = find_refs(store, manifest, options.renames)
+    # The branches may be in a table that cannot be read.
+    is_whole = not any(isinstance(each, CorruptFileError | MissingFileError) for each in problems)
+    problems += name_problems(refs)
+    problems += _tree_problems(store, refs)
+    found = _find_settings(store, manifest, options)
+    default = _default_branch(options, found.kept)
+    if is_whole and all(each.name != default for each in refs.branches):
+        problems.append(_no_branch(default, refs))
+    raise_all(problems)
     info = RepositoryInfo(
         name=options.name,
         uid=uuid.uuid4().hex,
         storage_namespace=store.uri,
-        default_branch=_default_branch(options, settings, refs),
-        range_records=_range_records(options, settings),
+        default_branch=default,
+        range_records=_range_records(options, found.kept),
         creation_date=now(),
-        settings=settings.settings if settings else RepositorySettings(),
+        settings=found.settings,
     )
-    _check_trees(store, refs)
     check_enclosing(store.uri)
     ref_store.restore_repository(info, refs, committer)
     try:
         take_over_namespace(store, ref_store, info)
+        if found.kept is None:
+            # A later dump may replace this one, and no other one of another program.
+            write_settings(store, info, found.settings, (manifest,))
     except BaseException:
-        ref_store.delete_repository(info.name)
+        ref_store.delete_repository(info.name, force=True)
         raise
-    return info
+    return info, found.notes
 
 
-def _find_settings(store: ObjectStore) -> KeptSettings | None:
-    """Return the settings next to a dump by sparklake, or None for a dump by lakeFS."""
-    if store.find(SETTINGS_KEY) is None:
-        return None
-    return decode_json(store.get(SETTINGS_KEY), KeptSettings, f"{SETTINGS_KEY} in {store.uri}")
+# --- settings -------------------------------------------------------------------------------------
+
+_NOT_IN_DUMPS = (
+    "a dump contains no staged changes, no log of operations and no runs of hooks, so these "
+    "were not carried over"
+)
+_NOT_IN_LAKEFS_DUMPS = (
+    "a dump of lakeFS contains no uncommitted changes, no repository metadata, no pull requests, "
+    "no runs of actions, no users and no permissions, so these were not carried over",
+    "the nanoseconds of commit dates were not carried over",
+)
+_NO_PROTECTION = (
+    "lakeFS keeps rules of branch protection in its database, so they were not carried over: "
+    "`lakectl branch-protect list` shows them, and `sparklake protect add` adds them here"
+)
 
 
-def _default_branch(
-    options: RestoreOptions, settings: KeptSettings | None, refs: RefsSnapshot
-) -> str:
-    kept = settings.default_branch if settings else _DEFAULT_BRANCH
-    chosen = options.default_branch or kept
+@dataclass(frozen=True, slots=True)
+class _FoundSettings:
+    """The settings for a restored repository. `kept` is None for a dump by lakeFS."""
+
+    kept: KeptSettings | None
+    settings: RepositorySettings
+    notes: Sequence[str]
+
+
+def _find_settings(
+    store: ObjectStore, manifest: DumpManifest, options: RestoreOptions
+) -> _FoundSettings:
+    kept = read_settings(store)
+    if kept is not None and belong_together(store, kept, manifest):
+        return _FoundSettings(kept, kept.settings, (_NOT_IN_DUMPS,))
+    rules = find_lakefs_rules(store, options.branch)
+    notes = [*_NOT_IN_LAKEFS_DUMPS, *rules.notes]
+    if kept is not None:
+        notes.append(
+            f"the settings in {SETTINGS_KEY} belong to an older dump, and were not applied"
+        )
+    if rules.retention is not None:
+        notes.append(f"the rules of garbage collection in {RETENTION_KEY} were taken over")
+    if rules.protection:
+        notes.append(f"the rules of branch protection in {PROTECTION_KEY} were taken over")
+    else:
+        notes.append(_NO_PROTECTION)
+    settings = RepositorySettings(protection=rules.protection, retention=rules.retention)
+    return _FoundSettings(None, settings, notes)
+
+
+def _default_branch(options: RestoreOptions, kept: KeptSettings | None) -> str:
+    dumped = kept.default_branch if kept else _DEFAULT_BRANCH
+    return options.default_branch or options.branch(dumped)
+
+
+def _no_branch(name: str, refs: RefsSnapshot) -> InvalidInputError:
     names = [each.name for each in refs.branches]
-    if chosen not in names:
-        known = f"choose one of its {len(names)} branches, such as {', '.join(names[:10])}"
-        raise InvalidInputError(
-            f"the dump has no branch {chosen!r} to use as the default: "
-            f"{known if names else 'it has no branches'}"
-        )
-    return chosen
+    known = f"choose one of its {len(names)} branches, such as {', '.join(names[:10])}"
+    return InvalidInputError(
+        f"the dump has no branch {name!r} to use as the default: "
+        f"{known if names else 'it has no branches'}"
+    )
 
 
-def _range_records(options: RestoreOptions, settings: KeptSettings | None) -> int:
-    if settings is None:
+def _range_records(options: RestoreOptions, kept: KeptSettings | None) -> int:
+    if kept is None:
         return options.range_records or DEFAULT_RANGE_RECORDS
-    if options.range_records not in (None, settings.range_records):
+    if options.range_records not in (None, kept.range_records):
         raise InvalidInputError(
-            f"range_records is {settings.range_records} in this dump, and cannot be changed"
+            f"range_records is {kept.range_records} in this dump, and cannot be changed"
         )
-    return settings.range_records
+    return kept.range_records
 
 
-def _check_trees(store: ObjectStore, refs: RefsSnapshot) -> None:
-    """Raise MissingFileError or CorruptFileError for incomplete trees.
+# --- trees ----------------------------------------------------------------------------------------
+
+
+def _tree_problems(store: ObjectStore, refs: RefsSnapshot) -> list[SparklakeError]:
+    """Return the problems of incomplete trees.
 
     Every commit's metarange must exist, and all ranges of the commits of branches and tags. The
     check takes one listing.
     """
+    problems: list[SparklakeError] = []
     wanted = {table_key(each.meta_range_id): each.id for each in refs.commits if each.meta_range_id}
     for commit in _named_commits(refs):
-        for each in read_meta_range(store, commit.meta_range_id).ranges:
+        try:
+            ranges = read_meta_range(store, commit.meta_range_id).ranges
+        except MissingFileError:
+            continue  # The listing finds it.
+        except CorruptFileError as error:
+            problems.append(error)
+            continue
+        for each in ranges:
             wanted[table_key(each.id)] = commit.id
     for stored in store.list(table_key("")):
         wanted.pop(stored.key, None)
-    if wanted:
-        key, commit_id = next(iter(wanted.items()))
-        raise MissingFileError(
-            f"{store.uri} lacks {key}, which the commit {commit_id} needs, and {len(wanted)} "
-            "such tables in total: restore them from a backup"
+    return [*problems, *_missing(store, wanted)]
+
+
+def _missing(store: ObjectStore, wanted: Mapping[str, str]) -> Iterator[MissingFileError]:
+    for key, commit_id in wanted.items():
+        yield MissingFileError(
+            f"{store.uri} lacks {key}, which the commit {commit_id} needs: restore it from a backup"
         )
 
 

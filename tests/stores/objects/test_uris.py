@@ -23,6 +23,7 @@ ODD_NAMES = ["two words", "100%", "%41", "%2F", "a#b", "a?b=c", "ümläut 東京
         ("file:/lake", "file:///lake"),
         ("FILE:///lake", "file:///lake"),
         ("file://localhost/lake", "file:///lake"),
+        ("local:///lake", "file:///lake"),
         ("s3://bucket", "s3://bucket"),
         ("s3://bucket/", "s3://bucket"),
         ("s3a://bucket/lake/", "s3://bucket/lake"),

@@ -125,7 +125,7 @@ def test_a_snapshot_stays_as_it_was(layered: tuple[Repository, dict[str, int]]) 
 
 def test_bad_paths(layered: tuple[Repository, dict[str, int]]) -> None:
     view = layered[0].at("main")
-    for path in ("../a", "a/..", "", "/a", "\udc80"):
+    for path in ("", "x" * 1025, "\udc80"):
         with pytest.raises(InvalidKeyError):
             view.stat(path)
         with pytest.raises(InvalidKeyError):

@@ -151,7 +151,7 @@ def test_what_is_there_is_overwritten_by_force_alone(repo: Repository, main: Bra
         (InvalidKeyError, "with 1026 bytes", "a/", f"{'x' * 1022}/"),
         (InvalidKeyError, "at most 1024", "a", "x" * 1025),
         (InvalidKeyError, "root", "a/", "../"),
-        (InvalidKeyError, "root", "/a", "b"),
+        (ObjectNotFoundError, "no object at '/a'", "/a", "b"),
         (InvalidKeyError, "with 0 bytes", "slash/", ""),
         (InvalidKeyError, "'/deep'", "deep/", ""),
     ],

@@ -33,7 +33,7 @@ from sparklake.errors import (
 from sparklake.graveler.refs.dump import MANIFEST_KEY
 from sparklake.stores.objects.local_files import TEMPORARY
 from sparklake.stores.objects.namespaces import MARKER_KEY
-from sparklake.verbs.refs.dump import SETTINGS_KEY
+from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
 from tests.support.lakes import (
     commit_all,
     contents,

@@ -1,0 +1,27 @@
+"""Problems that a check collects, to report all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparklake.errors import InvalidDumpError, SparklakeError
+
+_MOST_SHOWN = 100
+
+
+def raise_all(problems: Sequence[SparklakeError]) -> None:
+    """Raise the only problem, or one error that names all; return if there are none.
+
+    Problems of one class are raised as this class, others as InvalidDumpError.
+    """
+    if not problems:
+        return
+    first = problems[0]
+    if len(problems) == 1:
+        raise first
+    more = len(problems) - _MOST_SHOWN
+    shown = [f"({number}) {each}" for number, each in enumerate(problems[:_MOST_SHOWN], 1)]
+    rest = f"; and {more:,} more" if more > 0 else ""
+    message = f"{len(problems):,} problems: {'; '.join(shown)}{rest}"
+    kinds = {type(each) for each in problems}
+    raise (type(first) if len(kinds) == 1 else InvalidDumpError)(message) from first

@@ -1,0 +1,54 @@
+"""The task body of a dump of refs: find addresses that lakeFS cannot read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.refs.lakefs_limits import refused_addresses
+from sparklake.graveler.sstable.range_files import read_each, read_together
+from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
+
+ADDRESS_SCHEMA = pa.schema(
+    [
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("path", pa.binary(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+    ]
+)
+"""The number of refused addresses in some records, and the first one with its path."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
+
+
+def encode_ranges(shares: Iterable[Sequence[RangeInfo]]) -> pa.Table:
+    """Return ranges to read as TASK_SCHEMA, one row per share."""
+    encoded = pa.array([_encode(each) for each in shares], pa.binary())
+    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
+
+
+def refused_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield ADDRESS_SCHEMA for the ranges of tasks. Records without such addresses yield none."""
+    store = workspace.open_store()
+    for batch in batches:
+        for encoded in batch.column("task").to_pylist():
+            for group in read_together(_decode_ranges(encoded)):
+                for block in read_each(store, group):
+                    entries = decode_entries(block)
+                    refused = refused_addresses(entries.address).to_numpy(zero_copy_only=False)
+                    rows = np.flatnonzero(refused & ~entries.relative)
+                    if len(rows):
+                        first = block.take(rows[:1]).key_array()
+                        address = entries.address.take(pa.array(rows[:1]))
+                        yield pa.record_batch(
+                            [pa.array([len(rows)]), first.cast(pa.binary()), address],
+                            schema=ADDRESS_SCHEMA,
+                        )
