@@ -592,7 +592,7 @@ def test_an_import_copies_nothing(repo: Repository, source: Path) -> None:
 def test_an_import_replaces_what_is_under_its_prefix(
     repo: Repository, main: Branch, source: Path, prefix: str
 ) -> None:
-    """And nothing beside it, wherever ranges end: the tree is that of the same puts."""
+    """And nothing beside it, wherever ranges end: the tree is that of the same rows, staged."""
     put_all(main, {f"{prefix}/old": b"old", f"{prefix}.": b"dot", f"{prefix}0": b"zero"})
     main.commit("neighbours")
     rest = {p: b for p, b in contents(repo, "main").items() if not p.startswith(f"{prefix}/")}
@@ -601,7 +601,8 @@ def test_an_import_replaces_what_is_under_its_prefix(
     assert contents(repo, "main") == expected
 
     twin = repo.create_branch("twin", "main~3")
-    put_all(twin, dict(expected))
+    put_all(twin, dict(rest))
+    twin.stage(repo.objects("main", f"{prefix}/").to_arrow())
     assert rows(repo.diff("main", twin.commit("one by one").id)) == []
     assert twin.head.meta_range_id == main.head.meta_range_id
 

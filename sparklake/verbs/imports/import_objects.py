@@ -23,7 +23,7 @@ from sparklake.errors import (
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
-from sparklake.graveler.planning.plan import Plan, SideStream, plan_matched, plan_replace
+from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, plan_matched, plan_replace
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.stores.objects import open_store
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Enum)
 ImportPlan = Callable[[MetaRange], Plan]
-Matched = Callable[[MetaRange], Ranges]
-"""A function that returns imported ranges, with a base's entries where they are the same."""
 
 MAX_ERRORS = 10_000
 """The most errors that the driver receives. With many tasks, each sends at most a hundred."""
@@ -168,7 +166,7 @@ def _import_objects(
             raise _refusal(opened, written, settings)
         raise InvalidInputError(f"nothing was imported: {opened.name} contains no objects")
     attempts = Attempts(context, context.title("import", branch), layered=mode is ImportMode.ADD)
-    matched = partial(_matched, context, branch, imported, settings.folder)
+    matched = _MatchedRanges(context, branch, imported, settings.folder)
     planned = (
         partial(_addition, StagedLayers(context), matched)
         if mode is ImportMode.ADD
@@ -304,26 +302,40 @@ def _import_once(
     return publish(context, state, "import", [head], tree.id, signature)
 
 
-def _matched(
-    context: Context, branch: str, imported: Ranges, folder: str, base: MetaRange
-) -> Ranges:
-    """Return imported ranges with the present entries of the same content in them.
+class _MatchedRanges:
+    """Imported ranges with the present entries of the same content in them.
 
-    Only ranges that overlap different ranges of the base are read.
+    Only ranges that overlap different ranges of a base are read, and not again for a base that has
+    the same ones.
     """
-    plan = plan_matched(base.ranges, imported, prefix_interval(folder.encode()))
-    if not plan.stretches:
-        return imported
-    runner = context.runner(plan.records, "import", branch)
-    outcome = run_plan(runner, partial(matched_body, context.workspace), plan)
-    return stitched(context.store, context.workspace, outcome.pieces)
+
+    def __init__(self, context: Context, branch: str, imported: Ranges, folder: str) -> None:
+        self._context = context
+        self._branch = branch
+        self._imported = imported
+        self._within = prefix_interval(folder.encode())
+        self._known: tuple[tuple[OpenPiece, ...], Ranges] = ((), imported)
+
+    def over(self, base: MetaRange) -> Ranges:
+        """Return the ranges for a base. They are durable."""
+        plan = plan_matched(base.ranges, self._imported, self._within)
+        stretches = plan.stretches
+        if not stretches:
+            return self._imported
+        if stretches != self._known[0]:
+            context = self._context
+            runner = context.runner(plan.records, "import", self._branch)
+            outcome = run_plan(runner, partial(matched_body, context.workspace), plan)
+            ranges = stitched(context.store, context.workspace, outcome.pieces)
+            self._known = (stretches, ranges)
+        return self._known[1]
 
 
-def _replacement(folder: str, matched: Matched, base: MetaRange) -> Plan:
+def _replacement(folder: str, matched: _MatchedRanges, base: MetaRange) -> Plan:
     """Return the plan of an import that replaces a folder."""
-    return plan_replace(base.ranges, matched(base), prefix_interval(folder.encode()))
+    return plan_replace(base.ranges, matched.over(base), prefix_interval(folder.encode()))
 
 
-def _addition(staged: StagedLayers, matched: Matched, base: MetaRange) -> Plan:
+def _addition(staged: StagedLayers, matched: _MatchedRanges, base: MetaRange) -> Plan:
     """Return the plan of an import that is applied like a staged layer."""
-    return staged.plan_sides(base, [SideStream(tuple(matched(base)))])
+    return staged.plan_sides(base, [SideStream(tuple(matched.over(base)))])
