@@ -146,6 +146,10 @@ impl NewItems {
         Self { data: Vec::with_capacity(bytes), bounds }
     }
 
+    pub fn items(&self) -> Outcome<Items<'_>> {
+        Items::new(&self.data, &self.bounds)
+    }
+
     /// Ends an item after the last byte of `data`.
     #[inline]
     pub fn end(&mut self) -> Outcome<()> {

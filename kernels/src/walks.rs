@@ -209,9 +209,7 @@ impl Edit<'_> {
         for leaf in self.opened {
             let leaf = position(*leaf)?;
             require(leaf < leaves && self.starts[leaf] <= self.starts[leaf + 1])?;
-            most = most
-                .checked_add(position(self.starts[leaf + 1] - self.starts[leaf])?)
-                .ok_or(Declined)?;
+            most = most.checked_add(self.size(leaf)?).ok_or(Declined)?;
         }
         // No leaf is opened twice, so there are no more than the records.
         require(most <= self.ids.len() + self.added.len())?;
@@ -234,11 +232,16 @@ impl Edit<'_> {
         Ok(out)
     }
 
+    /// Returns the number of records in a leaf.
+    fn size(&self, leaf: usize) -> Outcome<usize> {
+        position(self.starts[leaf + 1].checked_sub(self.starts[leaf]).ok_or(Declined)?)
+    }
+
     /// Returns the part that has the records of a leaf, and the first one's row there.
     fn part(&self, leaf: usize) -> Outcome<(&Items<'_>, usize)> {
         let first = self.starts[leaf].checked_add(self.shifts[leaf]).ok_or(Declined)?;
         let mut row = position(first)?;
-        let count = position(self.starts[leaf + 1] - self.starts[leaf])?;
+        let count = self.size(leaf)?;
         for part in &self.parts {
             if row < part.len() {
                 require(count <= part.len() - row)?;

@@ -231,11 +231,11 @@ def _write(
     context: Context, branch: str, opened: OpenSource, settings: ImportTaskSettings
 ) -> _ImportResult:
     runner = opened.runner(context, branch)
-    reported = MAX_ERRORS if runner.name == "local" else _ERRORS_OF_A_TASK
+    reported = _ERRORS_OF_A_TASK if runner.name == "spark" else MAX_ERRORS
     settings = replace(settings, reported=reported)
     encode: Body = partial(import_body, context.workspace, settings, opened.read)
     context.runners.progress.begin(0)
-    if runner.name == "local":
+    if runner.name != "spark":
         encode = partial(_watched, encode, context)
     body = partial(ranges_body, context.workspace, settings)
     written = _ImportResult()
