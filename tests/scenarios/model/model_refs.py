@@ -20,6 +20,7 @@ from sparklake.errors import (
     ReadOnlyError,
     RefNotFoundError,
 )
+from sparklake.graveler.guards import TRANSACTION_PREFIX
 from tests.scenarios.model.history import History
 from tests.scenarios.model.trees import Changes, Tree, changed
 
@@ -117,7 +118,7 @@ class RefsModel:
         """Return the head of a branch that is to be changed, if it may be."""
         head = self.branch(branch)
         self.check_writable()
-        rules = self.protection if branch not in self.hidden else {}
+        rules = {} if branch.startswith(TRANSACTION_PREFIX) else self.protection
         if any(fnmatchcase(branch, each) and action in rules[each] for each in rules):
             raise ProtectedError
         return head
