@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -222,7 +223,7 @@ class Machine(RuleBasedStateMachine):
                 if (content.checksum, len(content.body)) == (each.checksum, each.size)
                 and dict(content.metadata) == each.metadata
             ]
-            found[each.path] = fitting[0]
+            found[each.path] = replace(fitting[0], content_type=each.content_type)
         assert list(found) == [each.path for each in objects]
         return found
 
@@ -288,8 +289,8 @@ def shown(rows: Iterable[DiffRow]) -> Diff:
 
 
 def identity(content: Content) -> bytes:
-    entry = Entry("", len(content.body), content.checksum, 0, dict(content.metadata))
-    return entry_identity(entry)
+    metadata, kind = dict(content.metadata), content.content_type
+    return entry_identity(Entry("", len(content.body), content.checksum, 0, metadata, kind))
 
 
 def write_tree(folder: Path, tree: Mapping[str, Content]) -> None:

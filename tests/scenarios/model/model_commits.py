@@ -16,7 +16,7 @@ from sparklake.errors import (
 )
 from tests.scenarios.model.model_staging import StagingModel
 from tests.scenarios.model.strategies import Decided, Resolution, decided, merged, part_of
-from tests.scenarios.model.trees import Diff, Tree, changed, differences, size_of
+from tests.scenarios.model.trees import Diff, Tree, changed, differences, imported, size_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,10 @@ class CommitsModel(StagingModel):
             raise InvalidInputError
         before, prefix = self.trees[head], f"{folder.rstrip('/')}/" if folder else ""
         after = {path: each for path, each in before.items() if not path.startswith(prefix)}
-        after |= {prefix + path: each for path, each in objects.items()}
+        after |= {
+            prefix + path: imported(each, before.get(prefix + path))
+            for path, each in objects.items()
+        }
         if after == before:
             raise NoChangesError
         self._take("import", branch, [made], (head,), [after])

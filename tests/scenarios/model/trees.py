@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Diff = list[tuple[str, str, int]]
 """Type, path and size of each row, by path."""
@@ -12,10 +12,14 @@ Diff = list[tuple[str, str, int]]
 
 @dataclass(frozen=True)
 class Content:
-    """All by which two objects are the same: one of them elsewhere, or later, is no change."""
+    """All by which two objects are the same: one of them elsewhere, or later, is no change.
+
+    Imported objects have no content type, as in lakeFS.
+    """
 
     body: bytes
     metadata: tuple[tuple[str, str], ...] = ()
+    content_type: str = "application/octet-stream"
 
     @property
     def checksum(self) -> str:
@@ -34,8 +38,25 @@ def three_way(base: Tree, source: Tree, dest: Tree) -> Diff:
     for kind, path, size in differences(dest, source):
         if source.get(path) == base.get(path):
             continue
-        rows.append((kind if dest.get(path) == base.get(path) else "conflict", path, size))
+        if dest.get(path) == base.get(path):
+            rows.append((kind, path, size))
+        elif not are_alike(source.get(path), dest.get(path)):
+            rows.append(("conflict", path, size))
     return rows
+
+
+def are_alike(one: Content | None, other: Content | None) -> bool:
+    """Return whether two objects differ in their content types at most."""
+    if one is None or other is None:
+        return one is other
+    return replace(one, content_type="") == replace(other, content_type="")
+
+
+def imported(content: Content, present: Content | None) -> Content:
+    """Return what an import of a content makes of an object, which it keeps if they are alike."""
+    if present is not None and are_alike(content, present):
+        return present
+    return replace(content, content_type="")
 
 
 def changed(tree: Mapping[str, Content], changes: Mapping[str, Content | None]) -> Tree:
