@@ -216,17 +216,19 @@ def test_an_error_of_several_parts_arrives_whole(threads: ThreadRunner) -> None:
 def test_a_failed_plan_leaves_no_task_behind(own: ThreadRunner, tmp_path: Path) -> None:
     def fail_or_wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if batch.column("position")[0].as_py() == 1:
+            position = batch.column("position")[0].as_py()
+            if position == 1:
                 raise ZeroDivisionError
-            time.sleep(0.2)
-            (tmp_path / f"done-{batch.column('position')[0].as_py()}").touch()
+            (tmp_path / f"begun-{position}").touch()
+            if position == 0:
+                until(lambda: len(list(tmp_path.glob("done-*"))) >= 5)
+            (tmp_path / f"done-{position}").touch()
             yield batch
 
     with pytest.raises(ZeroDivisionError):
         list(own.collect(fail_or_wait, work_of(200)))
-    done = len(list(tmp_path.iterdir()))
-    time.sleep(0.5)
-    assert len(list(tmp_path.iterdir())) == done < 10
+    begun, done = (len(list(tmp_path.glob(f"{each}-*"))) for each in ("begun", "done"))
+    assert begun == done
     with pytest.raises(ZeroDivisionError):
         list(own.collect(broken_body, work_of(200)))
     assert len(names(own)) <= 2
