@@ -142,7 +142,9 @@ class GuardRules(RefRules, StagingRules, CommitRules):
                 made.has_failed = error.branch == made.name
             made.head = branch.head
             kept = [each.head for each in self.repo.branches(hidden=True) if each.name == made.name]
-            made.work = kept[0] if kept else self.repo.resolve(made.head.parents[-1])
+            # A transaction without changes does not move the branch, whose head may be the first.
+            before = made.head.parents[-1] if made.head.parents else made.head.id
+            made.work = kept[0] if kept else self.repo.resolve(before)
             return made
 
         self.both(

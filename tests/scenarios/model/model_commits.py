@@ -179,6 +179,7 @@ class CommitsModel(StagingModel):
     ) -> None:
         self.branch(branch)
         target, head = self.resolve(onto), self.open(branch, "commit")
+        self.open(branch, "reset")  # It abandons the previous commits.
         if self.staged[branch]:
             raise DirtyBranchError
         own = self._own(head, target)
