@@ -29,6 +29,8 @@ from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.sstable import DataBlocks, read_sstable
 from sparklake.graveler.sstable.range_files import write_ranges
 from sparklake.graveler.times import SECOND
+from tests.support.damage import block_handles
+from tests.support.damage import damaged as repaired
 
 CASES = int(os.environ.get("SPARKLAKE_KERNEL_CASES", "100000"))
 SEED = os.environ.get("SPARKLAKE_SEED", "sparklake")
@@ -108,6 +110,13 @@ def plain_part(name: str, file: bytes, compress: bool) -> Any:
 
 
 def damaged(file: bytes, chance: random.Random) -> bytes:
+    """Return a file with other bytes. Half of the time, all its checksums are right."""
+    if chance.random() < 0.5:
+        places = [
+            (chance.random(), chance.choice((chance.random(), 0.95)), chance.randrange(256))
+            for _ in range(chance.choice((1, 1, 3)))
+        ]
+        return repaired(file, block_handles(file), places)
     body = bytearray(file)
     for _ in range(chance.choice((1, 1, 3))):
         body[chance.randrange(len(body))] ^= 1 << chance.randrange(8)
