@@ -39,8 +39,10 @@ INPUTS = 10_000_000
 CRATE = Path(__file__).parents[2] / "kernels"
 PREFIXES = ("", "a/", "a/b/", "ž/", "data/part-0001/obj-0000000000")
 
+PATH = f"{os.environ['PATH']}:{Path.home() / '.cargo/bin'}"
+
 needs_kernels = pytest.mark.skipif(
-    which("cargo", path=f"{os.environ['PATH']}:{Path.home() / '.cargo/bin'}") is None,
+    which("cargo", path=PATH) is None,
     reason="there is no cargo to build the kernels",
 )
 
@@ -252,14 +254,13 @@ def test_very_many_random_cases_are_equal_both_ways(number: int) -> None:
 )
 def test_hostile_inputs_end_no_process(inputs: int, tmp_path: Path) -> None:
     """The crate's own tests: every kernel answers or declines, and never panics."""
-    path = f"{os.environ['PATH']}:{Path.home() / '.cargo/bin'}"
     command = "test --release --quiet --locked --no-default-features -- --nocapture"
     done = subprocess.run(
         ["cargo", *command.split()],
         cwd=CRATE,
         env={
             **os.environ,
-            "PATH": path,
+            "PATH": PATH,
             "SPARKLAKE_FUZZ_INPUTS": str(inputs),
             "CARGO_TARGET_DIR": str(tmp_path),
         },

@@ -1,4 +1,4 @@
-"""What lakeFS refuses and sparklake allows: some names and addresses."""
+"""Names and addresses that sparklake allows and lakeFS rejects."""
 
 from __future__ import annotations
 
