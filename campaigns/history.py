@@ -17,14 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
 import msgspec
 
 from campaigns.requests import ANY_REQUEST, UNKNOWN, Request
-from campaigns.serial_model import State
+from campaigns.serial_model import Fact, Facts, State
 
 T = TypeVar("T")
 
@@ -187,7 +187,7 @@ class _Search:
         waiting = [_Node(0, {}, state)]
         while waiting:
             node = waiting.pop()
-            if node.done & self.mandatory == self.mandatory:
+            if node.done & self.mandatory == self.mandatory and node.state.explains_commits:
                 return [self.calls[each] for each in _numbers(node.order)]
             if node.key in self._visited:
                 continue
@@ -204,15 +204,14 @@ class _Search:
 
         A read that fits and teaches nothing can be put here in any order, so it is the only choice.
         """
-        found = []
+        found: list[_Node] = []
+        looks: list[_Node] = []
         for at in self._candidates(node.done):
-            after = self._step(node, at)
-            if after is None:
-                continue
-            if self.calls[at].request.is_read and after.state is node.state:
-                return [after]
-            found.append(after)
-        return found
+            for after in self._steps(node, at):
+                if self.calls[at].request.is_read and after.state is node.state:
+                    return [after]
+                (looks if after.done == node.done else found).append(after)
+        return [*found, *looks]
 
     def _candidates(self, done: int) -> list[int]:
         """Return the calls that may be next, by their ends; those without an answer come last."""
@@ -229,18 +228,29 @@ class _Search:
         found = [each for each in found if self.calls[each].start <= horizon]
         return sorted(found, key=lambda each: _end(self.calls[each]))
 
-    def _step(self, node: _Node, at: int) -> _Node | None:
-        call, order = self.calls[at], (node.order, at)
-        if call.request.has_look and at not in node.seen:
-            looked = call.request.look(node.state)
-            if not looked:
-                return None
-            return _Node(node.done, {**node.seen, at: looked[1]}, looked[0], node.order)
-        after = call.request.act(node.state, node.seen.get(at), call.answer, f"?{at}")
+    def _steps(self, node: _Node, at: int) -> Iterator[_Node]:
+        """Yield what a call may do next: take effect at once, or only look."""
+        request = self.calls[at].request
+        if not request.has_look:
+            yield from self._acted(node, at, node.state, None)
+        elif at in node.seen:
+            yield from self._acted(node, at, node.state, node.seen[at])
+        elif looked := request.look(node.state):
+            state, seen = looked
+            yield from self._acted(node, at, state, seen)
+            yield _Node(node.done, {**node.seen, at: seen}, state, node.order)
+
+    def _acted(self, node: _Node, at: int, state: State, seen: Any) -> Iterator[_Node]:
+        call = self.calls[at]
+        after = call.request.act(state, seen, call.answer, f"?{at}")
         if not after:
-            return None
-        seen = {each: value for each, value in node.seen.items() if each != at}
-        return _Node(node.done | 1 << at, seen, after, order)
+            return
+        left = {
+            each: value
+            for each, value in node.seen.items()
+            if each != at and self.calls[each].request.is_current(after, value)
+        }
+        yield _Node(node.done | 1 << at, left, after, (node.order, at))
 
     def _report(self) -> str:
         best = self.best
@@ -260,18 +270,25 @@ class _Search:
 
 
 def check_history(
-    state: State, calls: Iterable[Call], most_states: int = MOST_STATES
+    state: State,
+    calls: Iterable[Call],
+    commits: Mapping[str, Fact] | None = None,
+    most_states: int = MOST_STATES,
 ) -> list[Call]:
     """Return a serial order of calls that explains their answers.
 
-    `state` is the repository before the first call. Calls without an answer that did not happen are
-    left out.
+    `state` is the repository before the first call. `commits` are all commits after the last call.
+    They make the search much faster, and the order must explain exactly these. Calls without an
+    answer that did not happen are left out.
 
     Raises:
         HistoryError: There is no such order. The message names calls that do not fit.
         UndecidedError: The search has visited `most_states` states.
     """
     known = [each for each in calls if each.end is not None or not each.request.is_read]
+    if commits is not None:
+        answered = {each.answer for each in known if isinstance(each.answer, str)}
+        state = replace(state, facts=Facts(commits, answered))
     return _Search(sorted(known, key=lambda each: each.start), most_states).run(state)
 
 
@@ -289,7 +306,7 @@ def _numbers(order: tuple[Any, ...]) -> list[int]:
 
 def _shown(state: State) -> Iterator[str]:
     for name, branch in sorted(state.branches.items()):
-        head = state.names.get(branch.head.id, branch.head.id)
-        yield f"branch {name}: {head} {branch.head.tree}, staged {list(branch.layers)}"
+        head = branch.head
+        yield f"branch {name}: {state.name_of(head)} {head.tree}, staged {list(branch.layers)}"
     for name, version in sorted(state.tags.items()):
-        yield f"tag {name}: {state.names.get(version.id, version.id)}"
+        yield f"tag {name}: {state.name_of(version)}"

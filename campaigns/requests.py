@@ -43,6 +43,10 @@ class Request(msgspec.Struct, frozen=True, tag=True):
         """Return the state after the first step, and what the step saw."""
         return state, None
 
+    def is_current(self, state: State, seen: Any) -> bool:
+        """Tell whether the second step can still follow. If not, the first one is repeated."""
+        return True
+
     def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
         """Return the state after the request. `placeholder` is the id of an unknown commit."""
         raise NotImplementedError
@@ -92,10 +96,12 @@ class Commit(Request, frozen=True):
     def look(self, state: State) -> tuple[State, Any] | None:
         return _sealed(state, self.branch)
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def is_current(self, state: State, seen: Any) -> bool:
         branch = state.branches.get(self.branch)
-        if branch is None or _seen(branch)[:2] != seen[:2]:
-            return None
+        return branch is not None and (branch.head, branch.epoch) == seen[:2]
+
+    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+        branch = state.branches[self.branch]
         tree, dropped = applied(branch.head.tree, branch.layers[: seen[2]]), seen[2]
         if tree == branch.head.tree:
             is_possible = answer in (NOTHING, UNKNOWN)
@@ -179,13 +185,13 @@ class HardReset(Request, frozen=True):
     def look(self, state: State) -> tuple[State, Any] | None:
         return _sealed(state, self.branch)
 
+    def is_current(self, state: State, seen: Any) -> bool:
+        branch = state.branches.get(self.branch)
+        return branch is not None and (branch.head, branch.epoch) == seen[:2]
+
     def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
-        branch, target = state.branches.get(self.branch), state.find(self.to)
-        if branch is None or target is None or branch.head != seen[0]:
-            return None
-        if seen[2] and branch.epoch != seen[1]:
-            return None
-        return state.moved(self.branch, target, seen[2])
+        target = state.find(self.to)
+        return None if target is None else state.moved(self.branch, target, seen[2])
 
 
 class Undo(Request, frozen=True):
@@ -200,10 +206,11 @@ class Undo(Request, frozen=True):
             return None
         return state, (branch.head, branch.before)
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def is_current(self, state: State, seen: Any) -> bool:
         branch = state.branches.get(self.branch)
-        if branch is None or branch.head != seen[0]:
-            return None
+        return branch is not None and branch.head == seen[0]
+
+    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
         found = state if answer is UNKNOWN else state.identify(seen[1], answer)
         return None if found is None else found.moved(self.branch, seen[1])
 
@@ -378,7 +385,5 @@ def _committed(
     placeholder: str,
     dropped: int = 0,
 ) -> State | None:
-    name = placeholder if answer is UNKNOWN else answer
-    if state.find(name) is not None:
-        return None  # Another commit has this id.
-    return state.moved(branch, Version(name, parents, tree), dropped)
+    made = state.committed(parents, tree, None if answer is UNKNOWN else answer, placeholder)
+    return None if made is None else state.moved(branch, made, dropped)

@@ -6,7 +6,8 @@ change it later (`act`). Both steps happen between the request and its answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from hashlib import blake2b
@@ -63,12 +64,46 @@ class Branch:
         return applied(self.head.tree, self.layers)
 
 
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A commit that was found in a repository at the end: the ids of its parents, and its tree."""
+
+    parents: tuple[str, ...]
+    tree: Tree
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All commits that were found at the end, and the ids that requests got as answers."""
+
+    commits: Mapping[str, Fact]
+    answered: Set[str]
+
+    @cached_property
+    def _unanswered(self) -> Mapping[Any, Sequence[str]]:
+        found = defaultdict(list)
+        for name, fact in sorted(self.commits.items()):
+            if name not in self.answered:
+                found[fact.parents, _items(fact.tree)].append(name)
+        return found
+
+    def agree(self, name: str, parents: tuple[str, ...], tree: Tree) -> bool:
+        """Tell whether a commit was found as described."""
+        fact = self.commits.get(name)
+        return fact is not None and fact.parents == parents and fact.tree == tree
+
+    def find(self, parents: tuple[str, ...], tree: Tree, known: Container[str]) -> str | None:
+        """Return the id of a commit that no request got as its answer."""
+        found = self._unanswered.get((parents, _items(tree)), ())
+        return next((each for each in found if each not in known), None)
+
+
 @dataclass(frozen=True)
 class State:
     """A repository at one moment.
 
     A commit of a request without an answer has a placeholder for its id. `names` has the ids of
-    placeholders that a later read has shown.
+    placeholders that a later read has shown. With `facts`, all ids are known.
     """
 
     branches: Mapping[str, Branch]
@@ -76,6 +111,7 @@ class State:
     versions: Mapping[str, Version] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     epoch: int = 0
+    facts: Facts | None = None
 
     @cached_property
     def key(self) -> Any:
@@ -102,12 +138,39 @@ class State:
 
         A placeholder takes the id if no version has it.
         """
-        known = self.names.get(version.id, version.id)
+        known = self.name_of(version)
         if known == name:
             return self
         if not is_placeholder(known) or self.find(name) is not None:
             return None
         return replace(self, names={**self.names, version.id: name})
+
+    @property
+    def explains_commits(self) -> bool:
+        """Whether all commits that were found at the end exist."""
+        return self.facts is None or self.facts.commits.keys() <= self.versions.keys()
+
+    def name_of(self, version: Version) -> str:
+        """Return the id of a version as far as it is known."""
+        return self.names.get(version.id, version.id)
+
+    def committed(
+        self, parents: tuple[Version, ...], tree: Tree, answer: str | None, placeholder: str
+    ) -> Version | None:
+        """Return a new version; None if another one has its id, or if the facts differ.
+
+        `answer` is its id. None means that no client got it.
+        """
+        name: str | None = answer or placeholder
+        if self.facts is not None:
+            ids = tuple(map(self.name_of, parents))
+            if answer is None:
+                name = self.facts.find(ids, tree, self.versions)
+            elif not self.facts.agree(answer, ids, tree):
+                name = None
+        if name is None or self.find(name) is not None:
+            return None
+        return Version(name, parents, tree)
 
     def with_branch(self, name: str, branch: Branch | None) -> State:
         """Return the state with a branch in a new form, or without it."""
@@ -148,6 +211,10 @@ def applied(tree: Tree, layers: Iterable[Layer]) -> Tree:
     for layer in layers:
         found.update(layer)
     return {path: body for path, body in found.items() if body is not None}
+
+
+def _items(tree: Tree) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(tree.items()))
 
 
 def _layer(changes: Mapping[str, str | None]) -> Layer:

@@ -311,7 +311,9 @@ def test_the_report_names_the_call_that_does_not_fit() -> None:
 def test_a_search_that_takes_too_long_is_no_answer() -> None:
     calls = together(*((put("main", "a", str(each)), None) for each in range(12)))
     with pytest.raises(UndecidedError, match="too many"):
-        check_history(START, [*calls, *(later(e, 200) for e in REFUSED["a commit twice"])], 100)
+        check_history(
+            START, [*calls, *(later(e, 200) for e in REFUSED["a commit twice"])], None, 100
+        )
 
 
 # --- random histories -----------------------------------------------------------------------------
