@@ -106,8 +106,8 @@ class Simulation:
         self.clock = Clock()
         self.names = Random(0)
 
-    def enter(self, world: World, seed: int) -> None:
-        """Make a world the current one."""
+    def enter(self, world: World, seed: str) -> None:
+        """Make a world the current one. Names that come from equal seeds are equal."""
         self.buckets[BUCKET] = world.bucket
         self.clock = world.clock
         self.names = Random(seed)
@@ -145,7 +145,7 @@ def new_world(simulation: Simulation) -> World:
     """Return a world with an empty repository whose ranges are tiny."""
     clock = Clock()
     world = World(MemoryRefStore(), Bucket(clock.nanoseconds), clock)
-    simulation.enter(world, 0)
+    simulation.enter(world, "first world")
     world.refs._id = uuid.uuid4().hex
     lake = Lake(world.refs, Runners(Engine.LOCAL), "creator")
     lake.create_repository("repo", NAMESPACE, range_records=2)
