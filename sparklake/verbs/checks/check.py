@@ -12,6 +12,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.udfs.checks.compared import MOST_SAMPLED, write_findings
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.leftovers import REPORT_NAME
 from sparklake.verbs.checks.dumps import dump_findings
 from sparklake.verbs.checks.leftovers import (
     file_findings,
@@ -21,7 +22,7 @@ from sparklake.verbs.checks.leftovers import (
 from sparklake.verbs.checks.objects import CheckedObjects, check_objects
 from sparklake.verbs.checks.refs import Moment, moment_of, namespace_findings, ref_findings
 from sparklake.verbs.checks.report import CheckCounts, CheckLevel, CheckOptions, CheckReport
-from sparklake.verbs.checks.steps import FINDINGS_FOLDER, REPORT_KEY, Steps, open_steps
+from sparklake.verbs.checks.steps import FINDINGS_FOLDER, Steps, open_steps
 from sparklake.verbs.checks.tables import (
     Affected,
     CheckedTables,
@@ -106,7 +107,7 @@ def _reported(
     report = CheckReport(
         steps.state.id, steps.state.level, counts, dict(sorted(kinds.items())), first, folder
     )
-    steps.folder.replace(REPORT_KEY, msgspec.json.encode(report.document()))
+    steps.folder.replace(REPORT_NAME, msgspec.json.encode(report.document()))
     steps.save(is_done=True)
     steps.clear(())
     return report

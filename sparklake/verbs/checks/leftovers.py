@@ -12,9 +12,9 @@ from sparklake.stores.objects.temporary import temporary_files
 from sparklake.udfs.adopted_ranges import MARKER_KEY
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.leftovers import CHECKS_FOLDER, probes, unfinished_checks
 from sparklake.verbs.checks.dumps import dump_table_ids
 from sparklake.verbs.checks.refs import Moment
-from sparklake.verbs.checks.steps import CHECKS_FOLDER, REPORT_KEY
 
 
 def register_findings(context: Context, moment: Moment) -> Iterator[Finding]:
@@ -36,17 +36,13 @@ def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
     for each in temporary_files(store):
         yield Finding(FindingKind.TEMPORARY_FILE, each.key, size=each.size)
     yield from _collection_findings(store)
-    begun, ended = set[str](), set[str]()
-    for each in store.list("_sparklake/"):
-        if each.key.startswith("_sparklake/probe-"):
-            yield Finding(FindingKind.TEMPORARY_FILE, each.key, size=each.size)
-        elif each.key.startswith(f"{CHECKS_FOLDER}/"):
-            folder, _, name = each.key.removeprefix(f"{CHECKS_FOLDER}/").partition("/")
-            (ended if name == REPORT_KEY else begun).add(folder)
-    for folder in sorted(begun - ended - {check_id}):
-        yield Finding(
-            FindingKind.TEMPORARY_FILE, f"{CHECKS_FOLDER}/{folder}/", "a check that has not ended"
-        )
+    for each in probes(store):
+        yield Finding(FindingKind.TEMPORARY_FILE, each.key, size=each.size)
+    for folder, files in sorted(unfinished_checks(store).items()):
+        if folder != f"{CHECKS_FOLDER}/{check_id}/":
+            size = sum(each.size for each in files)
+            detail = "the files of a check that has not ended"
+            yield Finding(FindingKind.TEMPORARY_FILE, folder, detail, size=size)
 
 
 def _collection_findings(store: ObjectStore) -> Iterator[Finding]:

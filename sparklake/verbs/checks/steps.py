@@ -31,14 +31,11 @@ from sparklake.udfs.checks.exchange import (
 )
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.leftovers import CHECKS_FOLDER, REPORT_NAME
 from sparklake.verbs.base.namespace import check_apart, first_write
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 
-CHECKS_FOLDER = "_sparklake/checks"
-"""The folder of all checks in a namespace."""
-
 SUMMARY_KEY = "summary.json"
-REPORT_KEY = "report.json"
 FINDINGS_FOLDER = "findings"
 
 _ID = re.compile(r"[0-9TZ]+-[0-9a-f]{8}")
@@ -109,7 +106,7 @@ class Steps:
 
     def clear(self, kept: Iterable[str]) -> None:
         """Delete everything but the report."""
-        prefixes = (SUMMARY_KEY, REPORT_KEY, f"{FINDINGS_FOLDER}/", *kept)
+        prefixes = (SUMMARY_KEY, REPORT_NAME, f"{FINDINGS_FOLDER}/", *kept)
         for each in list(self.folder.list()):
             if not each.key.startswith(prefixes):
                 self.folder.delete(each.key)
