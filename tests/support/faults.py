@@ -629,10 +629,11 @@ def _probe(scene: Scene) -> Injection:
 
 
 def _unfinished_check(scene: Scene) -> Injection:
-    key = f"_sparklake/checks/20260101T000000Z-{scene.rng.randbytes(4).hex()}"
-    with file_as(scene.root / key / "summary.json", b"{}"):
-        yield expected(FindingKind.TEMPORARY_FILE, f"{key}/")
-    shutil.rmtree(scene.root / key)
+    check_id = f"20260101T000000Z-{scene.rng.randbytes(4).hex()}"
+    folder = scene.root / "_sparklake/checks/open" / check_id
+    with file_as(folder / "summary.json", b"{}"):
+        yield expected(FindingKind.TEMPORARY_FILE, check_id)
+    shutil.rmtree(folder)
 
 
 def _stray_object(scene: Scene) -> Injection:
