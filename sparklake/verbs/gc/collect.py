@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -106,8 +105,11 @@ def collect_garbage(
                 work = _GcWork.begin(context, folder, _records(context, moment), None)
                 return work.said(work.marked(moment, grace, "found", tables))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
-        _finish_interrupted(context)
-        return _collected(context, _begun(context, sweep), sweep, grace)
+        if sweep is not None or not collects_trees(context):
+            # The list of a dry run has no tables.
+            return _collected(context, sweep, grace, trees=False)
+        with context.refs.collections.alone_with_tables():
+            return _collected(context, None, grace, trees=True)
 
 
 def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
@@ -131,31 +133,30 @@ def _begun(context: Context, earlier: str | None) -> RunFolder:
 
 
 def _collected(
-    context: Context, folder: RunFolder, sweep: str | None, grace: timedelta
+    context: Context, sweep: str | None, grace: timedelta, *, trees: bool
 ) -> Collection:
+    _finish_interrupted(context)
+    folder = _begun(context, sweep)
     with context.refs.collections.look() as moment:
         records = _records(context, moment)
     # Both lists are complete before the fence is raised, so they contain nothing later.
     work = _GcWork.begin(context, folder, records, sweep)
-    with ExitStack() as held:
-        tables = None
-        # The list of a dry run has no tables.
-        if sweep is None and collects_trees(context):
-            held.enter_context(context.refs.collections.alone_with_tables())
-            with context.refs.collections.look() as moment:
-                tables = UnnamedTables.listed(context, moment, _before(grace))
-            tables.announce(folder.run_id)
-        set_open(context.store, folder.run_id)
-        try:
-            with context.refs.collections.begin(trees=tables is not None) as moment:
-                if tables is not None:
-                    tables.drop_named(moment)
-                    write_collected(context.store, moment)
-                run = work.marked(moment, grace, "marked", tables)
-        except BaseException:
-            _close(context, folder.run_id)  # Nothing has been deleted, and nothing will be.
-            raise
-        return work.said(work.swept(run, tables))
+    tables = None
+    if trees:
+        with context.refs.collections.look() as moment:
+            tables = UnnamedTables.listed(context, moment, _before(grace))
+        tables.announce(folder.run_id)
+    set_open(context.store, folder.run_id)
+    try:
+        with context.refs.collections.begin(trees=trees) as moment:
+            if tables is not None:
+                tables.drop_named(moment)
+                write_collected(context.store, moment)
+            run = work.marked(moment, grace, "marked", tables)
+    except BaseException:
+        _close(context, folder.run_id)  # Nothing has been deleted, and nothing will be.
+        raise
+    return work.said(work.swept(run, tables))
 
 
 def _finish_interrupted(context: Context) -> None:
