@@ -132,9 +132,7 @@ def _begun(context: Context, earlier: str | None) -> RunFolder:
     return folder
 
 
-def _collected(
-    context: Context, sweep: str | None, grace: timedelta, *, trees: bool
-) -> Collection:
+def _collected(context: Context, sweep: str | None, grace: timedelta, *, trees: bool) -> Collection:
     _finish_interrupted(context)
     folder = _begun(context, sweep)
     with context.refs.collections.look() as moment:
