@@ -164,7 +164,9 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
         _L, "nothing names an object below data/ yet, or a crash left it", _GC
     ),
     FindingKind.TABLE_UNREFERENCED: KindFacts(
-        _L, "no commit, staged change or dump names a table", "it does no harm"
+        _L,
+        "no kept commit, staged change or dump names a table",
+        "it does no harm; `sparklake gc run` removes it under a rule with --trees",
     ),
     FindingKind.TEMPORARY_FILE: KindFacts(
         _L,
