@@ -18,6 +18,10 @@ def _no_sweep(_: object) -> bool:
     return False
 
 
+def _no_tables(_: object) -> tuple[str, ...]:
+    return ()
+
+
 def _no_rows(_: object) -> Iterator[Any]:
     return iter(())
 
@@ -79,6 +83,9 @@ MISSING_GUARDS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     ),
     "a collection ignores staged rows": lambda: mock.patch(
         "sparklake.verbs.gc.collect._staged_rows", _no_rows
+    ),
+    "tables that a collection may delete are used": lambda: mock.patch(
+        "sparklake.udfs.swept_tables._candidates", _no_tables
     ),
     "a collection sweeps without a mark": lambda: mock.patch(
         "sparklake.verbs.gc.collect.set_open", _nothing

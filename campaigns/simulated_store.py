@@ -178,5 +178,11 @@ def simulated_buckets(buckets: Mapping[str, Bucket]) -> Iterator[None]:
     def open_bucket(name: str, prefix: str) -> ObjectStore:
         return SimulatedStore(buckets[name], name, prefix)
 
-    with mock.patch("sparklake.stores.objects.uris._s3_store", open_bucket):
+    def no_uploads(_: ObjectStore) -> Iterator[StoredObject]:
+        return iter(())
+
+    with (
+        mock.patch("sparklake.stores.objects.uris._s3_store", open_bucket),
+        mock.patch("sparklake.stores.objects.temporary._uploads", no_uploads),
+    ):
         yield

@@ -300,7 +300,17 @@ def prepared_worlds(simulation: Simulation) -> list[World]:
     expired = expiring.copy()
     simulation.enter(expired, "expired")
     expired.repository("first").collect_garbage(grace=NO_GRACE)
-    return [plain, expiring, expired]
+    treeless = expiring.copy()
+    simulation.enter(treeless, "treeless")
+    repo = treeless.repository("first")
+    facts = Contents.of(treeless, repo).facts()
+    treeless.trees.update(
+        (name, fact.tree) for name, fact in facts.items() if fact.tree is not None
+    )
+    repo.settings.set_retention(0, tree_days=0)
+    collecting = treeless.copy()
+    repo.collect_garbage(grace=NO_GRACE)
+    return [plain, expiring, expired, collecting, treeless]
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +454,7 @@ def _read_all(end: Contents, recorder: Recorder) -> None:
     )
     facts = end.facts()
     for each in end.refs.branches:
-        shown = {**facts[each.commit_id].tree, **end.staged(each)}
+        shown = {**(facts[each.commit_id].tree or {}), **end.staged(each)}
         tree = {path: body for path, body in shown.items() if body is not None}
         recorder.answer(recorder.begin(ReadTree(each.name)), tree)
 
