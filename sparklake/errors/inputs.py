@@ -47,6 +47,12 @@ class InvalidRecordError(InvalidInputError):
     kind = "invalid_record"
 
 
+class OnceKeyReusedError(InvalidInputError):
+    """A once key that was used with another verb or other arguments."""
+
+    kind = "once_key_reused"
+
+
 class UnfitError(InvalidInputError):
     """A destination that cannot store some objects under their names.
 

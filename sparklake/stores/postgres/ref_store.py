@@ -18,6 +18,7 @@ from sparklake.stores.postgres.commits import (
     insert_commits,
     log_operation,
 )
+from sparklake.stores.postgres.once import PostgresOnceKeys
 from sparklake.stores.postgres.registers import (
     ONE_MOMENT,
     PostgresCollections,
@@ -132,6 +133,7 @@ class PostgresRefs:
         self.hook_runs = PostgresHookRuns(connections, scope.uid)
         self.purges = PostgresPurges(connections, scope)
         self.writes = PostgresWrites(connections, scope.uid)
+        self.once_keys = PostgresOnceKeys(connections, scope.uid)
         self.collections = PostgresCollections(connections, scope)
 
     def snapshot(self) -> RefsSnapshot:
