@@ -14,6 +14,7 @@ from typing_extensions import Self
 from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.config import (
+    DEFAULT_ONCE,
     NO_CACHE,
     WEBHOOKS_ONLY,
     CacheSettings,
@@ -265,6 +266,7 @@ class Lake:
             trees=Trees(store),
             lookups=Lookups(store),
             move_guard=HookGuard(self._hooks),
+            once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
         )
         return Repository(context)
 

@@ -42,7 +42,10 @@ _SUBJECT_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """The options of a replay. The verb supplies missing texts."""
+    """The options of a replay. The verb supplies missing texts.
+
+    With `if_needed`, commits that would change nothing are left out.
+    """
 
     parent_number: int | None = None
     resolution: Resolution = field(default_factory=Resolution)
@@ -50,6 +53,7 @@ class ReplayOptions:
     committer: str | None = None
     metadata: Mapping[str, str] | None = None
     allow_empty: bool = False
+    if_needed: bool = False
 
 
 class _Change(NamedTuple):
@@ -169,8 +173,11 @@ def _replay(
         check_clean(state, f"{verb} on it")
         commits = [context.graph.commit(state.commit_id)]
         for attempts, step in works:
-            commits.append(_replayed(attempts, step, commits[-1], options))
-        publish_all(context, replace(state, fence=fence), verb, commits[1:])
+            made = _replayed(attempts, step, commits[-1], options)
+            if made is not None:
+                commits.append(made)
+        if len(commits) > 1:
+            publish_all(context, replace(state, fence=fence), verb, commits[1:])
         return commits[1:]
 
     return with_branch_queue(context, branch, attempt)
@@ -178,13 +185,18 @@ def _replay(
 
 def _replayed(
     attempts: Attempts, step: _ReplayStep, head: Commit, options: ReplayOptions
-) -> Commit:
-    """Return the unpublished commit of one step over a head."""
+) -> Commit | None:
+    """Return the unpublished commit of one step over a head.
+
+    Without changes, raises NoChangesError, or returns None if only a needed commit is wanted.
+    """
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
     sides = ThreeWayTrees(base, source, head.meta_range_id, bases=bases, logs_grow=True)
     tree_id, labels = replayed_tree(attempts, sides, options.resolution, step.title)
     if tree_id == head.meta_range_id and not options.allow_empty:
+        if options.if_needed:
+            return None
         raise NoChangesError(f"nothing to do: to {step.title} would change nothing")
     return signed_commit([head], tree_id, step.signature.labelled(labels))
 

@@ -117,8 +117,9 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
     runner = context.runner(files.num_rows, "write", branch)
     batches = _staged(context, request, write.place, files)
     # The place of an open write is spared by every garbage collection.
-    stage_batches(context, branch, runner, batches, seen, write.id, fence=None)
-    return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    stage_batches(context, branch, runner, batches, seen, write.id, fence=None, result=lambda: made)
+    return made
 
 
 def _staged(
