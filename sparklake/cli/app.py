@@ -140,9 +140,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": HELP_NAMES},
-    epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 conflict, 4 nothing to do or "
-    "blocked by uncommitted changes, 5 lost a race, 6 refused by a hook, 7 merge strategy "
-    "failed, 8 expired commit, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 conflict, 4 nothing to do "
+    "or blocked by uncommitted changes, 5 lost a race, 6 refused by a hook, 7 merge strategy "
+    "failed, 8 expired commit, 9 not found, 10 already exists, 11 not permitted, 12 store or "
+    "Postgres unavailable, 13 damaged data, 14 missing extra, 130 interrupted.",
 )
 
 

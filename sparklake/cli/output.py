@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 import typer
@@ -15,7 +15,7 @@ from sparklake.cli.options import Format
 from sparklake.cli.progress import Meter
 from sparklake.cli.text import rendered_table
 from sparklake.documents import Document, error_document, json_line, json_list, json_object
-from sparklake.errors import SparklakeError
+from sparklake.errors import InterruptError, SparklakeError
 from sparklake.visible import visible_line, visible_text
 
 if TYPE_CHECKING:
@@ -91,10 +91,13 @@ class Output:
             print(visible_text(text), file=sys.stderr)  # noqa: T201
 
     def confirm(self, question: str) -> None:
-        """Ask at a terminal, and end the command unless the answer is yes."""
+        """Ask at a terminal; raise InterruptError unless the answer is yes."""
         if not (self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()):
             return
-        typer.confirm(visible_text(question), abort=True)
+        with suppress(typer.Abort):
+            if typer.confirm(visible_text(question)):
+                return
+        raise InterruptError("not confirmed: nothing was changed")
 
     def fail(self, error: SparklakeError) -> None:
         """Print an error; as JSON on the stream that programs read."""

@@ -15,6 +15,7 @@ from sparklake.errors import (
     AlreadyExistsError,
     AmbiguousRefError,
     DirtyBranchError,
+    ImmutableRefError,
     ImportErrorsError,
     InvalidInputError,
     InvalidKeyError,
@@ -26,11 +27,13 @@ from sparklake.errors import (
     MissingFileError,
     NamespaceInUseError,
     NoChangesError,
+    NotFoundError,
     NothingToDoError,
     ObjectNotFoundError,
     ProtectedError,
     PurgeBlockedError,
     RaceLostError,
+    ReadOnlyError,
     RefNotFoundError,
     RepositoryNotFoundError,
     StoreError,
@@ -616,6 +619,10 @@ EXIT_CODES = {
     DirtyBranchError: 4,
     PurgeBlockedError: 4,
     RaceLostError: 5,
+    NotFoundError: 9,
+    AlreadyExistsError: 10,
+    (ProtectedError, ReadOnlyError, ImmutableRefError): 11,
+    MissingFileError: 13,
 }
 
 CANNOT_BE_WRONG = {
@@ -640,7 +647,7 @@ def test_refused(small_lab: Lab, error: type[SparklakeError], words: str, verb: 
     with refused(small_lab.lake, error, words, small_lab.folder) as raised:
         verb(small_lab)
     expected = [code for kind, code in EXIT_CODES.items() if issubclass(error, kind)]
-    assert raised.value.exit_code == (expected or [1])[0]
+    assert raised.value.exit_code == (expected or [12])[0]
 
 
 @pytest.mark.parametrize(("error", "words", "verb"), ROWS)
