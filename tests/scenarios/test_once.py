@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -151,6 +152,33 @@ def test_without_its_turn_a_second_run_still_takes_no_effect(
     assert (first.repeated, second.repeated) == (False, True)
     assert filled.stat("main", "a") == found
     assert first.result == second.result
+
+
+def test_a_run_that_finds_its_work_done_returns_the_result(
+    filled: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both runs have lost the lock. The second one reads the branch when the first has ended."""
+    keys, first = type(filled._context.refs.once_keys), Once("a key")
+    find = keys.find
+
+    def overtaken(store: Any, key: str) -> object:
+        monkeypatch.setattr(keys, "find", find)
+        found = find(store, key)
+        filled.merge("dev", "main", once=first)
+        return found
+
+    monkeypatch.setattr(keys, "turn", lambda *_: nullcontext(True))
+    monkeypatch.setattr(keys, "find", overtaken)
+    second = Once("a key")
+    made = filled.merge("dev", "main", once=second)
+    assert (first.repeated, second.repeated) == (False, True)
+    assert filled.branch("main").head == made
+
+
+def test_a_fifo_is_not_read(filled: Repository, folder: Path) -> None:
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(InvalidInputError, match="is not a file"):
+        filled.branch("main").put_file("a", folder / "fifo", once="a key")
 
 
 @pytest.mark.both_stores

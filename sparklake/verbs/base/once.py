@@ -17,7 +17,7 @@ from datetime import date, timedelta
 from enum import Enum
 from functools import wraps
 from hashlib import sha256
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -26,6 +26,7 @@ from sparklake.errors import (
     OnceKeyBusyError,
     OnceKeyReusedError,
     RefStoreUnavailableError,
+    SparklakeError,
 )
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
@@ -142,9 +143,9 @@ def run_once(
             return codec.decode(context, once.result or {})
         try:
             made = act(scope.context)
-        except (OnceKeyBusyError, RefStoreUnavailableError):
-            # Another run has acted, or this one, and only the answer was lost.
-            if not scope.look():
+        except SparklakeError:
+            # Another run may have acted, or this one, and only the answer was lost.
+            if not scope.has_landed():
                 raise
             return codec.decode(context, once.result or {})
         scope.finish(codec.encode(made))
@@ -172,6 +173,13 @@ class OnceScope:
             )
         self.once.repeated, self.once.result = found.run != self.run.id, found.result
         return True
+
+    def has_landed(self) -> bool:
+        """Return whether the key is recorded; False if that cannot be known."""
+        try:
+            return self.look()
+        except RefStoreUnavailableError:
+            return False
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Record the result of a run that has changed nothing."""
@@ -260,14 +268,16 @@ def _arguments(bound: inspect.BoundArguments, files: tuple[str, ...]) -> Mapping
 
 
 def _file_digest(file: Any) -> Any:
-    """Return the digest of a file's contents, or of its name if it cannot be read."""
+    """Return the digest of a file's contents, or its name if it is no readable file."""
+    digest = sha256()
     try:
-        digest = sha256()
-        with open(file, "rb") as source:  # noqa: PTH123  (also for a str)
+        if not Path(file).is_file():
+            return str(file)  # To read a FIFO would empty it. The verb reports it.
+        with Path(file).open("rb") as source:
             while chunk := source.read(_HASHED_AT_ONCE):
                 digest.update(chunk)
     except OSError:
-        return str(file)  # The verb reports it.
+        return str(file)
     return {"sha256": digest.hexdigest()}
 
 
