@@ -143,6 +143,7 @@ OnceOption = Annotated[
 IfNeededOption = Annotated[
     bool, typer.Option("--if-needed", help="Succeed if there is nothing to do.")
 ]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 ExistOkOption = Annotated[bool, typer.Option("--exist-ok", help="Succeed if it exists already.")]
 StrategyOption = Annotated[
     str | None,

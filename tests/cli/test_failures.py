@@ -428,3 +428,24 @@ def test_a_reader_that_goes_away_is_no_error(scene: Scene) -> None:
         with process.stderr:
             assert process.stderr.read() == b""
         assert process.wait() == 141
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["branch", "delete", "R/mian"], "main"),
+        (["log", "R/trnuk"], "trunk"),
+        (["log", "R/relaese"], "release"),
+        (["ls", "R/qqqq/"], None),
+        (["repo", "show", "R-"], "R"),
+    ],
+)
+def test_a_mistyped_name_is_guessed(scene: Scene, words: list[str], meant: str | None) -> None:
+    scene.branch("trunk")
+    ok("branch", "create", scene.uri("hidden-qqqq"), "--source", scene.uri("main"), "--hidden")
+    ok("tag", "create", scene.uri("release"), scene.uri("main"))
+    said_of_it = failed(9, *(each.replace("R", scene.uri()) for each in words))
+    if meant is None:
+        assert "did you mean" not in said_of_it
+    else:
+        assert f"(did you mean '{meant.replace('R', scene.name)}'?)" in said_of_it

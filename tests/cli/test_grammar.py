@@ -76,11 +76,10 @@ def test_branches(scene: Scene) -> None:
     ]
     lines = ok("branch", "list", scene.uri()).splitlines()
     assert lines[1].split() == ["dev:joe-bugfix-1234", head["id"][:12], "uncommitted", "changes"]
-    assert said("branch", "delete", scene.uri("old")) == {"name": "old", "deleted": True}
-    assert (
-        ok("branch", "delete", scene.uri("dev:joe-bugfix-1234"))
-        == f"{scene.uri('dev:joe-bugfix-1234')} is deleted\n"
-    )
+    gone = said("branch", "delete", scene.uri("old"))
+    assert (gone["name"], gone["deleted"]) == ("old", True)
+    text = ok("branch", "delete", scene.uri("dev:joe-bugfix-1234"))
+    assert text.startswith(f"{scene.uri('dev:joe-bugfix-1234')} is deleted; ")
     assert [each["name"] for each in said("branch", "list", scene.uri())] == ["main"]
 
 
@@ -570,7 +569,8 @@ def test_a_hard_reset_moves_a_branch(scene: Scene) -> None:
     scene.put("main", {"b": "1"})
     assert "uncommitted" in failed(4, "hard-reset", main, scene.uri(second["id"]))
     text = ok("hard-reset", main, scene.uri(second["id"]), "--force")
-    assert text == f"{main} is at {second['id'][:12]}\n"
+    undo = f"`sparklake op undo {main}` moves it back"
+    assert text == f"{main} is at {second['id'][:12]}; {undo}\n"
     assert scene.paths("main") == ["a"]
 
 

@@ -68,7 +68,7 @@ def test_branches(scene: Scene) -> None:
     assert scene.paths("main") == ["a", "e"]
     assert job(0, "reset", scene.uri("main"), "--object", "e")["dirty"] is False
     assert job(9, "reset", scene.uri("v1"))["kind"] == "ref_not_found"
-    assert job(0, "delete_branch", dev) == {"name": "dev:joe-bugfix-1234", "deleted": True}
+    assert job(0, "delete_branch", dev)["deleted"] is True
     assert job(9, "delete_branch", dev)["kind"] == "ref_not_found"
     assert job(11, "delete_branch", scene.uri("main"))["kind"] == "protected"
     assert job(2, "list_branches", scene.uri("main"))["kind"] == "invalid_uri"

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import ExistOkOption, OnceOption, global_options
+from sparklake.cli.options import ExistOkOption, OnceOption, YesOption, global_options
 from sparklake.cli.parsing import duration
 from sparklake.cli.text import date, number, short
 from sparklake.documents import Document, branch_document
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ports import BranchState
-from sparklake.uri import ref_uri, repository_uri, same_repository
+from sparklake.uri import SCHEME, ref_uri, repository_uri, same_repository
 
 app = typer.Typer(
     name="branch", help="Branches: create, list, set, delete, prune.", no_args_is_help=True
@@ -108,11 +108,27 @@ def prune(
 
 @app.command()
 @command
-def delete(invocation: Invocation, uri: BranchArgument) -> None:
+def delete(invocation: Invocation, uri: BranchArgument, yes: YesOption = False) -> None:
     """Delete a branch and its staged changes; its commits stay."""
     branch = ref_uri(uri)
-    invocation.repository(branch.repository).delete_branch(branch.ref)
-    invocation.out.one({"name": branch.ref, "deleted": True}, f"{branch} is deleted")
+    repository = invocation.repository(branch.repository)
+    state = repository.branch(branch.ref).state
+    again = f"`sparklake branch create {branch} --source {_at(branch.repository, state)}`"
+    if not yes:
+        staged = ", with its staged changes, which cannot be restored" if state.layers else ""
+        invocation.out.confirm(
+            f"This deletes {branch}{staged}. Its commits stay, and {again} creates it again. "
+            "Delete it?"
+        )
+    repository.delete_branch(branch.ref)
+    invocation.out.one(
+        {"name": branch.ref, "deleted": True, "commit_id": state.commit_id},
+        f"{branch} is deleted; {again} creates it again",
+    )
+
+
+def _at(repository: str, state: BranchState) -> str:
+    return f"{SCHEME}{repository}/{short(state.commit_id)}"
 
 
 def _table(invocation: Invocation, states: Sequence[BranchState]) -> None:

@@ -7,7 +7,7 @@ empty tree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -38,6 +38,8 @@ ORIGIN_METADATA_KEY = "cherry-pick-origin"
 COMMITTER_METADATA_KEY = "cherry-pick-committer"
 
 _SUBJECT_CHARACTERS = 200
+_SHOWN_PARENTS = 5
+_PARENT_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +149,21 @@ def _change(context: Context, ref: str, options: ReplayOptions) -> _Change:
     if number is not None and not 1 <= number <= count:
         raise InvalidInputError(f"commit {commit.id[:12]} has no parent {number}: it has {count}")
     if number is None and count > 1:
+        parents = "; ".join(_parents(context, commit))
         raise InvalidInputError(
             f"commit {commit.id[:12]} is a merge of {count} parents: choose the parent to "
-            "compare it with by a parent number, starting at 1"
+            f"compare it with by its number (--parent-number). {parents}"
         )
     before = context.graph.commit(commit.parents[(number or 1) - 1]) if commit.parents else None
     return _Change(commit, before)
+
+
+def _parents(context: Context, commit: Commit) -> Iterator[str]:
+    """Yield descriptions of the first parents of a merge, with their numbers."""
+    for number, each in enumerate(commit.parents[:_SHOWN_PARENTS], start=1):
+        subject = _subject(context.graph.commit(each))[:_PARENT_CHARACTERS]
+        into = ", which was merged into" if number == 1 else ""
+        yield f"{number} is {each[:12]} {subject!r}{into}"
 
 
 def _replay(
