@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.base.differences import Differences
     from sparklake.verbs.delta import write as delta_writes
+    from sparklake.verbs.history import status as statuses
+    from sparklake.verbs.history.status import BranchStatus
     from sparklake.verbs.imports import import_objects as imports
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.imports.sources import ImportSource
@@ -52,6 +54,7 @@ else:
     commits = lazy_module("sparklake.verbs.commits")
     read = lazy_module("sparklake.verbs.base.read")
     delta_writes = lazy_module("sparklake.verbs.delta.write")
+    statuses = lazy_module("sparklake.verbs.history.status")
     imports = lazy_module("sparklake.verbs.imports.import_objects")
     merges = lazy_module("sparklake.verbs.merges.merge")
     rebases = lazy_module("sparklake.verbs.merges.rebase")
@@ -126,6 +129,13 @@ class Branch(BranchObjects):
             else delta_writes.edit_delta_once(context, name, path, Once.of(once))
         ) as location:
             yield location
+
+    def status(self, against: str | None = None) -> BranchStatus:
+        """Return the head, the number of staged changes, and the commits ahead and behind.
+
+        They are counted against a ref, by default the default branch.
+        """
+        return statuses.status(self._context, self.name, against)
 
     def diff(self, prefix: str = "") -> Differences:
         """Return the staged changes that would change the branch."""

@@ -33,6 +33,7 @@ VERBS = {
     "reset": "commits:reset",
     "restore": "objects:restore",
     "hard-reset": "refs.moves:hard_reset",
+    "status": "history:status",
     "diff": "commits:diff",
     "diff-table": "tables:diff_table",
     "merge": "merges:merge",

@@ -540,7 +540,7 @@ def test_a_cherry_pick_with_conflicts_lists_them(scene: Scene) -> None:
 def test_a_merge_is_undone_as_seen_from_a_parent(scene: Scene) -> None:
     dev, main = scene.diverge()
     ok("merge", dev, main, "--strategy", "source-wins")
-    assert "by a parent number" in failed(2, "revert", main, main)
+    assert "by its number (--parent-number). 1 is" in failed(2, "revert", main, main)
     (made,) = said("revert", main, main, "--parent-number", "1")
     assert made["meta_range_id"] == said("log", scene.uri("main~2"))[0]["meta_range_id"]
     (made,) = said("cherry-pick", main, scene.uri("main~1"), "--parent-number", "1")

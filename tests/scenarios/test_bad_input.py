@@ -224,6 +224,8 @@ ABSENT: list[Case] = [
     ("delete branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").delete("k")),
     ("stage branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").stage(table())),
     ("prefix branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").delete_prefix("")),
+    ("status", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").status()),
+    ("status against", RefNotFoundError, "'nope'", lambda lab: lab.main.status("nope")),
     ("reset branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").reset()),
     ("commit branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").commit("m")),
     ("object", ObjectNotFoundError, "'main'.*'nope'", lambda lab: lab.repo.stat("main", "nope")),
