@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
     from sparklake.verbs.base.differences import DiffTree
+    from sparklake.verbs.checks.report import CheckReport
     from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
@@ -63,10 +64,11 @@ def rule_document(rule: ProtectionRule) -> Document:
 def retention_document(retention: Retention | None) -> Document:
     """Return the document of retention rules. None days means for ever."""
     if retention is None:
-        return {"default_days": None, "branches": []}
+        return {"default_days": None, "branches": [], "tree_days": None}
     return {
         "default_days": retention.default_days,
         "branches": [asdict(each) for each in retention.branches],
+        "tree_days": retention.tree_days,
     }
 
 
@@ -126,8 +128,16 @@ def collection_document(made: Collection) -> Document:
         "objects": run.objects,
         "bytes": run.bytes,
         "commits_expired": run.commits_expired,
+        "trees": run.trees,
+        "tables": run.tables,
+        "table_bytes": run.table_bytes,
         "sample": [object_document(each) for each in made.sample],
     }
+
+
+def check_document(report: CheckReport) -> Document:
+    """Return the document of a check, with the first findings of each kind."""
+    return report.document()
 
 
 def commit_document(commit: Commit) -> Document:
@@ -151,7 +161,10 @@ def log_document(row: tuple[Commit, bool]) -> Document:
 
 
 def summary_document(shown: CommitSummary) -> Document:
-    """Return the document of a commit, with the changes since its first parent."""
+    """Return the document of a commit, with the changes since its first parent.
+
+    The changes are None if a garbage collection has deleted one of the two trees.
+    """
     changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
     return {**log_document((shown.commit, shown.has_expired)), "changes": changes}
 

@@ -40,7 +40,7 @@ from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.stores.objects.s3_waits import use_timeouts
 from sparklake.udfs.settings import Workspace
-from sparklake.verbs.base.context import CommitGraph, Context, Lookups, Trees, now
+from sparklake.verbs.base.context import CommitGraph, Context, TableCaches, now
 from sparklake.verbs.hooks.guard import HookGuard
 
 if TYPE_CHECKING:
@@ -260,17 +260,14 @@ class Lake:
         workspace = Workspace(
             info.storage_namespace, info.range_records, self._cache, instance=info.uid
         )
-        store, refs = workspace.open_store(), self._ref_store.refs(info.uid, force=force)
+        refs = self._ref_store.refs(info.uid, force=force)
         context = Context(
             info=info,
-            workspace=workspace,
-            store=store,
             refs=refs,
             runners=self._runners,
             committer=self._committer,
             graph=CommitGraph(refs),
-            trees=Trees(store),
-            lookups=Lookups(store),
+            tables=TableCaches(workspace, refs),
             move_guard=HookGuard(self._hooks),
             once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
         )

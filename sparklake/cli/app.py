@@ -47,6 +47,7 @@ VERBS = {
     "write": "tables:write",
     "writes": "tables:writes",
     "abandon-write": "tables:abandon_write",
+    "check": "checks:check",
     "quickstart": "quickstart.command:quickstart",
 }
 """The module and function of each command, in the order of the help."""
@@ -143,8 +144,9 @@ app = typer.Typer(
     context_settings={"help_option_names": HELP_NAMES},
     epilog="Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 conflict, 4 nothing to do "
     "or blocked by uncommitted changes, 5 lost a race, 6 refused by a hook, 7 merge strategy "
-    "failed, 8 expired commit, 9 not found, 10 already exists, 11 not permitted, 12 store or "
-    "Postgres unavailable, 13 damaged data, 14 missing extra, 130 interrupted.",
+    "failed, 8 expired commit, 9 a check found warnings, 10 lost or damaged data, 11 not "
+    "permitted, 12 store or Postgres unavailable, 13 not found, 14 already exists, 15 missing "
+    "extra, 130 interrupted.",
 )
 
 

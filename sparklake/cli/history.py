@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.repository import Repository
     from sparklake.verbs.history import graph, lanes
+    from sparklake.verbs.history.show import CommitSummary
 else:
     # Lazy imports: --help does not need them.
     graph = lazy_module("sparklake.verbs.history.graph")
@@ -127,6 +128,12 @@ def log(
         invocation.out.write(f"{line}\n")
 
 
+def _changes(found: CommitSummary) -> str:
+    if found.added is None:
+        return "unknown: a garbage collection has deleted a tree"
+    return f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed"
+
+
 @command
 def show(invocation: Invocation, uri: RefArgument) -> None:
     """Show a commit and the number of its changes.
@@ -145,7 +152,7 @@ def show(invocation: Invocation, uri: RefArgument) -> None:
         "tree": commit.meta_range_id or "empty",
         **({"expired": "its objects may be gone"} if found.has_expired else {}),
         **{f"meta {one_line(name)}": one_line(value) for name, value in commit.metadata.items()},
-        "changes": f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed",
+        "changes": _changes(found),
         "message": subject(commit),
     }
     text = [f"{name:<14}{value}".rstrip() for name, value in lines.items()]

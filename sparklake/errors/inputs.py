@@ -107,4 +107,4 @@ class InvalidDumpError(SparklakeError, ValueError):
     """A dump of refs that is inconsistent, or that a repository cannot store."""
 
     kind = "invalid_dump"
-    exit_code = 13
+    exit_code = 10

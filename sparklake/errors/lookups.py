@@ -9,7 +9,7 @@ class NotFoundError(SparklakeError, LookupError):
     """A named thing that does not exist."""
 
     kind = "not_found"
-    exit_code = 9
+    exit_code = 13
 
 
 class RepositoryNotFoundError(NotFoundError, FileNotFoundError):
@@ -40,7 +40,7 @@ class AlreadyExistsError(SparklakeError, FileExistsError):
     """A name that is already used."""
 
     kind = "already_exists"
-    exit_code = 10
+    exit_code = 14
 
 
 class NamespaceInUseError(AlreadyExistsError):

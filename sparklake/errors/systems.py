@@ -38,7 +38,7 @@ class MissingFileError(StoreError):
     """
 
     kind = "missing_file"
-    exit_code = 13
+    exit_code = 10
 
 
 class PurgedError(MissingFileError):
@@ -63,7 +63,7 @@ class CorruptFileError(StoreError):
     """A file of the lake whose contents do not match its name."""
 
     kind = "corrupt_file"
-    exit_code = 13
+    exit_code = 10
 
 
 class LostResultError(SparklakeError, RuntimeError):

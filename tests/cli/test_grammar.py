@@ -194,7 +194,7 @@ def test_mv_and_cp(scene: Scene) -> None:
     assert ok("mv", f"{main}a", f"{main}b") == f"staged the move of 1 object to {main}b\n"
     assert said("cp", f"{main}c", f"{main}ab/", "-r")["copied"] == 2
     assert scene.paths("main") == ["ab/3", "ab/c/1", "ab/c/b/2", "b", "c/1", "c/b/2"]
-    assert "'c/1' already exists" in failed(10, "cp", f"{main}ab/c/", f"{main}c/")
+    assert "'c/1' already exists" in failed(14, "cp", f"{main}ab/c/", f"{main}c/")
     assert ok("cp", "--force", f"{main}ab/c/", f"{main}c/") == f"staged 2 objects at {main}c/\n"
     assert "one contains the other" in failed(2, "mv", f"{main}c/", f"{main}c/d/")
     assert "are on different branches" in failed(2, "mv", scene.uri("v0", "c/"), f"{main}d/")
@@ -213,7 +213,7 @@ def test_rm_takes_a_folder_and_not_its_namesakes(scene: Scene) -> None:
     assert "3" not in ok("rm", "-r", scene.uri("main", "")).split("lakefs://")[0]
     assert scene.paths("main") == []
     for folder in ("nothing", "nothing/"):
-        assert "nothing" in failed(9, "rm", "-r", scene.uri("main", folder))
+        assert "nothing" in failed(13, "rm", "-r", scene.uri("main", folder))
 
 
 def test_ls_shows_one_level_or_all(scene: Scene) -> None:
@@ -253,7 +253,7 @@ def test_what_is_staged_is_listed_alone(scene: Scene) -> None:
     assert scene.paths("main$") == ["a/new"]
     assert said("ls", scene.uri("main$")) == [{"type": "prefix", "path": "a/"}]
     assert said("stat", scene.uri("main$", "a/new"))["size"] == 1
-    assert run("cat", scene.uri("main$", "b")).code == 9
+    assert run("cat", scene.uri("main$", "b")).code == 13
 
 
 def test_ls_shows_each_folder_once(scene: Scene) -> None:
@@ -609,4 +609,4 @@ def test_json_lines_have_a_row_each(scene: Scene) -> None:
     assert json.loads(line) == said("show", scene.uri("main"))
     ran = run("--output", "jsonl", "show", scene.uri("nothing"))
     (line,) = ran.text.splitlines()
-    assert (ran.code, json.loads(line)["kind"]) == (9, "ref_not_found")
+    assert (ran.code, json.loads(line)["kind"]) == (13, "ref_not_found")

@@ -34,7 +34,7 @@ def test_branches_are_protected(scene: Scene) -> None:
         ["pattern", "blocked"],
         ["main", "delete,", "reset"],
     ]
-    assert "the rule with the pattern" in failed(9, "protect", "remove", uri, "main", "nothing")
+    assert "the rule with the pattern" in failed(13, "protect", "remove", uri, "main", "nothing")
     assert said("protect", "remove", uri, "main") == [made[1]]
     assert "matches no branch" in failed(2, "protect", "add", uri, "a/*")
     assert run("protect", "add", uri, "a", "--block", "merge").code == 2
@@ -56,7 +56,7 @@ def test_a_repository_is_read_only_and_has_labels(scene: Scene) -> None:
     assert lines[0] == f"{uri} (read-only)"
     assert lines[-1].split() == ["owner", "=", "joe"]
     assert "the label 'tier' does not exist" in failed(
-        9, "repo", "set", uri, "--writable", "--unset", "tier"
+        13, "repo", "set", uri, "--writable", "--unset", "tier"
     )
     assert "--read-only and --writable" in failed(
         2, "repo", "set", uri, "--writable", "--read-only"

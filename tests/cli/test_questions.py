@@ -72,13 +72,13 @@ def test_an_option_spares_the_question(scene: Scene, option: str) -> None:
 
 def test_a_pipe_is_not_asked(scene: Scene) -> None:
     assert "is deleted" in ok("repo", "delete", scene.uri())
-    assert "no repository" in failed(9, "repo", "delete", scene.uri())
-    assert run("repo", "delete", scene.uri(), "--yes").code == 9
+    assert "no repository" in failed(13, "repo", "delete", scene.uri())
+    assert run("repo", "delete", scene.uri(), "--yes").code == 13
 
 
 def test_what_is_not_there_is_not_asked_about() -> None:
     code, seen = answered(b"", "repo", "delete", "lakefs://nothing-here")
-    assert (code, "[y/N]" in seen) == (9, False)
+    assert (code, "[y/N]" in seen) == (13, False)
 
 
 # --- deletions of objects -------------------------------------------------------------------------

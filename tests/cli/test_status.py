@@ -32,4 +32,4 @@ def test_the_status_of_a_branch(scene: Scene) -> None:
     )
     against = said("status", scene.uri("main"), "--against", scene.uri("main~1"))
     assert (against["against"], against["ahead"], against["behind"]) == ("main~1", 1, 0)
-    assert "did you mean 'dev'" in failed(9, "status", scene.uri("devv"))
+    assert "did you mean 'dev'" in failed(13, "status", scene.uri("devv"))

@@ -12,7 +12,7 @@ def test_protection(scene: Scene) -> None:
     assert [each["blocked"] for each in made] == [["commit", "stage"]] * 2
     assert made == job(0, "list_protections", uri) == said("protect", "list", uri)
     assert job(11, "put", "-", scene.uri("main", "a"), stdin=b"1")["kind"] == "protected"
-    assert job(9, "remove_protection", uri, "c*")["kind"] == "not_found"
+    assert job(13, "remove_protection", uri, "c*")["kind"] == "not_found"
     assert job(0, "remove_protection", uri, "b*", "main") == []
     assert job(2, "add_protection", uri, "a b")["kind"] == "invalid_input"
     assert len(job(0, "add_protection", uri, "main")[0]["blocked"]) == 4

@@ -621,10 +621,10 @@ EXIT_CODES = {
     DirtyBranchError: 4,
     PurgeBlockedError: 4,
     RaceLostError: 5,
-    NotFoundError: 9,
-    AlreadyExistsError: 10,
+    NotFoundError: 13,
+    AlreadyExistsError: 14,
     (ProtectedError, ReadOnlyError, ImmutableRefError): 11,
-    MissingFileError: 13,
+    MissingFileError: 10,
 }
 
 CANNOT_BE_WRONG = {

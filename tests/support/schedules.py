@@ -27,7 +27,7 @@ STEPS: dict[type, Sequence[str]] = {
     MemoryBranches: ("find", "create", "move", "delete"),
     MemoryCommits: ("find",),
     MemoryStaging: ("put", "add_run", "seal", "drop", "reset", "rows"),
-    MemoryCollections: ("look", "begin"),
+    MemoryCollections: ("look", "begin", "end_tree_sweep"),
 }
 
 
@@ -126,8 +126,8 @@ def scheduled(schedule: Schedule) -> Iterator[None]:
             for name in names:
                 stepping = _stepping(schedule, getattr(owner, name))
                 patches.enter_context(mock.patch.object(owner, name, stepping))
-        for module in ("adopted_ranges", "gc"):
-            patches.enter_context(mock.patch(f"sparklake.udfs.{module}.Threads", _Inline))
+        for module in ("udfs.adopted_ranges", "udfs.gc", "udfs.swept_tables", "verbs.gc.trees"):
+            patches.enter_context(mock.patch(f"sparklake.{module}.Threads", _Inline))
         # Who waits for a turn would never let go of the one that all actors share.
         patches.enter_context(mock.patch.object(MemoryBranches, "turn", _no_turn))
         patches.enter_context(mock.patch("time.sleep", schedule.sleep))

@@ -73,6 +73,12 @@ class Commits(Protocol):
         The head of a branch and the commit of a tag never count as expired.
         """
 
+    def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
+        """Return which of some commits have lost their trees to a garbage collection.
+
+        All of them have expired.
+        """
+
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Return the commit `steps` first parents back; None past the first. One round trip."""
 

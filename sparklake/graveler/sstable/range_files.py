@@ -8,7 +8,13 @@ from hashlib import sha256
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.align import restricted
-from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, concatenated
+from sparklake.graveler.blocks.block import (
+    EMPTY,
+    Block,
+    Blocks,
+    block_of_records,
+    concatenated,
+)
 from sparklake.graveler.blocks.encoded import holds_its_ids
 from sparklake.graveler.commits import hash_map
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id
@@ -90,18 +96,24 @@ def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, byt
     return info, table.file
 
 
-def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
-    """Write the metarange of ranges in key order, durable on return.
-
-    Nothing is written for no ranges.
-    """
+def make_meta_range(ranges: Ranges) -> tuple[MetaRange, dict[str, bytes]]:
+    """Return the metarange of ranges in key order, and its file by key. No ranges have no file."""
     if not ranges:
-        return NO_TREE
+        return NO_TREE, {}
     listed = range_list(ranges)
     _ = listed.block.encoded  # Threads share trees.
-    meta_range_id = MetaRangeId(file_id(listed.block.ids.data))
-    store.put_many_if_absent({table_key(meta_range_id): make_table(listed.block).file})
-    return MetaRange(meta_range_id, listed)
+    tree = MetaRange(MetaRangeId(file_id(listed.block.ids.data)), listed)
+    return tree, {table_key(tree.id): make_table(listed.block).file}
+
+
+def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
+    """Write the metarange of ranges in key order, durably, where no collection runs.
+
+    Verbs use `put_tables` instead, which respects running collections.
+    """
+    tree, files = make_meta_range(ranges)
+    store.put_many_if_absent(files)
+    return tree
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -190,9 +202,19 @@ class _RefetchedContent:
         return content[part]
 
 
-def read_range_file(content: bytes, range_id: str) -> Block:
+def read_range_file(content: Content, range_id: str) -> Block:
     """Return the records in the bytes of a range, verified; raise CorruptFileError."""
     return _read_table(content, range_id, _RANGES)
+
+
+def read_meta_range_file(content: Content, meta_range_id: str) -> Block:
+    """Return the records in the bytes of a metarange, verified; raise CorruptFileError.
+
+    There are none in the table that lakeFS writes when everything was deleted.
+    """
+    if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
+        return EMPTY
+    return _read_table(content, meta_range_id, _META_RANGES)
 
 
 def verify_table(table_id: str, content: bytes) -> None:

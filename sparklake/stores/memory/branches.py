@@ -103,7 +103,8 @@ class MemoryBranches:
                 state.check_kept(move.to)
             for each in move.commits:
                 state.commits.setdefault(each.id, each)
-                state.expired.discard(each.id)
+                state.expired.pop(each.id, None)
+                state.collected.discard(each.id)
             for commit_id, touched in move.change_summaries.items():
                 state.change_summaries.setdefault(commit_id, touched)
             moved = replace(branch, commit_id=move.to)

@@ -59,7 +59,12 @@ class MemoryCommits:
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
         """Return which of some commits have expired."""
         with self._state.lock:
-            return self._state.expired.intersection(commit_ids)
+            return self._state.expired.keys() & set(commit_ids)
+
+    def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
+        """Return which of some commits have lost their trees."""
+        with self._state.lock:
+            return self._state.collected.intersection(commit_ids)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Return the commit `steps` first parents back; None past the first."""

@@ -37,7 +37,10 @@ class State:
     branches: dict[str, BranchState] = field(default_factory=dict)
     tags: dict[str, TagInfo] = field(default_factory=dict)
     commits: dict[CommitId, Commit] = field(default_factory=dict)
-    expired: set[CommitId] = field(default_factory=set)
+    expired: dict[CommitId, int] = field(default_factory=dict)
+    """The time at which each expired commit expired, in unix seconds."""
+    collected: set[CommitId] = field(default_factory=set)
+    tree_sweeps: int = 0
     change_summaries: dict[CommitId, bytes] = field(default_factory=dict)
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
@@ -50,6 +53,7 @@ class State:
     settings: RepositorySettings = field(default_factory=RepositorySettings)
     fence: int = 0
     collecting: Lock = field(default_factory=Lock)
+    naming_tables: Lock = field(default_factory=Lock)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def branch(self, name: str) -> BranchState:

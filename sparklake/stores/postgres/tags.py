@@ -8,7 +8,7 @@ import psycopg
 
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
 from sparklake.graveler.ports import RefVerb, TagInfo
-from sparklake.stores.postgres.branch_rows import Scope
+from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, Scope
 from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, log_operation
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.settings import hold_settings
@@ -59,11 +59,15 @@ class PostgresTags:
     def find(self, name: str) -> TagInfo | None:
         """Return a tag."""
         rows = self._connections.fetch(
-            "SELECT name, commit_id FROM sparklake.tags"
+            f"SELECT name, commit_id, {TREE_SWEEPS} FROM sparklake.tags"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND name = %(name)s",
             {"uid": self._uid, "name": name},
         )
-        return TagInfo(*rows[0]) if rows else None
+        if not rows:
+            return None
+        *found, sweeps = rows[0]
+        self._scope.sweeps.see(sweeps)
+        return TagInfo(*found)
 
     def list(self) -> Sequence[TagInfo]:
         """Return all tags in the byte order of their names."""

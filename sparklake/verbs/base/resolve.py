@@ -20,7 +20,7 @@ from sparklake.graveler.refs.names import (
     parse_ref,
     suggestion,
 )
-from sparklake.graveler.retention import expired_error
+from sparklake.graveler.retention import collected_error, expired_error
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.retries import retry_lost_races
 
@@ -49,8 +49,12 @@ class ResolvedRef:
         return self.branch.layers if self.branch else ()
 
     def tree(self, context: Context) -> MetaRange:
-        """Return the tree under the layers."""
-        return context.trees.get(EMPTY_META_RANGE) if self.staged else context.tree(self.commit)
+        """Return the tree under the layers; raise ExpiredError if it was collected."""
+        if self.staged:
+            return context.trees.get(EMPTY_META_RANGE)
+        if not self.is_name:
+            check_trees(context, [self.commit.id])
+        return context.tree(self.commit)
 
     def check_kept(self, context: Context) -> None:
         """Raise ExpiredError if objects of the tree may be deleted."""
@@ -72,6 +76,22 @@ def kept_commit(context: Context, text: str) -> Commit:
     found = _of_commit(context, text)
     found.check_kept(context)
     return found.commit
+
+
+def listed_commit(context: Context, text: str) -> Commit:
+    """Return the commit of a ref, to list or compare its tree; raise ExpiredError."""
+    found = _of_commit(context, text)
+    if not found.is_name:
+        check_trees(context, [found.commit.id])
+    return found.commit
+
+
+def check_trees(context: Context, commit_ids: Sequence[CommitId]) -> None:
+    """Raise ExpiredError for the first commit whose tree was collected."""
+    collected = context.refs.commits.collected(commit_ids) if commit_ids else ()
+    first = next(filter(collected.__contains__, commit_ids), None)
+    if first is not None:
+        raise collected_error(first)
 
 
 def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:

@@ -23,8 +23,8 @@ from sparklake.udfs.objects.object_rows import FILE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once, digest_of, once_scope
-from sparklake.verbs.base.resolve import open_branch
-from sparklake.verbs.base.retries import with_branch_queue
+from sparklake.verbs.base.resolve import get_branch, open_branch
+from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.delta.table_copy import (
     BaseTable,
@@ -181,10 +181,11 @@ def _stage(copy: _Copy) -> TableWrite:
                 "storage"
             )
 
-        def land() -> TableWrite:
+        @retry_on_gc
+        def land(_: Context) -> TableWrite:
             return _land(copy, entries, files, rows)
 
-        return with_branch_queue(context, request.branch, land)
+        return with_branch_queue(context, request.branch, lambda: land(context))
 
 
 def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
@@ -215,6 +216,7 @@ def _land(
 ) -> TableWrite:
     """Stage data files and entries, if the table's state still permits them."""
     context, request, place = copy.context, copy.request, copy.write.place
+    fence = get_branch(context, request.branch).fence
     seen = context.refs.staging.seal(request.branch, Guarded.STAGE)
     if not may_write(context, request):
         return TableWrite(request.path, 0, 0)
@@ -228,7 +230,7 @@ def _land(
         new = pa.concat_arrays([*files["name"].chunks, pa.array(names, pa.string())])
         batches.extend(removals(context, request, new))
     runner = context.runner(files.num_rows, "write", request.branch)
-    # The place of an open write is spared by every garbage collection.
+    # Every collection spares the files in the place of an open write. The fence is for the run.
     made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
     stage_batches(
         context,
@@ -237,7 +239,7 @@ def _land(
         batches,
         seen,
         copy.write.id,
-        fence=None,
+        fence=fence,
         result=lambda: made,
     )
     return made

@@ -23,13 +23,13 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, plan_matched, plan_replace
-from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.udfs.imports.defects import ERROR_SCHEMA, Defect, Reason, error_table
 from sparklake.udfs.imports.matching import matched_body
 from sparklake.udfs.imports.row_checks import import_body
 from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
+from sparklake.udfs.swept_tables import check_written_tables
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
@@ -155,7 +155,8 @@ def _import_objects(
     message = options.message or f"Import {source_name(source)}"
     signature = sign(context, message, options.committer, options.metadata)
     mode, settings = _checked(ImportMode, options.mode, "mode"), _task_settings(context, options)
-    check_clean(open_branch(context, branch, Action.COMMIT), "import into it")
+    begun = open_branch(context, branch, Action.COMMIT)
+    check_clean(begun, "import into it")
     check_namespace(context.store)
     opened = open_source(context, source)
     written = _write(context, branch, opened, settings)
@@ -167,31 +168,25 @@ def _import_objects(
         if written.counts:
             raise _refusal(opened, written, settings)
         raise InvalidInputError(f"nothing was imported: {opened.name} contains no objects")
-    attempts = Attempts(context, context.title("import", branch), layered=mode is ImportMode.ADD)
-    matched = _MatchedRanges(context, branch, imported, settings.folder)
-    planned = (
-        partial(_addition, StagedLayers(context), matched)
-        if mode is ImportMode.ADD
-        else partial(_replacement, settings.folder, matched)
+    moves = _ImportMoves(
+        context,
+        branch,
+        imported,
+        mode,
+        options.if_needed,
+        settings.folder,
+        signature,
+        begun.fence,
     )
-
-    # Imported objects are never garbage of this namespace, and a source may be readable only once.
-    # So only the move is retried after a collection.
-    @retry_on_gc
-    def attempt() -> Commit:
-        state = get_branch(context, branch)
-        try:
-            return _import_once(attempts, state, settings.folder, planned, signature, report)
-        except NoChangesError:
-            if not options.if_needed:
-                raise
-            return context.graph.commit(state.commit_id)
 
     def report(made: Commit) -> ImportReport:
         errors = error_table(written.first)
         return ImportReport(made, record_count(imported), written.said, errors, settings.errors_to)
 
-    return report(with_branch_queue(context, branch, attempt))
+    def attempt(context: Context) -> Commit:
+        return moves.attempt(context, report)
+
+    return report(with_branch_queue(context, branch, lambda: retry_on_gc(attempt)(context)))
 
 
 def _stored(report: ImportReport) -> Mapping[str, Any]:
@@ -303,25 +298,59 @@ def _shown(each: Defect) -> str:
 # --- the move -------------------------------------------------------------------------------------
 
 
-def _import_once(
-    attempts: Attempts,
-    state: BranchState,
-    folder: str,
-    planned: ImportPlan,
-    signature: Signature,
-    report: Callable[[Commit], ImportReport],
-) -> Commit:
-    context = attempts.context
-    check_clean(state, "import into it")
-    head = context.graph.commit(state.commit_id)
-    plan = planned(context.tree(head))
-    outcome = attempts.run(partial(apply_body, context.workspace), plan)
-    tree = attempts.finish(plan, outcome, head.meta_range_id)
-    if tree.id == head.meta_range_id:
-        raise NoChangesError(
-            f"{state.name!r} already has all of these objects under {folder or '/'!r}"
+@dataclass(slots=True)
+class _ImportMoves:
+    """The attempts to move a branch over the imported ranges, which were written at a fence.
+
+    Imported objects are never garbage of this namespace, and a source may be readable only once. So
+    only the move is retried after a collection.
+    """
+
+    context: Context
+    branch: str
+    imported: Ranges
+    mode: ImportMode
+    if_needed: bool
+    folder: str
+    signature: Signature
+    fence: int
+    _attempts: Attempts = field(init=False)
+    _planned: ImportPlan = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begin()
+
+    def attempt(self, context: Context, report: Callable[[Commit], ImportReport]) -> Commit:
+        """Move the branch; raise CollectionBegunError if a collection has deleted the ranges."""
+        state = get_branch(context, self.branch)
+        check_clean(state, "import into it")
+        if state.fence != self.fence:
+            check_written_tables(context.store, [each.id for each in self.imported])
+            self.fence = state.fence
+            self._begin()
+        head = context.graph.commit(state.commit_id)
+        plan = self._planned(context.tree(head))
+        outcome = self._attempts.run(partial(apply_body, context.workspace), plan)
+        tree = self._attempts.finish(plan, outcome, head.meta_range_id)
+        if tree.id == head.meta_range_id:
+            if self.if_needed:
+                return head
+            raise NoChangesError(
+                f"{state.name!r} already has all of these objects under {self.folder or '/'!r}"
+            )
+        return publish(context, state, "import", [head], tree.id, self.signature, result=report)
+
+    def _begin(self) -> None:
+        """Forget the tables of earlier attempts, which a collection may have deleted."""
+        layered = self.mode is ImportMode.ADD
+        title = self.context.title("import", self.branch)
+        self._attempts = Attempts(self.context, title, layered=layered)
+        matched = _MatchedRanges(self.context, self.branch, self.imported, self.folder)
+        self._planned = (
+            partial(_addition, StagedLayers(self.context), matched)
+            if layered
+            else partial(_replacement, self.folder, matched)
         )
-    return publish(context, state, "import", [head], tree.id, signature, result=report)
 
 
 class _MatchedRanges:

@@ -172,11 +172,13 @@ def stage_batches(
     seen: BranchState | None = None,
     write: str | None = None,
     *,
-    fence: int | None,
+    fence: int,
     closed: bool = False,
     result: Callable[[], object] = lambda: None,
 ) -> None:
     """Stage batches of STAGE_SCHEMA as one run, or nothing if they are empty.
+
+    The fence was read before anything that the run names, and the run's own ranges, were written.
 
     With `seen`, the sealed branch, raises RaceLostError if the branch has changed since. `write` is
     the id of the write that this call ends. With `closed`, raises CollectionOpenError for an
@@ -279,9 +281,10 @@ def remove_object(context: Context, branch: str, path: str) -> int:
     return 1
 
 
+@retry_on_gc
 def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
     """Stage the removal of all existing objects of `paths` at once. Return their number."""
-    open_branch(context, branch, Action.STAGE)
+    fence = open_branch(context, branch, Action.STAGE).fence
     snapshot = open_snapshot(context, branch)
     there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
     if len(there) <= INLINE_ROWS:
@@ -293,7 +296,7 @@ def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
         chunks = iter(lambda: list(islice(remaining, INLINE_ROWS)), [])
         runner = context.runner(0, "rm", branch)
         rows = map(deletions, chunks)
-        stage_batches(context, branch, runner, rows, fence=None, result=lambda: len(there))
+        stage_batches(context, branch, runner, rows, fence=fence, result=lambda: len(there))
     return len(there)
 
 

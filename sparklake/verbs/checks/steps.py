@@ -1,0 +1,172 @@
+"""The folder of a check, its state, and the steps that its tasks run."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+
+import msgspec
+
+from sparklake.errors import (
+    InvalidInputError,
+    LostResultError,
+    NotFoundError,
+    StoreUnreachableError,
+)
+from sparklake.graveler.json_errors import decode_json
+from sparklake.graveler.ports import ObjectStore
+from sparklake.stores.objects import open_store
+from sparklake.udfs.checks.exchange import (
+    CheckPlace,
+    Work,
+    encode_shares,
+    result_key,
+    share_name,
+    step_body,
+)
+from sparklake.udfs.workspace import Workspace
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.leftovers import CHECKS_FOLDER, OPEN_FOLDER, REPORT_NAME
+from sparklake.verbs.base.namespace import check_apart, first_write
+from sparklake.verbs.checks.report import CheckLevel, CheckOptions
+
+SUMMARY_KEY = "summary.json"
+FINDINGS_FOLDER = "findings"
+
+_ID = re.compile(r"[0-9TZ]+-[0-9a-f]{8}")
+_LARGEST_SALT = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class CheckState:
+    """The state of a check, in its folder. `buckets` is 0 until the number of objects is known."""
+
+    id: str
+    level: CheckLevel
+    sample: float
+    salt: int
+    buckets: int = 0
+
+
+@dataclass(slots=True)
+class Steps:
+    """The steps of one check, which continue with the results that its folder has.
+
+    `report` is the store of the report.
+    """
+
+    context: Context
+    folder: ObjectStore
+    report: ObjectStore
+    state: CheckState
+    known: set[str] = field(default_factory=set)
+
+    @property
+    def place(self) -> CheckPlace:
+        """The place, for tasks. Tables are read from the store itself, not from a cache."""
+        info = self.context.info
+        workspace = Workspace(info.storage_namespace, info.range_records, instance=info.uid)
+        buckets = max(1, self.state.buckets)
+        return CheckPlace(workspace, self.folder.uri, self.report.uri, buckets)
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store of the repository, without a cache."""
+        return self.place.workspace.open_store()
+
+    def save(self, **changes: object) -> None:
+        """Write a changed state."""
+        self.state = replace(self.state, **changes)  # type: ignore[arg-type]
+        self.folder.replace(SUMMARY_KEY, msgspec.json.encode(self.state))
+
+    def run(self, step: str, work: Work, shares: Sequence[bytes], records: int) -> list[bytes]:
+        """Return the results of shares, by tasks or from an earlier attempt."""
+        if not shares:
+            return []
+        names = {share_name(each): each for each in shares}
+        results: dict[str, bytes] = {}
+        for name in names:
+            if result_key(step, name) in self.known:
+                results[name] = self.folder.get(result_key(step, name))
+        todo = [each for name, each in names.items() if name not in results]
+        context, progress = self.context, self.context.runners.progress
+        progress.begin(len(shares))
+        progress.advance(len(results))
+        runner = context.runner(records, "check", step)
+        body = partial(step_body, self.place, step, work)
+        for batch in runner.collect(body, encode_shares(todo)) if todo else ():
+            for row in batch.to_pylist():
+                results[row["share"]] = row["result"]
+                progress.advance(1)
+        if len(results) < len(names):
+            raise LostResultError(
+                f"the engine returned no result for a part of the check {self.state.id}: "
+                f"continue it with --resume {self.state.id}"
+            )
+        return [results[name] for name in names]
+
+    def clear(self) -> None:
+        """Delete everything but the report."""
+        for each in list(self.folder.list()):
+            self.folder.delete(each.key)
+
+
+def open_steps(context: Context, options: CheckOptions) -> Steps:
+    """Return the steps of a new check, or of the one to resume.
+
+    Raises:
+        NotFoundError: The check to resume does not exist.
+        InvalidInputError: That check has ended, or has other options.
+        ReadOnlyNamespaceError: The folder cannot be written.
+    """
+    if options.resume is not None:
+        return _resumed(context, options, options.resume)
+    now = datetime.now(timezone.utc)
+    state = CheckState(
+        id=f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
+        level=options.level,
+        sample=options.sample,
+        salt=uuid.uuid4().int % _LARGEST_SALT,
+    )
+    steps = Steps(context, *_folders(context, options, state.id), state)
+    with first_write(steps.folder, "a check"):
+        steps.save()
+    return steps
+
+
+def _resumed(context: Context, options: CheckOptions, check_id: str) -> Steps:
+    if not _ID.fullmatch(check_id):
+        raise InvalidInputError(f"{check_id!r} is not the id of a check: a check prints its id")
+    folder, report = _folders(context, options, check_id)
+    if _has(report, REPORT_NAME):
+        raise InvalidInputError(f"the check {check_id!r} has ended: its report is in {report.uri}")
+    if not _has(folder, SUMMARY_KEY):
+        raise NotFoundError(f"{context.info.name} has no check {check_id!r}")
+    state = decode_json(folder.get(SUMMARY_KEY), CheckState, f"{SUMMARY_KEY} in {folder.uri}")
+    if (state.level, state.sample) != (options.level, options.sample):
+        raise InvalidInputError(
+            f"the check {check_id!r} has the level {state.level.value} and the sample "
+            f"{state.sample}: resume it with the same options"
+        )
+    return Steps(context, folder, report, state, {each.key for each in folder.list()})
+
+
+def _has(store: ObjectStore, key: str) -> bool:
+    try:
+        return store.find(key) is not None
+    except StoreUnreachableError:
+        return False  # The folder does not exist.
+
+
+def _folders(
+    context: Context, options: CheckOptions, check_id: str
+) -> tuple[ObjectStore, ObjectStore]:
+    """Return the stores of the exchanged files and of the report."""
+    root = f"{context.info.storage_namespace}/{CHECKS_FOLDER}"
+    if options.to is not None:
+        root = check_apart(context.info, options.to)
+    return open_store(f"{root}/{OPEN_FOLDER}/{check_id}"), open_store(f"{root}/{check_id}")
