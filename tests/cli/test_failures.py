@@ -100,6 +100,8 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (2, "invalid_ref", ["log", "R/main$"]),
     (2, "invalid_ref", ["show", "R/main$"]),
     (13, "ref_not_found", ["show", "R/main~9"]),
+    (13, "ref_not_found", ["status", "R/nothing"]),
+    (13, "repository_not_found", ["check", "lakefs://nothing-here"]),
     (13, "ref_not_found", ["log", "R/main", "--after", "nope"]),
     (13, "ref_not_found", ["log", "R/main", "--stop-at", "nope"]),
     (2, "invalid_input", ["log", "R/main", "--since", "yesterday"]),
