@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports.once import OnceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,13 @@ class TagInfo:
 class Tags(Protocol):
     """The tags of one repository. Changes raise ReadOnlyError in a read-only repository."""
 
-    def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
-        """Create a tag; raise AlreadyExistsError, or ExpiredError for an expired commit."""
+    def create(
+        self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
+    ) -> TagInfo:
+        """Create a tag; raise AlreadyExistsError, or ExpiredError for an expired commit.
+
+        `once` is recorded with it.
+        """
 
     def find(self, name: str) -> TagInfo | None:
         """Return a tag."""

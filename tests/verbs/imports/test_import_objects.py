@@ -385,7 +385,7 @@ def test_an_import_that_is_stopped(
     commit_all(main, {"old": b"old"}, "before")
     whole = vars(imports)[where]
 
-    def stopped(*arguments: Any) -> Iterator[pa.RecordBatch]:
+    def stopped(*arguments: Any, **options: Any) -> Iterator[pa.RecordBatch]:
         if where != "publish":
             list(whole(*arguments))
         raise error
