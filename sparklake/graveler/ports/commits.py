@@ -36,7 +36,7 @@ class Tags(Protocol):
 
 
 class Commits(Protocol):
-    """The commits of one repository. Only `Branches.move` adds commits."""
+    """The commits of one repository. Only `Branches.move` adds commits, and `restore`."""
 
     def find(self, commit_id: CommitId) -> Commit | None:
         """Return a commit."""
@@ -65,6 +65,12 @@ class Commits(Protocol):
         """Return which of some commits have expired.
 
         The head of a branch and the commit of a tag never count as expired.
+        """
+
+    def restore(self, commits: Sequence[Commit]) -> None:
+        """Add commits, and replace those of the same ids. The ids must prove the content.
+
+        This repairs a damaged store: a commit never changes otherwise.
         """
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
