@@ -130,3 +130,15 @@ def test_an_option_spares_the_question_of_objects(
     code, seen = answered(b"", *words_of(deletion, doomed, option))
     assert (code, "[y/N]" in seen) == (0, False)
     assert len(objects_of(doomed)) == (2 if option == "--dry-run" else 1)
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 10), (b"y\n", 0)], ids=repr)
+def test_each_step_of_a_repair_is_asked_for(scene: Scene, answer: bytes, code: int) -> None:
+    scene.commit("main", {"a": "the same", "b": "the same"})
+    lost = Path(said("stat", scene.uri("main", "b"))["address"].removeprefix("file://"))
+    lost.unlink()
+    ended, seen = answered(answer, "repair", scene.uri())
+    assert ended == code
+    assert "an object is missing at its address" in seen
+    assert ("it was declined" in seen) == (code != 0)
+    assert lost.exists() == (code == 0)

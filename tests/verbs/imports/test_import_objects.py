@@ -271,6 +271,7 @@ def test_many_rows_of_one_path(repo: Repository, main: Branch, folder: Path) -> 
 # --- errors ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_texts_that_are_not_utf8(main: Branch, repo: Repository) -> None:
     def spoiled(*texts: bytes) -> pa.Array:
         return pa.array(texts, pa.binary()).view(pa.string())

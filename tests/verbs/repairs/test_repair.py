@@ -125,6 +125,7 @@ def _files(scene: Scene) -> dict[str, tuple[int, int]]:
     return {name: each for name, each in found.items() if not name.startswith("_sparklake/checks")}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_repair_makes_nothing_worse(scene: Scene, fault: str) -> None:
     with injected(scene, fault):
