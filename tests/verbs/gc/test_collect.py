@@ -41,7 +41,6 @@ def repo(small_lake: Lake, tmp_path: Path) -> Repository:
     return small_lake.create_repository("repo", str(tmp_path / "ns"), range_records=2)
 
 
-@pytest.mark.usefixtures("healthy_at_end")
 def test_what_nothing_names_goes(any_lake: Lake, tmp_path: Path) -> None:
     repo = any_lake.create_repository("repo", str(tmp_path / "ns"))
     main = repo.branch("main")

@@ -116,7 +116,6 @@ def test_what_is_staged_is_in_the_way(repo: Repository) -> None:
     assert repo.read_bytes("main", "users/9") == b"staged"
 
 
-@pytest.mark.usefixtures("healthy_at_end")
 def test_bytes_of_other_paths_are_kept_unless_asked(repo: Repository) -> None:
     main = repo.branch("main")
     main.copy("users/2", "copy")
