@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.objects.restore import Restored
     from sparklake.verbs.objects.upload import FolderUpload
     from sparklake.verbs.refs.dump import RefsDump
+    from sparklake.verbs.repairs.repair import RepairReport
     from sparklake.verbs.tables.row_diff import TableDiff
 
 Document = Mapping[str, Any]
@@ -138,6 +139,11 @@ def collection_document(made: Collection) -> Document:
 def check_document(report: CheckReport) -> Document:
     """Return the document of a check, with the first findings of each kind."""
     return report.document()
+
+
+def repair_document(made: RepairReport) -> Document:
+    """Return the document of a repair: its steps, and whether they were done."""
+    return made.document()
 
 
 def commit_document(commit: Commit) -> Document:

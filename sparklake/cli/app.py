@@ -48,6 +48,7 @@ VERBS = {
     "writes": "tables:writes",
     "abandon-write": "tables:abandon_write",
     "check": "checks:check",
+    "repair": "repairs:repair",
     "quickstart": "quickstart.command:quickstart",
 }
 """The module and function of each command, in the order of the help."""

@@ -99,6 +99,12 @@ class Output:
                 return
         raise InterruptError("not confirmed: nothing was changed")
 
+    def agrees(self, question: str) -> bool:
+        """Return the answer to a question at a terminal, else True."""
+        if not (self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()):
+            return True
+        return typer.confirm(visible_text(question))
+
     def fail(self, error: SparklakeError) -> None:
         """Print an error; as JSON on the stream that programs read."""
         if not self.is_json:

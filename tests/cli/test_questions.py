@@ -165,3 +165,15 @@ def test_a_hard_reset_asks_and_says_how_to_undo_it(scene: Scene) -> None:
     ok("op", "undo", main)
     assert said("log", main)[0] == second
     assert answered(b"", "hard-reset", main, back, "-y")[0] == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 10), (b"y\n", 0)], ids=repr)
+def test_each_step_of_a_repair_is_asked_for(scene: Scene, answer: bytes, code: int) -> None:
+    scene.commit("main", {"a": "the same", "b": "the same"})
+    lost = Path(said("stat", scene.uri("main", "b"))["address"].removeprefix("file://"))
+    lost.unlink()
+    ended, seen = answered(answer, "repair", scene.uri())
+    assert ended == code
+    assert "an object is missing at its address" in seen
+    assert ("it was declined" in seen) == (code != 0)
+    assert lost.exists() == (code == 0)

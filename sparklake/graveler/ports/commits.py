@@ -42,7 +42,7 @@ class Tags(Protocol):
 
 
 class Commits(Protocol):
-    """The commits of one repository. Only `Branches.move` adds commits."""
+    """The commits of one repository. Only `Branches.move` adds commits, and `restore`."""
 
     def find(self, commit_id: CommitId) -> Commit | None:
         """Return a commit."""
@@ -77,6 +77,12 @@ class Commits(Protocol):
         """Return which of some commits have lost their trees to a garbage collection.
 
         All of them have expired.
+        """
+
+    def restore(self, commits: Sequence[Commit]) -> None:
+        """Add commits, and replace those of the same ids. The ids must prove the content.
+
+        This repairs a damaged store: a commit never changes otherwise.
         """
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:

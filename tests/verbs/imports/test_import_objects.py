@@ -481,6 +481,7 @@ def test_folders_of_a_store(folder: Path) -> None:
     assert set(level) == {"deep/er/2"}
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_an_import_of_a_listing(repo: Repository, main: Branch, folder: Path) -> None:
     place = place_of(folder, NAMES)
     assert main.import_objects(place, "in").objects == len(NAMES)
