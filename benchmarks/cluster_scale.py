@@ -13,6 +13,7 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,7 @@ class _Run:
         for side, name in enumerate(few):
             branch = self._repo.create_branch(name, "main")
             branch.stage(data.changes(self._count, FEW, "random", side + 1).rows())
-            row = self._row(f"commit {FEW}", FEW, lambda branch=branch: branch.commit("few"))
+            row = self._row(f"commit {FEW}", FEW, partial(branch.commit, "few"))
             if not side:
                 yield row
         yield self._row(f"diff {FEW}", FEW, lambda: self._differences(few[0]))
@@ -126,10 +127,10 @@ class _Run:
             branch = self._repo.create_branch(name, "main")
             changed = self._some(spark, side)
             d = changed.count()
-            row = self._row("stage 1%", d, lambda branch=branch, rows=changed: branch.stage(rows))
+            row = self._row("stage 1%", d, partial(branch.stage, changed))
             if not side:
                 yield row
-            row = self._row("commit 1%", d, lambda branch=branch: branch.commit("dense"))
+            row = self._row("commit 1%", d, partial(branch.commit, "dense"))
             if not side:
                 yield row
         yield self._row("diff 1%", d, lambda: self._differences(dense[0]))

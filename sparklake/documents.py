@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
     from sparklake.verbs.history.show import CommitSummary
+    from sparklake.verbs.history.status import BranchStatus
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.merges.preview import MergePreview
     from sparklake.verbs.objects.list import Folder
     from sparklake.verbs.objects.restore import Restored
     from sparklake.verbs.objects.upload import FolderUpload
     from sparklake.verbs.refs.dump import RefsDump
+    from sparklake.verbs.repairs.repair import RepairReport
     from sparklake.verbs.tables.row_diff import TableDiff
 
 Document = Mapping[str, Any]
@@ -139,6 +141,11 @@ def check_document(report: CheckReport) -> Document:
     return report.document()
 
 
+def repair_document(made: RepairReport) -> Document:
+    """Return the document of a repair: its steps, and whether they were done."""
+    return made.document()
+
+
 def commit_document(commit: Commit) -> Document:
     """Return the document of a commit. The date is in unix seconds."""
     return {
@@ -166,6 +173,19 @@ def summary_document(shown: CommitSummary) -> Document:
     """
     changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
     return {**log_document((shown.commit, shown.has_expired)), "changes": changes}
+
+
+def status_document(name: str, found: BranchStatus) -> Document:
+    """Return the document of a branch's status. `against` is the ref of `ahead` and `behind`."""
+    staged = {"added": found.added, "removed": found.removed, "changed": found.changed}
+    return {
+        "name": name,
+        "commit_id": found.head.id,
+        "staged": staged,
+        "against": found.against,
+        "ahead": found.ahead,
+        "behind": found.behind,
+    }
 
 
 def object_document(each: ObjectInfo) -> Document:

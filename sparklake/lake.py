@@ -14,6 +14,7 @@ from typing_extensions import Self
 from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.config import (
+    DEFAULT_ONCE,
     NO_CACHE,
     WEBHOOKS_ONLY,
     CacheSettings,
@@ -29,7 +30,11 @@ from sparklake.graveler.commits import first_commit
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
-from sparklake.graveler.refs.names import validate_branch_name, validate_repository_name
+from sparklake.graveler.refs.names import (
+    suggestion,
+    validate_branch_name,
+    validate_repository_name,
+)
 from sparklake.repository import Repository
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
@@ -233,8 +238,10 @@ class Lake:
         """
         info = self._ref_store.find_repository(validate_repository_name(name))
         if info is None:
+            names = (each.name for each in self._ref_store.list_repositories())
             raise RepositoryNotFoundError(
-                f"there is no repository {name!r}; `sparklake repo list` shows all repositories"
+                f"there is no repository {name!r}{suggestion(name, names)}; `sparklake repo "
+                "list` shows all repositories"
             )
         return self._open(info, force=force)
 
@@ -262,6 +269,7 @@ class Lake:
             graph=CommitGraph(refs),
             tables=TableCaches(workspace, refs),
             move_guard=HookGuard(self._hooks),
+            once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
         )
         return Repository(context)
 

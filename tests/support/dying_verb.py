@@ -16,15 +16,17 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from sparklake import Lake
+from sparklake import Lake, Once
 from sparklake._lightness import keep_pandas_out
 from sparklake.stores.objects.local import LocalStore
 from sparklake.verbs.tables.write_request import WriteMode
 from tests.support.lakes import postgres_lake
+from tests.support.once_verbs import VERBS, Stage
 from tests.support.table_writes import write
 
 FILE_SYSTEM = ("link", "fsync", "open")
@@ -52,6 +54,9 @@ def carry_out(lake: Lake, order: dict[str, Any]) -> None:
         branch.commit("changes")
     elif order["verb"] == "collect":
         repository.collect_garbage(grace=timedelta())
+    elif order["verb"] == "once":
+        stage = Stage(repository, branch, Path(order["folder"]))
+        VERBS[order["name"]].act(stage, Once(order["key"]))
     elif order["verb"] == "put":
         branch.put(order["path"], order["body"].encode())
     elif order["verb"] == "write":

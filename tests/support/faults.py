@@ -524,7 +524,7 @@ def _moved_ref(scene: Scene) -> Injection:
 
 def _expired_head(scene: Scene) -> Injection:
     name = scene.rng.choice(sorted(scene.state.branches))
-    expired = {*scene.state.expired, scene.state.branches[name].commit_id}
+    expired = {**scene.state.expired, scene.state.branches[name].commit_id: 0}
     with changed_state(scene, expired=expired):
         yield expected(FindingKind.REF_EXPIRED, name)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -30,53 +26,13 @@ from tests.support.lakes import (
     commit_all,
     contents,
     namespace_of,
-    postgres_lake,
     put_all,
     stage_table,
 )
+from tests.support.mortals import MAX_STEPS, Mortals, deaths
 from tests.support.table_writes import write
 
-ROOT = Path(__file__).parents[2]
 BASE = {f"base/{number}": b"%d" % number for number in range(9)}
-MAX_STEPS = 500
-
-
-class Mortals:
-    """Sends verbs to their deaths."""
-
-    def __init__(self, process: subprocess.Popen[str], dsn: str) -> None:
-        self._process = process
-        self._dsn = dsn
-
-    def send(self, last: int, verb: str, **order: Any) -> bool:
-        """Run a verb that dies instead of taking a step; return whether it came to that."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(json.dumps({"dsn": self._dsn, "last": last, "verb": verb, **order}) + "\n")
-        stdin.flush()
-        answer = json.loads(stdout.readline())
-        assert not answer["failed"]
-        assert answer["died"] == (answer["steps"] == last)
-        return bool(answer["died"])
-
-
-@pytest.fixture(scope="module")
-def mortals(dsn: str, scratch: Path) -> Iterator[Mortals]:
-    command = [sys.executable, "-m", "tests.support.dying_verb"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield Mortals(process, dsn)
-        assert process.stdin is not None
-        process.stdin.close()
-
-
-@pytest.fixture(scope="module")
-def survivor(dsn: str) -> Iterator[Lake]:
-    """Is a lake that waits for no lock longer than a moment."""
-    with postgres_lake(f"{dsn} options='-c lock_timeout=5s'") as lake:
-        yield lake
 
 
 @pytest.fixture
@@ -97,14 +53,6 @@ def fresh(survivor: Lake, repository: Repository) -> Callable[[str], Branch]:
         return opened.create_branch(f"branch-{next(numbers)}", source)
 
     return make
-
-
-def deaths(run: Callable[[int], bool]) -> int:
-    """Run a verb that dies before step 1, then 2, and so on until it survives; counts deaths."""
-    for last in range(1, MAX_STEPS):
-        if not run(last):
-            return last - 1
-    raise AssertionError("it never ends")
 
 
 def lines(repository: Repository, branch: Branch, verb: str) -> int:

@@ -11,6 +11,7 @@ from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports.branches import Branches, BranchState, Staging
 from sparklake.graveler.ports.commits import Commits, Operations, TagInfo, Tags
+from sparklake.graveler.ports.once import OnceKeys
 from sparklake.graveler.ports.registers import HookRuns, Purges, Writes
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class RepositoryRefs(Protocol):
     def purges(self) -> Purges: ...
     @property
     def writes(self) -> Writes: ...
+    @property
+    def once_keys(self) -> OnceKeys: ...
     @property
     def collections(self) -> Collections: ...
 

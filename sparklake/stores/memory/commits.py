@@ -66,6 +66,11 @@ class MemoryCommits:
         with self._state.lock:
             return self._state.collected.intersection(commit_ids)
 
+    def restore(self, commits: Sequence[Commit]) -> None:
+        """Add commits, and replace those of the same ids."""
+        with self._state.lock:
+            self._state.commits.update((each.id, each) for each in commits)
+
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Return the commit `steps` first parents back; None past the first."""
         with self._state.lock:

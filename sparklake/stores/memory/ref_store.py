@@ -16,6 +16,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.memory.branches import MemoryBranches, MemoryTags
 from sparklake.stores.memory.commits import MemoryCommits, MemoryOperations
+from sparklake.stores.memory.once import MemoryOnceKeys
 from sparklake.stores.memory.registers import (
     MemoryCollections,
     MemoryHookRuns,
@@ -142,6 +143,7 @@ class MemoryRefStore:
             state.hook_runs.clear()
             state.purges.clear()
             state.writes.clear()
+            state.once_keys.clear()
             state.is_gone = True
 
     def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
@@ -175,6 +177,7 @@ class MemoryRefs:
         self.hook_runs = MemoryHookRuns(state)
         self.purges = MemoryPurges(state, force=force)
         self.writes = MemoryWrites(state)
+        self.once_keys = MemoryOnceKeys(state)
         self.collections = MemoryCollections(state, self.snapshot, force=force)
 
     @property

@@ -34,13 +34,16 @@ from sparklake.stores.postgres.commits import (
     log_operation,
     renew_commits,
 )
+from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.settings import hold_settings
+from sparklake.stores.postgres.turns import TURN, wait_for_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
     from sparklake.graveler.ids import CommitId
+    from sparklake.graveler.ports.once import OnceRecord
     from sparklake.stores.postgres.connections import Connections
 
 # One statement reads a branch and its layers at one moment. With `force` nothing is read-only.
@@ -114,9 +117,6 @@ _SWAP = f"""
         AND (%(is_new)s::boolean OR {IS_KEPT})
 """  # noqa: S608
 
-# The lock's name as a number.
-_TURN = "hashtextextended(%(turn)s, 0)"
-
 
 class PostgresBranches:
     """The branches of one repository."""
@@ -134,9 +134,11 @@ class PostgresBranches:
         *,
         hidden: bool = False,
         lifetime: timedelta | None = None,
+        once: OnceRecord | None = None,
     ) -> BranchState:
         """Create a branch."""
         with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, once)
             guard = hold_settings(connection, self._scope).guard(name)
             try:
                 made = connection.execute(
@@ -197,6 +199,7 @@ class PostgresBranches:
     def move(self, move: BranchMove) -> None:
         """Apply a compare-and-swap, all of it or nothing."""
         with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, move.once)
             known = [
                 each.id
                 for each in move.commits
@@ -236,7 +239,7 @@ class PostgresBranches:
         """Hold a branch's turn, in FIFO order of requests."""
         with ExitStack() as held:
             connection = held.enter_context(self._connections.transaction())
-            _wait_for_turn(connection, self._turn(name), seconds)
+            wait_for_turn(connection, self._turn(name), seconds)
             yield
             # Work done in turn is valid, even if the server has become unreachable
             # since.
@@ -246,7 +249,7 @@ class PostgresBranches:
     def is_turn_held(self, name: str) -> bool:
         """Return whether someone holds the turn of a branch."""
         # A separate statement releases the lock at once.
-        query = f"SELECT NOT pg_try_advisory_xact_lock({_TURN})"
+        query = f"SELECT NOT pg_try_advisory_xact_lock({TURN})"
         ((is_held,),) = self._connections.fetch(query, {"turn": self._turn(name)})
         return bool(is_held)
 
@@ -280,12 +283,3 @@ class PostgresBranches:
             if head == move.expected and not is_new:
                 check_not_expired(connection, self._uid, move.to)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
-
-
-def _wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) -> None:
-    """Take a lock for the rest of the transaction. Postgres serves waiters in FIFO order."""
-    # A timeout of 0 would mean none.
-    bound = f"{max(round(seconds * 1000), 1)}ms"
-    connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))
-    with suppress(psycopg.errors.LockNotAvailable):
-        connection.execute(f"SELECT pg_advisory_xact_lock({_TURN})", {"turn": turn})

@@ -36,6 +36,14 @@ _INSERT = """
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
 """
 
+_RESTORE = _INSERT.replace(
+    "DO NOTHING",
+    """(repository_uid, id) DO UPDATE SET
+        parents = excluded.parents, committer = excluded.committer, message = excluded.message,
+        creation_date = excluded.creation_date, meta_range_id = excluded.meta_range_id,
+        metadata = excluded.metadata, generation = excluded.generation""",
+)
+
 IS_KEPT = """NOT EXISTS (SELECT 1 FROM sparklake.expired_commits
     WHERE repository_uid = %(uid)s AND commit_id = %(commit)s)"""
 """The condition of setting a ref to a commit, under a lock that fences wait for."""
@@ -191,6 +199,12 @@ class PostgresCommits:
             {"uid": self._uid, "ids": list(commit_ids)},
         )
         return {commit_id for (commit_id,) in rows}
+
+    def restore(self, commits: Sequence[Commit]) -> None:
+        """Add commits, and replace those of the same ids."""
+        with self._connections.transaction() as connection:
+            rows = [_row(self._uid, each) for each in commits]
+            connection.cursor().executemany(_RESTORE, rows)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Return the commit `steps` first parents back; None past the first."""

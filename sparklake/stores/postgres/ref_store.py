@@ -20,6 +20,7 @@ from sparklake.stores.postgres.commits import (
     mark_collected,
     mark_expired,
 )
+from sparklake.stores.postgres.once import PostgresOnceKeys
 from sparklake.stores.postgres.registers import (
     ONE_MOMENT,
     PostgresCollections,
@@ -151,6 +152,7 @@ class PostgresRefs:
         self.hook_runs = PostgresHookRuns(connections, scope.uid)
         self.purges = PostgresPurges(connections, scope)
         self.writes = PostgresWrites(connections, scope.uid)
+        self.once_keys = PostgresOnceKeys(connections, scope.uid)
         self.collections = PostgresCollections(connections, scope)
 
     @property

@@ -28,7 +28,10 @@ MOST_SAMPLED = 100
 
 FAULT_SCHEMA = pa.schema(
     [
-        *(NAMED_SCHEMA.field(each) for each in ("high", "low", "size", "table", "address", "path")),
+        *(
+            NAMED_SCHEMA.field(each)
+            for each in ("high", "low", "size", "table", "address", "checksum", "path")
+        ),
         pa.field("kind", pa.string(), nullable=False),
         pa.field("detail", pa.string(), nullable=False),
     ]

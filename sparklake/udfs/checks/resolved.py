@@ -101,6 +101,7 @@ def _findings(place: CheckPlace, rows: pa.Table, table: AffectedTable) -> Iterat
                 first_path=path,
                 last_path=path,
                 size=each["size"],
+                checksum=each["checksum"],
                 commits=table.commits,
                 commit_count=table.commit_count,
                 branches=table.branches,

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from heapq import nlargest
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cachetools import LRUCache
 
 from sparklake._lightness import lazy_module
+from sparklake.config import DEFAULT_ONCE, OnceSettings
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.retention import collected_error
 from sparklake.udfs.settings import Workspace
 
@@ -64,8 +67,30 @@ class MoveGuard(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class OnceRun:
+    """A run with a once key. `encode` returns the stored form of the verb's result."""
+
+    key: str
+    digest: str
+    id: str
+    encode: Callable[[Any], Mapping[str, Any]]
+    lifetime: timedelta
+
+    def record(self, result: Any) -> OnceRecord:
+        """Return the record of the run with a result."""
+        return self.stored(self.encode(result))
+
+    def stored(self, result: Mapping[str, Any]) -> OnceRecord:
+        """Return the record of the run with the stored form of a result."""
+        return OnceRecord(self.key, self.digest, self.id, result, self.lifetime)
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """An open repository. Tables that a sweep has replaced are never read from its caches."""
+    """An open repository. Tables that a sweep has replaced are never read from its caches.
+
+    With `once`, the verb that it is for runs under a once key.
+    """
 
     info: RepositoryInfo
     refs: RepositoryRefs
@@ -75,6 +100,8 @@ class Context:
     tables: TableCaches
     move_guard: MoveGuard
     versions: tuple[MetaRangeId, ...] = ()
+    once_terms: OnceSettings = DEFAULT_ONCE
+    once: OnceRun | None = None
 
     @property
     def workspace(self) -> Workspace:
@@ -95,6 +122,10 @@ class Context:
     def open_ranges(self) -> OpenRanges:
         """The open ranges, for lookups of single objects."""
         return self.tables.current().lookups.open_ranges
+
+    def recorded(self, result: object) -> OnceRecord | None:
+        """Return the record for the change that ends a verb with this result."""
+        return None if self.once is None else self.once.record(result)
 
     def title(self, verb: str, what: str) -> str:
         """Return the description of a verb's jobs for the Spark UI."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +18,7 @@ from sparklake.graveler.refs.names import (
     is_commit_id,
     is_commit_id_prefix,
     parse_ref,
+    suggestion,
 )
 from sparklake.graveler.retention import collected_error, expired_error
 from sparklake.verbs.base.context import Context
@@ -141,8 +142,8 @@ def get_branch(context: Context, name: str) -> BranchState:
     state = context.refs.branches.find(name)
     if state is None:
         raise RefNotFoundError(
-            f"{context.info.name} has no branch {name!r}; `sparklake branch list` shows "
-            "its branches"
+            f"{context.info.name} has no branch {name!r}"
+            f"{suggestion(name, _names(context))}; `sparklake branch list` shows its branches"
         )
     return state
 
@@ -185,10 +186,19 @@ def _by_prefix(context: Context, prefix: str) -> Commit:
         raise AmbiguousRefError(f"several commit ids start with {prefix!r}: add more digits")
     if not found:
         raise RefNotFoundError(
-            f"{context.info.name} has no branch, tag or commit {prefix!r}; `sparklake branch "
-            "list`, `sparklake tag list` and `sparklake log` show them"
+            f"{context.info.name} has no branch, tag or commit {prefix!r}"
+            f"{suggestion(prefix, [*_names(context), *_tags(context)])}; `sparklake branch list`, "
+            "`sparklake tag list` and `sparklake log` show them"
         )
     return found[0]
+
+
+def _names(context: Context) -> Iterator[str]:
+    return (each.name for each in context.refs.branches.list() if not each.hidden)
+
+
+def _tags(context: Context) -> Iterator[str]:
+    return (each.name for each in context.refs.tags.list())
 
 
 def _follow(context: Context, text: str, commit: Commit, step: RefStep) -> Commit:

@@ -22,6 +22,7 @@ from sparklake.graveler.ports import Write
 from sparklake.udfs.objects.object_rows import FILE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.once import Once, digest_of, once_scope
 from sparklake.verbs.base.resolve import get_branch, open_branch
 from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.snapshot import open_snapshot
@@ -42,7 +43,13 @@ from sparklake.verbs.tables.write import (
     removals,
     staged_rows,
 )
-from sparklake.verbs.tables.write_request import DELTA, TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.write_request import (
+    DELTA,
+    RESULT,
+    TableWrite,
+    WriteMode,
+    WriteRequest,
+)
 from sparklake.verbs.tables.written import begun, written_files
 
 if TYPE_CHECKING:
@@ -68,10 +75,13 @@ def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 
 @contextmanager
-def edit_delta(context: Context, branch: str, path: str) -> Iterator[str]:
+def edit_delta(
+    context: Context, branch: str, path: str, *, discards: bool = False
+) -> Iterator[str]:
     """Yield the URI of a table copy for Delta to change. Stage the changes at the end.
 
-    Raises TableMovedError, and stages nothing, if another writer has committed to the table.
+    With `discards`, the changes are not staged. Raises TableMovedError, and stages nothing, if
+    another writer has committed to the table.
     """
     request = WriteRequest(branch, path, table_prefix(path), DELTA, WriteMode.OVERWRITE, (), {})
     with _copied(context, request) as copy:
@@ -80,7 +90,20 @@ def edit_delta(context: Context, branch: str, path: str) -> Iterator[str]:
                 f"{branch!r} has no Delta table at {path!r}: write one with format 'delta'"
             )
         yield copy.location
-        _stage(copy)
+        if not discards:
+            _stage(copy)
+
+
+@contextmanager
+def edit_delta_once(context: Context, branch: str, path: str, once: Once) -> Iterator[str]:
+    """Yield a URI as `edit_delta` does. If an edit with the key was staged, discard this one."""
+    digest = digest_of("edit_delta", branch, once, {"path": path})
+    with once_scope(context, once, digest, RESULT) as scope:
+        keyed = scope.context
+        with edit_delta(keyed or context, branch, path, discards=keyed is None) as location:
+            yield location
+        if keyed is not None:
+            scope.finish(RESULT.encode(TableWrite(path, 0, 0)))
 
 
 def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
@@ -208,8 +231,18 @@ def _land(
         batches.extend(removals(context, request, new))
     runner = context.runner(files.num_rows, "write", request.branch)
     # Every collection spares the files in the place of an open write. The fence is for the run.
-    stage_batches(context, request.branch, runner, batches, seen, copy.write.id, fence=fence)
-    return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    stage_batches(
+        context,
+        request.branch,
+        runner,
+        batches,
+        seen,
+        copy.write.id,
+        fence=fence,
+        result=lambda: made,
+    )
+    return made
 
 
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:

@@ -119,8 +119,11 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
     runner = context.runner(files.num_rows, "write", branch)
     batches = _staged(context, request, write.place, files)
     # Every collection spares the files in the place of an open write. The fence is for the run.
-    stage_batches(context, branch, runner, batches, seen, write.id, fence=fence)
-    return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    stage_batches(
+        context, branch, runner, batches, seen, write.id, fence=fence, result=lambda: made
+    )
+    return made
 
 
 def _staged(
