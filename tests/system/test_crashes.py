@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from campaigns.forks import Forks, forks
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import (
     AlreadyExistsError,
@@ -36,7 +34,6 @@ from tests.support.lakes import (
 )
 from tests.support.table_writes import write
 
-ROOT = Path(__file__).parents[2]
 BASE = {f"base/{number}": b"%d" % number for number in range(9)}
 MAX_STEPS = 500
 
@@ -44,32 +41,22 @@ MAX_STEPS = 500
 class Mortals:
     """Sends verbs to their deaths."""
 
-    def __init__(self, process: subprocess.Popen[str], dsn: str) -> None:
-        self._process = process
+    def __init__(self, children: Forks, dsn: str) -> None:
+        self._children = children
         self._dsn = dsn
 
     def send(self, last: int, verb: str, **order: Any) -> bool:
         """Run a verb that dies instead of taking a step; return whether it came to that."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(json.dumps({"dsn": self._dsn, "last": last, "verb": verb, **order}) + "\n")
-        stdin.flush()
-        answer = json.loads(stdout.readline())
-        assert not answer["failed"]
-        assert answer["died"] == (answer["steps"] == last)
-        return bool(answer["died"])
+        answer = self._children.send(self._dsn, last, verb=verb, **order)
+        assert answer.error is None
+        assert answer.died == (answer.steps == last)
+        return answer.died
 
 
 @pytest.fixture(scope="module")
 def mortals(dsn: str, scratch: Path) -> Iterator[Mortals]:
-    command = [sys.executable, "-m", "tests.support.dying_verb"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield Mortals(process, dsn)
-        assert process.stdin is not None
-        process.stdin.close()
+    with forks("tests.support.dying_verb") as children:
+        yield Mortals(children, dsn)
 
 
 @pytest.fixture(scope="module")
