@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
     from sparklake.verbs.base.differences import DiffTree
+    from sparklake.verbs.checks.report import CheckReport
     from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
@@ -127,6 +128,11 @@ def collection_document(made: Collection) -> Document:
         "commits_expired": run.commits_expired,
         "sample": [object_document(each) for each in made.sample],
     }
+
+
+def check_document(report: CheckReport) -> Document:
+    """Return the document of a check, with the first findings of each kind."""
+    return report.document()
 
 
 def commit_document(commit: Commit) -> Document:

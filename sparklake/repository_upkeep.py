@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from sparklake.graveler.ports.registers import HookRun, Purge
     from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.verbs.base.context import Context
+    from sparklake.verbs.checks import check as checks
+    from sparklake.verbs.checks import report as check_reports
+    from sparklake.verbs.checks.report import CheckLevel, CheckReport
     from sparklake.verbs.exports import export as exports
     from sparklake.verbs.exports import work
     from sparklake.verbs.exports.work import ExportResult
@@ -33,6 +36,8 @@ else:
     keys = lazy_module("sparklake.graveler.keys")
     exports = lazy_module("sparklake.verbs.exports.export")
     work = lazy_module("sparklake.verbs.exports.work")
+    checks = lazy_module("sparklake.verbs.checks.check")
+    check_reports = lazy_module("sparklake.verbs.checks.report")
     collect = lazy_module("sparklake.verbs.gc.collect")
     hooks = lazy_module("sparklake.verbs.hooks.guard")
     purges = lazy_module("sparklake.verbs.purges.purge")
@@ -190,3 +195,24 @@ class RepositoryUpkeep:
     def garbage(self, run_id: str) -> Rows[ObjectInfo]:
         """Return all garbage that a collection has found, by address; raise NotFoundError."""
         return collect.garbage_rows(self._context, run_id)
+
+    def check(
+        self,
+        level: CheckLevel | str = "objects",
+        sample: float = 1.0,
+        resume: str | None = None,
+        to: str | None = None,
+        grace: timedelta = GRACE,
+    ) -> CheckReport:
+        """Verify the repository; return a report of what is lost, damaged or left over.
+
+        `level` is "refs", "tables", "objects" or "content", each with the levels before it. With
+        `content`, all objects are read, or a `sample`: a share up to 1. `resume` is the id of a
+        check that did not end. `to` is a folder for the report, by default in the storage
+        namespace. Unnamed objects below `grace` are reported as young. Nothing is changed.
+        docs/check-and-repair.md has the rest.
+        """
+        options = check_reports.CheckOptions(
+            check_reports.parse_level(level), sample, grace, resume, to
+        )
+        return checks.check(self._context, options)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sparklake.cli.app import app
 from sparklake.errors import SparklakeError
+from sparklake.verbs.checks.report import ERROR_EXIT_CODE, WARNING_EXIT_CODE
 
 DOCUMENT = (Path(__file__).parents[1] / "docs" / "errors.md").read_text(encoding="utf-8")
 
@@ -31,7 +32,9 @@ def test_every_error_has_a_kind_of_its_own() -> None:
 
 
 def test_exit_codes_are_said_alike() -> None:
-    codes = sorted({0, SparklakeError.exit_code, *(each.exit_code for each in errors())})
+    of_errors = (each.exit_code for each in errors())
+    of_checks = (WARNING_EXIT_CODE, ERROR_EXIT_CODE)
+    codes = sorted({0, SparklakeError.exit_code, *of_errors, *of_checks})
     rows = re.findall(r"^\| (\d+) \| \S", DOCUMENT, re.MULTILINE)
     assert [int(each) for each in rows] == codes
     epilog = str(app.info.epilog)

@@ -46,6 +46,7 @@ VERBS = {
     "write": "tables:write",
     "writes": "tables:writes",
     "abandon-write": "tables:abandon_write",
+    "check": "checks:check",
     "quickstart": "quickstart.command:quickstart",
 }
 """The module and function of each command, in the order of the help."""
@@ -142,7 +143,8 @@ app = typer.Typer(
     context_settings={"help_option_names": HELP_NAMES},
     epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 conflict, 4 nothing to do or "
     "blocked by uncommitted changes, 5 lost a race, 6 refused by a hook, 7 merge strategy "
-    "failed, 8 expired commit, 130 interrupted.",
+    "failed, 8 expired commit, 9 a check found warnings, 10 a check found errors, "
+    "130 interrupted.",
 )
 
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -157,3 +157,14 @@ def file_at(given: str, folder: Path) -> Iterator[Path]:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
         yield Path(copy.name)
+
+
+def one_level(asked: Mapping[str, bool]) -> str:
+    """Return the requested level of a check, "objects" by default.
+
+    Raises InvalidInputError for several.
+    """
+    chosen = [level for level, is_asked in asked.items() if is_asked]
+    if len(chosen) > 1:
+        raise InvalidInputError(f"choose one of {', '.join(f'--{each}' for each in asked)}")
+    return chosen[0] if chosen else "objects"

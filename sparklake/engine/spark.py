@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sparklake import errors
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source, Work
-from sparklake.engine.ipc import pack_batches, unpack
+from sparklake.graveler.ipc import pack_batches, unpack
 from sparklake.interrupts import Threads
 from sparklake.session import is_spark_3, job_description
 from sparklake.udfs.workspace import TASK_SCHEMA

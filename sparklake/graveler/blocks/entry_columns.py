@@ -27,7 +27,7 @@ from sparklake.graveler.blocks.columns import (
 )
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.commits import hash_map, hash_string
-from sparklake.graveler.entries import AddressType, Entry, record_entry
+from sparklake.graveler.entries import AddressType, Entry, entry_identity, record_entry
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.kernels import kernel
@@ -247,6 +247,25 @@ def _metadata(count: int, odd: Positions, others: list[Entry]) -> pa.MapArray | 
 def _truth(array: pa.BooleanArray) -> Mask:
     values: Mask = array.to_numpy(zero_copy_only=False)
     return values
+
+
+def entry_identities(entries: EntryColumns) -> pa.BinaryArray:
+    """Return the identities that entries must have, as `entry_identity` does."""
+    identities = sha256_each(_identity_preimages(entries, _NO_METADATA))
+    if entries.metadata is None:
+        return identities
+    labels = entries.metadata.to_pylist()
+    rows = [at for at, each in enumerate(labels) if each]
+    some = pa.array(rows, pa.int64())
+    columns = (entries.size[rows].tolist(), entries.checksum.take(some).to_pylist())
+    kinds = entries.content_type.take(some).to_pylist()
+    exact = [
+        entry_identity(Entry("", size, checksum, 0, dict(labels[at]), kind))
+        for at, size, checksum, kind in zip(rows, *columns, kinds, strict=True)
+    ]
+    mask = np.zeros(len(labels), bool)
+    mask[rows] = True
+    return pc.replace_with_mask(identities, pa.array(mask), pa.array(exact, pa.binary()))
 
 
 # --- encoding -------------------------------------------------------------------------------------

@@ -8,7 +8,13 @@ from hashlib import sha256
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.align import restricted
-from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, concatenated
+from sparklake.graveler.blocks.block import (
+    EMPTY,
+    Block,
+    Blocks,
+    block_of_records,
+    concatenated,
+)
 from sparklake.graveler.blocks.encoded import holds_its_ids
 from sparklake.graveler.commits import hash_map
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id
@@ -190,9 +196,19 @@ class _RefetchedContent:
         return content[part]
 
 
-def read_range_file(content: bytes, range_id: str) -> Block:
+def read_range_file(content: Content, range_id: str) -> Block:
     """Return the records in the bytes of a range, verified; raise CorruptFileError."""
     return _read_table(content, range_id, _RANGES)
+
+
+def read_meta_range_file(content: Content, meta_range_id: str) -> Block:
+    """Return the records in the bytes of a metarange, verified; raise CorruptFileError.
+
+    There are none in the table that lakeFS writes when everything was deleted.
+    """
+    if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
+        return EMPTY
+    return _read_table(content, meta_range_id, _META_RANGES)
 
 
 def verify_table(table_id: str, content: bytes) -> None:

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
     from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
 
-# A later write removes the temporary files of a killed process after this time.
-_ABANDONED_SECONDS = 24 * 3600
+ABANDONED_SECONDS = 24 * 3600
+"""The age at which a later write removes the temporary files of a killed process."""
+
 _HASHED_AT_ONCE = 1024 * 1024
 
 
@@ -252,7 +253,7 @@ def _write(body: bytes, path: Path) -> None:
 
 def _remove_abandoned(folder: Path) -> None:
     """Remove temporary files that were begun long ago according to their names."""
-    oldest = time.time() - _ABANDONED_SECONDS
+    oldest = time.time() - ABANDONED_SECONDS
     with os.scandir(folder) as entries:
         for entry in entries:
             # Not by file times: a hard link has the times of its source.

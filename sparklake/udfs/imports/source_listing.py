@@ -34,13 +34,17 @@ class ListingPart(msgspec.Struct, frozen=True):
     level: bool = False
 
 
-def split_source(store: ObjectStore, wanted: int = _PARTS_WANTED) -> list[ListingPart]:
+def split_source(
+    store: ObjectStore, wanted: int = _PARTS_WANTED, start: str = ""
+) -> list[ListingPart]:
     """Return disjoint parts that cover a source: `wanted`, if it has enough folders.
+
+    `start` is the folder to cover, with a trailing '/'.
 
     Folders are read level by level until there are enough parts. The order of a listing does not
     matter, and objects are not kept in memory.
     """
-    waiting, parts = deque([""]), list[ListingPart]()
+    waiting, parts = deque([start]), list[ListingPart]()
     for _ in range(_MOST_LEVELS):
         if not waiting or len(waiting) + len(parts) >= wanted:
             break

@@ -32,6 +32,7 @@ from sparklake.graveler.ports import LayerKind, RepositorySnapshot, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
+from sparklake.stores.objects import open_store
 from sparklake.udfs.gc import (
     WEIGHT_SCHEMA,
     distinct_run_body,
@@ -51,6 +52,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_owner
 from sparklake.verbs.base.read import OBJECTS
 from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.gc.leftovers import remove_leftovers
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, find_open, set_open
 
 _LONGEST = timedelta(days=36_500)
@@ -139,7 +141,9 @@ def _collected(
         # Nothing has been deleted, and nothing will be.
         set_open(context.store, None)
         raise
-    return work.said(work.swept(run))
+    collection = work.said(work.swept(run))
+    remove_leftovers(open_store(context.info.storage_namespace), grace)
+    return collection
 
 
 def _finish_interrupted(context: Context) -> None:

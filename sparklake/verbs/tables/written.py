@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from sparklake._scratch import scratch_folder
 from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
-from sparklake.engine.ipc import pack_batches
 from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteEndedError
+from sparklake.graveler.ipc import pack_batches
 from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
 from sparklake.udfs.objects.object_rows import FILE_SCHEMA, checksum_body
 from sparklake.udfs.strategies.object_access import DATA_FOLDER

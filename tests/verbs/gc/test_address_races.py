@@ -17,12 +17,12 @@ from random import Random
 
 import pytest
 
+from campaigns.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import AddressTakenError, NoChangesError
 from sparklake.stores.objects import open_object
 from sparklake.udfs.objects.object_rows import ObjectInfo
 from tests.support.lakes import memory_lake, stage_table
-from tests.support.schedules import Schedule, scheduled
 
 SCHEDULES = 48
 SHARES = 8

@@ -14,6 +14,7 @@ from random import Random
 
 import pytest
 
+from campaigns.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.graveler.guards import Action
 from sparklake.stores.objects import open_object
@@ -21,7 +22,6 @@ from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.objects.stage import stage_batches
 from tests.support.lakes import memory_lake, namespace_of, stage_table
-from tests.support.schedules import Schedule, scheduled
 
 SCHEDULES = 60
 MORE_SCHEDULES = 2000

@@ -1,0 +1,313 @@
+"""Repeatable races: actors in threads, of which a seed chooses the one that runs.
+
+Before an actor calls an object store or the ref store, another actor may continue. With faults, the
+call may also fail, lose its answer, happen twice or late, or be the last one of its actor.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from random import Random
+from typing import Any
+from unittest import mock
+
+from campaigns.simulated_store import SimulatedStore
+from sparklake.errors import RefStoreUnavailableError, StoreUnreachableError
+from sparklake.interrupts import Threads
+from sparklake.stores.memory.branches import MemoryBranches, MemoryTags
+from sparklake.stores.memory.commits import MemoryCommits, MemoryOperations
+from sparklake.stores.memory.registers import MemoryCollections, MemoryPurges
+from sparklake.stores.memory.staging import MemoryStaging
+from sparklake.stores.objects.local import LocalStore
+
+STORE_STEPS = (
+    *("get", "get_to_file", "put_if_absent", "put_many_if_absent", "put_files_if_absent"),
+    *("replace", "find", "list", "delete"),
+)
+STEPS: dict[type, Sequence[str]] = {
+    LocalStore: STORE_STEPS,
+    SimulatedStore: (*STORE_STEPS[:-2], "page", "delete"),
+    MemoryBranches: ("find", "create", "move", "delete"),
+    MemoryCommits: ("find",),
+    MemoryStaging: ("put", "add_run", "seal", "drop", "reset", "rows"),
+    MemoryCollections: ("look", "begin"),
+}
+MORE_STEPS: dict[type, Sequence[str]] = {
+    MemoryTags: ("create", "find", "delete"),
+    MemoryOperations: ("list",),
+    MemoryPurges: ("add", "find", "finish"),
+}
+"""Steps of simulations, in addition to those of other races."""
+
+_CONTEXTS = {"look", "begin"}
+"""Calls that return a context. They are never repeated."""
+
+_REPEATABLE = {"put_if_absent", "put_many_if_absent", "put_files_if_absent", "replace", "delete"}
+"""Calls that a client or a network may repeat. A second transaction would be a second request."""
+
+_LATE = {"put_if_absent", "put_many_if_absent", "move", "put", "add_run"}
+"""Calls of a dead client that may happen later. The documents exclude late deletions."""
+
+_QUICK = 0.3
+"""The chance that an actor takes its next step without a choice of actors."""
+
+
+class CrashError(BaseException):
+    """The death of an actor. Nothing that it does afterwards has an effect."""
+
+
+class Fate(Enum):
+    """What happens to a call of a port."""
+
+    NORMAL = "normal"
+    FAILED = "failed"
+    ANSWER_LOST = "answer lost"
+    TWICE = "twice"
+    CRASH_BEFORE = "crash before"
+    CRASH_AFTER = "crash after"
+    LATE = "late, after a crash"
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """The chances of faults for each call. `most` is the maximum number in a schedule."""
+
+    crash: float = 0.0
+    answer_lost: float = 0.0
+    failed: float = 0.0
+    twice: float = 0.0
+    most: int = 3
+
+
+NO_FAULTS = Faults()
+
+
+class Schedule:
+    """A schedule that runs one step of one actor at a time."""
+
+    def __init__(self, chance: Random, faults: Faults = NO_FAULTS) -> None:
+        self._chance = chance
+        self._faults = faults
+        self._turns: dict[int, threading.Semaphore] = {}
+        self._ready: list[int] = []
+        self._own = threading.local()
+        self._done = threading.Semaphore(0)
+        self._late: list[Callable[[], object]] = []
+        self.errors: list[BaseException] = []
+        self.steps = 0
+        self.trace: list[str] = []
+        """The calls of ports in their order, with their actors and fates."""
+
+    def run(self, actors: Iterable[Callable[[], None]]) -> None:
+        """Run all actors to their ends; raise the error of one of them."""
+        threads = [
+            threading.Thread(target=self._act, args=(number, actor))
+            for number, actor in enumerate(actors)
+        ]
+        self._turns = {number: threading.Semaphore(0) for number in range(len(threads))}
+        self._ready = list(self._turns)
+        for each in threads:
+            each.start()
+        self._go_on()
+        self._done.acquire()
+        for each in threads:
+            each.join()
+        self._run_late(everything=True)
+        if self.errors:
+            raise self.errors[0]
+
+    def step(self) -> None:
+        """Wait before a step, while the schedule lets this or another actor continue."""
+        number = getattr(self._own, "number", None)
+        if number is None or self._chance.random() < _QUICK:
+            return
+        chosen = self._chance.choice(self._ready)
+        if chosen != number:
+            self._turns[chosen].release()
+            self._turns[number].acquire()
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is in a call of a port. Nested calls belong to its step."""
+        return getattr(self._own, "is_inside", False)
+
+    @contextmanager
+    def stepping(self) -> Iterator[None]:
+        """Take one step. Nested calls of the store belong to it, because it may hold a lock."""
+        is_inside = self.is_inside
+        if not is_inside:
+            self.step()
+        self._own.is_inside = True
+        try:
+            yield
+        finally:
+            self._own.is_inside = is_inside
+
+    def call(self, port: str, name: str, call: Callable[[], Any]) -> Any:
+        """Make a call of a port as one step, with the fate that the seed chooses."""
+        if self.is_inside or getattr(self._own, "number", None) is None:
+            return call()
+        if getattr(self._own, "is_dead", False):
+            raise CrashError
+        with self.stepping():
+            self.steps += 1
+            self._run_late()
+            fate = self._fate(name)
+            self.trace.append(f"{self._own.number} {port}.{name} {fate.value}")
+            return self._suffer(fate, port, call)
+
+    def _fate(self, name: str) -> Fate:
+        faults, spin = self._faults, self._chance.random()
+        if not faults.most:
+            return Fate.NORMAL
+        chances = (
+            (Fate.CRASH_BEFORE, faults.crash / 2),
+            (Fate.CRASH_AFTER, faults.crash / 4),
+            (Fate.LATE, faults.crash / 4),
+            (Fate.ANSWER_LOST, faults.answer_lost),
+            (Fate.FAILED, faults.failed),
+            (Fate.TWICE, faults.twice),
+        )
+        for fate, chance in chances:
+            spin -= chance
+            if spin < 0:
+                return self._possible(fate, name)
+        return Fate.NORMAL
+
+    def _possible(self, fate: Fate, name: str) -> Fate:
+        if name in _CONTEXTS and fate is not Fate.FAILED:
+            fate = Fate.CRASH_BEFORE
+        if fate is Fate.TWICE and name not in _REPEATABLE:
+            return Fate.NORMAL
+        if fate is Fate.LATE and name not in _LATE:
+            fate = Fate.CRASH_BEFORE
+        self._faults = Faults(
+            self._faults.crash,
+            self._faults.answer_lost,
+            self._faults.failed,
+            self._faults.twice,
+            self._faults.most - 1,
+        )
+        return fate
+
+    def _suffer(self, fate: Fate, port: str, call: Callable[[], Any]) -> Any:
+        if fate is Fate.FAILED:
+            raise _error(port, "no answer")
+        if fate is Fate.LATE:
+            self._late.append(call)
+        if fate in (Fate.CRASH_BEFORE, Fate.LATE):
+            self._own.is_dead = True
+            raise CrashError
+        found = call()
+        if fate is Fate.TWICE:
+            return call()
+        if fate is Fate.ANSWER_LOST:
+            raise _error(port, "the answer was lost")
+        if fate is Fate.CRASH_AFTER:
+            self._own.is_dead = True
+            raise CrashError
+        return found
+
+    def _run_late(self, *, everything: bool = False) -> None:
+        """Run late calls of dead actors, perhaps. Their errors have no reader."""
+        while self._late and (everything or self._chance.random() < _QUICK):
+            try:
+                self._late.pop(0)()
+            except Exception as error:  # noqa: BLE001
+                self.trace.append(f"late call: {type(error).__name__}")
+            else:
+                self.trace.append("late call")
+
+    def _act(self, number: int, actor: Callable[[], None]) -> None:
+        self._own.number = number
+        self._turns[number].acquire()
+        try:
+            actor()
+        except CrashError:
+            self.trace.append(f"{number} is dead")
+        except BaseException as error:  # noqa: BLE001  (it is raised where the actors were begun)
+            self.errors.append(error)
+        self._ready.remove(number)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._ready:
+            self._turns[self._chance.choice(self._ready)].release()
+        else:
+            self._done.release()
+
+
+def _error(port: str, what: str) -> Exception:
+    if port == SimulatedStore.__name__:
+        return StoreUnreachableError(f"the object store: {what}")
+    return RefStoreUnavailableError(f"the ref store: {what}")
+
+
+@contextmanager
+def scheduled(schedule: Schedule) -> Iterator[None]:
+    """Make every call of a store a step of a schedule."""
+    with _patched(STEPS, lambda: schedule):
+        yield
+
+
+@dataclass(slots=True)
+class Stage:
+    """The place of the schedule that is running. Patching once is much faster."""
+
+    schedule: Schedule
+
+
+@contextmanager
+def simulated_ports() -> Iterator[Stage]:
+    """Make every call of a port a step of the schedule on the stage."""
+    stage = Stage(Schedule(Random(0)))
+    with _patched({**STEPS, **MORE_STEPS}, lambda: stage.schedule):
+        yield stage
+
+
+@contextmanager
+def _patched(
+    steps: Mapping[type, Sequence[str]], current: Callable[[], Schedule]
+) -> Iterator[None]:
+    with ExitStack() as patches:
+        for owner, names in steps.items():
+            for name in names:
+                stepping = _stepping(current, owner, name)
+                patches.enter_context(mock.patch.object(owner, name, stepping))
+        patches.enter_context(mock.patch.object(Threads, "submit", _submit))
+        # Who waits for a turn would never let go of the one that all actors share.
+        patches.enter_context(mock.patch.object(MemoryBranches, "turn", _no_turn))
+        patches.enter_context(mock.patch("time.sleep", lambda _: current().step()))
+        yield
+
+
+def _stepping(current: Callable[[], Schedule], owner: type, name: str) -> Callable[..., Any]:
+    call, port = getattr(owner, name), owner.__name__
+
+    def calling(*arguments: Any, **options: Any) -> Any:
+        return current().call(port, name, partial(call, *arguments, **options))
+
+    return calling
+
+
+def _submit(
+    _: Threads, function: Callable[..., Any], /, *arguments: Any, **options: Any
+) -> Future[Any]:
+    """Run a call of a pool immediately, in the thread of its actor."""
+    future = Future[Any]()
+    try:
+        future.set_result(function(*arguments, **options))
+    except Exception as error:  # noqa: BLE001  (reading the result raises it)
+        future.set_exception(error)
+    return future
+
+
+@contextmanager
+def _no_turn(*_: object) -> Iterator[None]:
+    yield

@@ -1,0 +1,99 @@
+"""`sparklake check`: verify a whole repository."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.parsing import duration, one_level
+from sparklake.cli.text import number, one_line
+from sparklake.documents import check_document
+from sparklake.uri import SCHEME, repository_uri
+
+if TYPE_CHECKING:
+    from sparklake.udfs.checks.findings import Finding
+    from sparklake.verbs.checks.report import CheckReport
+
+_SHOWN = 10
+"""The findings of one kind that are shown."""
+
+
+@command
+def check(
+    invocation: Invocation,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
+    refs: Annotated[bool, typer.Option("--refs", help="Check refs and commits only.")] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Also verify ranges and metaranges.")
+    ] = False,
+    objects: Annotated[
+        bool, typer.Option("--objects", help="Also compare objects and sizes (the default).")
+    ] = False,
+    content: Annotated[
+        bool, typer.Option("--content", help="Also read objects and verify checksums.")
+    ] = False,
+    sample: Annotated[
+        float, typer.Option(help="Read only this share of the objects, such as 0.01.")
+    ] = 1.0,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="CHECK", help="Continue a check that did not end."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="Write the report here, not in the namespace."),
+    ] = None,
+    grace: Annotated[
+        str, typer.Option(help="Unnamed objects below this age are young: 30m, 12h.")
+    ] = "6h",
+) -> None:
+    """Verify a repository; report lost and damaged data.
+
+    Changes nothing. Exit codes: 0 healthy, 9 warnings only, 10 lost or damaged data.
+    """
+    young = duration(grace)
+    assert young is not None
+    level = one_level({"refs": refs, "tables": tables, "objects": objects, "content": content})
+    repository = invocation.repository(repository_uri(uri))
+    with invocation.out.working("checking"):
+        report = repository.check(level, sample, resume, to, young)
+    invocation.out.one(check_document(report), _told(report, repository.name))
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)
+
+
+def _told(report: CheckReport, name: str) -> str:
+    counts = report.counts
+    lines = [
+        f"checked {number(counts.commits, 'commit')}, {number(counts.tables, 'table')}, "
+        f"{number(counts.records, 'record')}, {number(counts.objects, 'object')} and the content "
+        f"of {counts.contents:,} in {SCHEME}{name}"
+    ]
+    for kind, count in report.kinds.items():
+        some = [each for each in report.findings if each.kind is kind]
+        first = some[0]
+        lines.append(f"{first.severity.value}: {count:,} {kind.value}: {first.meaning}")
+        lines += [f"    {_line(each)}" for each in some[:_SHOWN]]
+        lines.append(f"    what to do: {first.way_out}")
+    if report.is_healthy:
+        lines.append("nothing is lost or damaged")
+    lines.append(f"report: {one_line(report.location)}")
+    return "\n".join(lines)
+
+
+def _line(each: Finding) -> str:
+    """Return one line about a finding and what it affects."""
+    parts = [one_line(each.subject)]
+    if each.first_path:
+        last = "" if each.last_path == each.first_path else f" to {one_line(each.last_path)}"
+        parts.append(f"path {one_line(each.first_path)}{last}")
+    if each.commit_count:
+        more = f" and {each.commit_count - 1:,} more" if each.commit_count > 1 else ""
+        parts.append(f"commit {each.commits[0][:12]}{more}")
+    if each.branches:
+        parts.append(f"branches {', '.join(map(one_line, each.branches))}")
+    if each.detail:
+        parts.append(one_line(each.detail))
+    return "; ".join(parts)

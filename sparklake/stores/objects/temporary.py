@@ -1,0 +1,95 @@
+"""Temporary files that writers have left in a store, or are writing now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from sparklake.errors import StoreError
+from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.graveler.times import SECOND
+from sparklake.stores.objects.local import ABANDONED_SECONDS, LocalStore
+from sparklake.stores.objects.local_files import NO_FILE_ERRORS, TEMPORARY, store_errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sparklake.stores.objects.s3 import S3Store
+
+__all__ = ["ABANDONED_SECONDS", "remove_temporary", "temporary_files"]
+
+_UPLOAD = "?uploadId="
+
+
+def temporary_files(store: ObjectStore) -> Iterator[StoredObject]:
+    """Yield the temporary files of a store. Their keys are not keys of objects.
+
+    In a bucket they are incomplete multipart uploads. The times are when they were begun.
+    """
+    if isinstance(store, LocalStore):
+        for folder in _folders(store):
+            yield from _files(store, folder)
+    elif store.uri.startswith("s3://"):
+        # A store without such listings, or without the permission for them, shows none.
+        with suppress(StoreError):
+            yield from _uploads(store)  # type: ignore[arg-type]
+
+
+def remove_temporary(store: ObjectStore, before: int) -> int:
+    """Remove the temporary files begun before a time in unix nanoseconds; return their number."""
+    old = [each for each in temporary_files(store) if each.mtime < before]
+    for each in old:
+        if isinstance(store, LocalStore):
+            with store_errors(store.root):
+                (store.root / each.key).unlink(missing_ok=True)
+        else:
+            _abort(store, each)  # type: ignore[arg-type]
+    return len(old)
+
+
+def _folders(store: LocalStore) -> Iterator[Path]:
+    """Yield the folders of temporary files: of the store, and of stores below `_sparklake/`."""
+    yield store.root / TEMPORARY
+    with store_errors(store.root):
+        yield from store.root.glob(f"_sparklake/*/*/{TEMPORARY}")
+
+
+def _files(store: LocalStore, folder: Path) -> Iterator[StoredObject]:
+    with store_errors(folder), suppress(*NO_FILE_ERRORS), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(*NO_FILE_ERRORS):
+                status = entry.stat(follow_symlinks=False)
+                begun = entry.name.partition("-")[0]
+                # Not by file times: a hard link has the times of its source.
+                time = int(begun) * SECOND if begun.isdigit() else status.st_mtime_ns
+                key = f"{folder.relative_to(store.root).as_posix()}/{entry.name}"
+                yield StoredObject(key, status.st_size, time)
+
+
+def _uploads(store: S3Store) -> Iterator[StoredObject]:
+    client, errors = _s3()
+    root = f"{store.prefix}/" if store.prefix else ""
+    with errors(store.uri):
+        pages = client.get_paginator("list_multipart_uploads")
+        for page in pages.paginate(Bucket=store.bucket, Prefix=root):
+            for each in page.get("Uploads", ()):
+                key = f"{each['Key'].removeprefix(root)}{_UPLOAD}{each['UploadId']}"
+                begun = int(each["Initiated"].timestamp() * SECOND)
+                yield StoredObject(key, 0, begun)
+
+
+def _abort(store: S3Store, upload: StoredObject) -> None:
+    client, errors = _s3()
+    key, _, upload_id = upload.key.rpartition(_UPLOAD)
+    root = f"{store.prefix}/" if store.prefix else ""
+    with errors(f"{store.uri}/{key}"):
+        client.abort_multipart_upload(Bucket=store.bucket, Key=f"{root}{key}", UploadId=upload_id)
+
+
+def _s3() -> Any:
+    # Lazy import: boto3 is optional, and its import takes most of a second.
+    from sparklake.stores.objects.s3_client import s3_client, s3_errors
+
+    return s3_client(), s3_errors

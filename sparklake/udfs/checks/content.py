@@ -1,0 +1,76 @@
+"""The comparison of the bytes of objects with their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparklake.errors import CorruptFileError, MissingFileError, SparklakeError
+from sparklake.interrupts import Threads
+from sparklake.stores.exports.checking import ExpectedObject
+from sparklake.stores.objects import open_object
+from sparklake.udfs.adopted_ranges import OBJECT_THREADS
+from sparklake.udfs.checks.findings import FindingKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PART_BYTES = 8 * 1024 * 1024
+
+Problem = tuple[FindingKind, str]
+
+
+@dataclass(slots=True)
+class ContentProblems:
+    """The number of objects read, and for each kind a text per row, "" without a problem."""
+
+    read: int = 0
+    by_kind: Mapping[FindingKind, Any] = field(default_factory=dict)
+
+
+def content_problems(named: pa.Table) -> ContentProblems:
+    """Read the objects of rows, each object once for each of its checksums."""
+    names = ("address", "checksum", "size")
+    rows = list(zip(*(named.column(name).to_pylist() for name in names), strict=True))
+    distinct = list(dict.fromkeys(rows))
+    with Threads(min(OBJECT_THREADS, len(distinct)), "sparklake-content") as threads:
+        found = dict(zip(distinct, threads.map(_problem_of, distinct), strict=True))
+    by_kind: dict[FindingKind, Any] = {}
+    for at, row in enumerate(rows):
+        problem = found[row]
+        if problem is not None:
+            kind, detail = problem
+            texts = by_kind.setdefault(kind, np.full(len(rows), "", object))
+            texts[at] = detail
+    return ContentProblems(len({address for address, _, _ in distinct}), by_kind)
+
+
+def _problem_of(row: tuple[str, str, int]) -> Problem | None:
+    return content_problem(*row)
+
+
+def content_problem(address: str, checksum: str, size: int) -> Problem | None:
+    """Return what is wrong with the bytes at an address, or None."""
+    wanted = ExpectedObject("", address, size, checksum, "")
+    try:
+        store, key = open_object(address)
+        digest, at = hashlib.md5(usedforsecurity=False), 0
+        while at < size:
+            part = store.get_part(key, at, min(at + _PART_BYTES, size))
+            if part.size != size or not part.body:
+                return FindingKind.OBJECT_SIZE_DIFFERS, f"it has {part.size:,} bytes"
+            digest.update(part.body)
+            at += len(part.body)
+        wanted.check(at, digest.hexdigest(), partial(store.find, key))
+    except MissingFileError:
+        return FindingKind.OBJECT_MISSING, "it disappeared during the check"
+    except CorruptFileError:
+        return FindingKind.OBJECT_CONTENT_DIFFERS, f"its MD5 is not {checksum}"
+    except SparklakeError as error:
+        return FindingKind.OBJECT_UNREADABLE, str(error)
+    return None

@@ -1,0 +1,117 @@
+"""The folder of a check: results of its tasks, and rows that tasks exchange through files.
+
+A task writes one file with its rows in buckets. Another task reads one bucket of all files. So a
+check needs no shuffle of an engine, and continues after a crash with the files that exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparklake.graveler.ipc import pack_batches, unpack
+from sparklake.graveler.ports import ObjectStore
+from sparklake.stores.objects import open_store
+from sparklake.udfs.settings import Workspace
+from sparklake.udfs.workspace import TASK_SCHEMA
+
+RESULT_SCHEMA = pa.schema(
+    [
+        pa.field("share", pa.string(), nullable=False),
+        pa.field("result", pa.binary(), nullable=False),
+    ]
+)
+
+_OFFSET = "<u8"
+_OFFSET_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlace:
+    """The repository that tasks check, and the folder of the check, as a URI.
+
+    `buckets` is the number of buckets of named objects.
+    """
+
+    workspace: Workspace
+    folder: str
+    buckets: int = 1
+
+    def open_folder(self) -> ObjectStore:
+        """Return the store of the check's folder."""
+        return open_store(self.folder)
+
+
+Work = Callable[[CheckPlace, str, bytes], bytes]
+"""A function of an encoded share, named by the second argument, that returns its result."""
+
+
+def share_name(encoded: bytes) -> str:
+    """Return the name of a share. Equal shares have equal names, so a rerun finds its result."""
+    return sha256(encoded).hexdigest()[:32]
+
+
+def result_key(step: str, name: str) -> str:
+    """Return the key of the result of a share in the folder of a check."""
+    return f"parts/{step}-{name}.result"
+
+
+def rows_key(step: str, name: str) -> str:
+    """Return the key of the exchanged rows of a share in the folder of a check."""
+    return f"parts/{step}-{name}.rows"
+
+
+def encode_shares(shares: Sequence[bytes]) -> pa.Table:
+    """Return encoded shares as TASK_SCHEMA, one row each."""
+    return pa.table(
+        [pa.array(range(len(shares)), pa.int64()), pa.array(shares, pa.binary())],
+        schema=TASK_SCHEMA,
+    )
+
+
+def step_body(
+    place: CheckPlace, step: str, work: Work, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield RESULT_SCHEMA for shares. Each result is durable first, so it is never lost."""
+    folder = place.open_folder()
+    for batch in batches:
+        for encoded in batch.column("task").to_pylist():
+            name = share_name(encoded)
+            result = work(place, name, encoded)
+            folder.replace(result_key(step, name), result)
+            yield pa.record_batch([[name], [result]], schema=RESULT_SCHEMA)
+
+
+def write_buckets(folder: ObjectStore, key: str, rows: pa.Table, bucket: Any, buckets: int) -> None:
+    """Write rows with the number of their bucket as one file: offsets, then Arrow streams."""
+    order = np.argsort(bucket, kind="stable")
+    ordered = rows.take(pa.array(order))
+    bounds = np.searchsorted(np.asarray(bucket)[order], np.arange(buckets + 1))
+    streams = [
+        pack_batches(ordered.slice(start, stop - start).combine_chunks().to_batches(), "lz4")
+        if start < stop
+        else b""
+        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    ]
+    first = _OFFSET_BYTES * (buckets + 1)
+    offsets = first + np.cumsum([0, *map(len, streams)])
+    folder.replace(key, offsets.astype(_OFFSET).tobytes() + b"".join(streams))
+
+
+def read_bucket(
+    folder: ObjectStore, keys: Iterable[str], bucket: int, schema: pa.Schema
+) -> pa.Table:
+    """Return one bucket of several files as a table."""
+    batches: list[pa.RecordBatch] = []
+    for key in keys:
+        at = bucket * _OFFSET_BYTES
+        header = folder.get_part(key, at, at + 2 * _OFFSET_BYTES).body
+        start, stop = np.frombuffer(header, _OFFSET).tolist()
+        if start < stop:
+            batches += unpack(folder.get_part(key, start, stop).body)
+    return pa.Table.from_batches(batches, schema).combine_chunks()

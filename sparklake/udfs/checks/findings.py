@@ -1,0 +1,249 @@
+"""The kinds of findings of a check, and findings as values and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+
+class Severity(str, Enum):
+    """The consequence of a finding.
+
+    An error means that data is lost, wrong or unreadable. A warning means that nothing is lost, but
+    a safeguard is. A leftover does no harm.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+    LEFTOVER = "leftover"
+
+
+class FindingKind(str, Enum):
+    """A class of findings. The values never change."""
+
+    # refs
+    COMMIT_DAMAGED = "commit_damaged"
+    GENERATION_WRONG = "generation_wrong"
+    PARENT_MISSING = "parent_missing"
+    REF_WITHOUT_COMMIT = "ref_without_commit"
+    REF_EXPIRED = "ref_expired"
+    DEFAULT_BRANCH_MISSING = "default_branch_missing"
+    LOG_DIFFERS = "log_differs"
+    STAGED_ROW_DAMAGED = "staged_row_damaged"
+    MARK_WRONG = "mark_wrong"
+    MARKER_DAMAGED = "marker_damaged"
+    DUMP_DAMAGED = "dump_damaged"
+    DUMP_OF_OTHERS = "dump_of_others"
+    COMMIT_LOST = "commit_lost"
+    REF_LOST = "ref_lost"
+    # tables
+    TREE_MISSING = "tree_missing"
+    TREE_DAMAGED = "tree_damaged"
+    RANGES_OVERLAP = "ranges_overlap"
+    RANGE_MISSING = "range_missing"
+    RANGE_DAMAGED = "range_damaged"
+    RANGE_DESCRIBED_WRONG = "range_described_wrong"
+    RECORD_DAMAGED = "record_damaged"
+    TOMBSTONE_COMMITTED = "tombstone_committed"
+    # objects
+    OBJECT_MISSING = "object_missing"
+    OBJECT_SIZE_DIFFERS = "object_size_differs"
+    OBJECT_CONTENT_DIFFERS = "object_content_differs"
+    OBJECT_UNREADABLE = "object_unreadable"
+    ADDRESS_UNUSABLE = "address_unusable"
+    RECEIPT_DAMAGED = "receipt_damaged"
+    # leftovers
+    PURGE_UNFINISHED = "purge_unfinished"
+    COLLECTION_UNFINISHED = "collection_unfinished"
+    OBJECT_UNREFERENCED = "object_unreferenced"
+    OBJECT_YOUNG = "object_young"
+    TABLE_UNREFERENCED = "table_unreferenced"
+    TEMPORARY_FILE = "temporary_file"
+    WRITE_OPEN = "write_open"
+    BRANCH_EXPIRED = "branch_expired"
+
+
+@dataclass(frozen=True, slots=True)
+class KindFacts:
+    """The severity of a kind of findings, what it means, and what can be done."""
+
+    severity: Severity
+    meaning: str
+    way_out: str
+
+
+_REPAIR = "`sparklake repair` lists what it can restore it from"
+_REFS = "`sparklake repair` takes it from a dump of refs that has it"
+_GC = "`sparklake gc run` removes it when it is older than the grace period"
+
+_E, _W, _L = Severity
+
+KIND_FACTS: Mapping[FindingKind, KindFacts] = {
+    FindingKind.COMMIT_DAMAGED: KindFacts(_E, "a commit in Postgres does not match its id", _REFS),
+    FindingKind.GENERATION_WRONG: KindFacts(
+        _E, "the generation of a commit does not follow from its parents", _REFS
+    ),
+    FindingKind.PARENT_MISSING: KindFacts(_E, "a parent of a commit is missing", _REFS),
+    FindingKind.REF_WITHOUT_COMMIT: KindFacts(_E, "a ref names a missing commit", _REFS),
+    FindingKind.REF_EXPIRED: KindFacts(
+        _E, "a ref names an expired commit", "move the branch, or delete the tag"
+    ),
+    FindingKind.DEFAULT_BRANCH_MISSING: KindFacts(
+        _E, "the default branch is missing", "`sparklake repair` restores it from a dump of refs"
+    ),
+    FindingKind.LOG_DIFFERS: KindFacts(
+        _W,
+        "a ref is not where the operations log says",
+        "somebody changed Postgres by hand: compare with `sparklake op log`, and hard-reset",
+    ),
+    FindingKind.STAGED_ROW_DAMAGED: KindFacts(
+        _E, "a staged row is not a record of an object", "stage the path again, or reset the branch"
+    ),
+    FindingKind.MARK_WRONG: KindFacts(
+        _E,
+        "the mark of the namespace is missing or names another repository",
+        "mount the disk, or let `sparklake repair` write the mark",
+    ),
+    FindingKind.MARKER_DAMAGED: KindFacts(
+        _E,
+        "the file that marks an open garbage collection is damaged",
+        "`sparklake repair` writes the id of the unfinished collection into it",
+    ),
+    FindingKind.DUMP_DAMAGED: KindFacts(
+        _W,
+        "the dump of refs cannot be restored",
+        "`sparklake repair`, or `sparklake refs dump`, writes a new one",
+    ),
+    FindingKind.DUMP_OF_OTHERS: KindFacts(
+        _W,
+        "the dump of refs was written by another program",
+        "compare both, then dump with --overwrite",
+    ),
+    FindingKind.COMMIT_LOST: KindFacts(_E, "Postgres lacks a commit of the dump", _REFS),
+    FindingKind.REF_LOST: KindFacts(
+        _E, "Postgres lacks a ref of the dump, and no operation deleted it", _REFS
+    ),
+    FindingKind.TREE_MISSING: KindFacts(_E, "a metarange is missing", _REPAIR),
+    FindingKind.TREE_DAMAGED: KindFacts(_E, "a metarange does not match its id", _REPAIR),
+    FindingKind.RANGES_OVERLAP: KindFacts(_E, "ranges of a metarange overlap", _REPAIR),
+    FindingKind.RANGE_MISSING: KindFacts(_E, "a range is missing", _REPAIR),
+    FindingKind.RANGE_DAMAGED: KindFacts(_E, "a range does not match its id", _REPAIR),
+    FindingKind.RANGE_DESCRIBED_WRONG: KindFacts(
+        _E, "a metarange describes a range wrongly", _REPAIR
+    ),
+    FindingKind.RECORD_DAMAGED: KindFacts(
+        _E, "a range has records whose ids or entries are wrong", _REPAIR
+    ),
+    FindingKind.TOMBSTONE_COMMITTED: KindFacts(
+        _E, "a commit contains tombstones", "restore the paths from another commit, and commit"
+    ),
+    FindingKind.OBJECT_MISSING: KindFacts(_E, "an object is missing at its address", _REPAIR),
+    FindingKind.OBJECT_SIZE_DIFFERS: KindFacts(_E, "an object has another size", _REPAIR),
+    FindingKind.OBJECT_CONTENT_DIFFERS: KindFacts(_E, "an object has other content", _REPAIR),
+    FindingKind.OBJECT_UNREADABLE: KindFacts(
+        _E, "an object cannot be read", "read the message: correct the disk or the permissions"
+    ),
+    FindingKind.ADDRESS_UNUSABLE: KindFacts(
+        _W, "no store that sparklake knows has this address", "import the object again"
+    ),
+    FindingKind.RECEIPT_DAMAGED: KindFacts(
+        _W, "a part of a purge's receipt is unreadable", "restore the file from a backup"
+    ),
+    FindingKind.PURGE_UNFINISHED: KindFacts(
+        _W, "a purge has not ended", "`sparklake purge resume`, unless it is still running"
+    ),
+    FindingKind.COLLECTION_UNFINISHED: KindFacts(
+        _L, "a garbage collection has not ended", "`sparklake gc run` completes or removes it"
+    ),
+    FindingKind.OBJECT_UNREFERENCED: KindFacts(_L, "nothing names an object below data/", _GC),
+    FindingKind.OBJECT_YOUNG: KindFacts(
+        _L, "nothing names an object below data/ yet, or a crash left it", _GC
+    ),
+    FindingKind.TABLE_UNREFERENCED: KindFacts(
+        _L, "no commit, staged change or dump names a table", "it does no harm"
+    ),
+    FindingKind.TEMPORARY_FILE: KindFacts(
+        _L,
+        "a write or a run left a temporary file, or is in progress",
+        "`sparklake gc run` removes it when it is a day old",
+    ),
+    FindingKind.WRITE_OPEN: KindFacts(
+        _L, "a write of a table is open", "`sparklake abandon-write`, if its driver has died"
+    ),
+    FindingKind.BRANCH_EXPIRED: KindFacts(
+        _L, "a branch has expired", "`sparklake branch prune` deletes it"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding of a check.
+
+    `subject` is the commit, ref, table or object that it is about. `table` is the range or
+    metarange with the records. `first_path` and `last_path` are the affected paths. `commits` and
+    `branches` are the first affected ones: branches whose head or staged changes are affected.
+    """
+
+    kind: FindingKind
+    subject: str
+    detail: str = ""
+    table: str = ""
+    first_path: str = ""
+    last_path: str = ""
+    size: int = 0
+    commits: tuple[str, ...] = ()
+    commit_count: int = 0
+    branches: tuple[str, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        """The severity of the kind."""
+        return KIND_FACTS[self.kind].severity
+
+    @property
+    def meaning(self) -> str:
+        """The meaning of the kind, in a few words."""
+        return KIND_FACTS[self.kind].meaning
+
+    @property
+    def way_out(self) -> str:
+        """What can be done."""
+        return KIND_FACTS[self.kind].way_out
+
+
+MOST_AFFECTED = 20
+"""The maximum number of commits and of branches that a finding names."""
+
+FINDING_SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("severity", pa.string(), nullable=False),
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("first_path", pa.string(), nullable=False),
+        pa.field("last_path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("commits", pa.list_(pa.string()), nullable=False),
+        pa.field("commit_count", pa.int64(), nullable=False),
+        pa.field("branches", pa.list_(pa.string()), nullable=False),
+        pa.field("way_out", pa.string(), nullable=False),
+    ]
+)
+"""The rows of the report. `size` is in bytes."""
+
+
+def finding_document(each: Finding) -> dict[str, Any]:
+    """Return a finding as a row of FINDING_SCHEMA."""
+    values = {**asdict(each), "kind": each.kind.value, "severity": each.severity.value}
+    return {name: {**values, "way_out": each.way_out}[name] for name in FINDING_SCHEMA.names}
+
+
+def finding_table(findings: Iterable[Finding]) -> pa.Table:
+    """Return findings as a table of FINDING_SCHEMA."""
+    return pa.Table.from_pylist(list(map(finding_document, findings)), schema=FINDING_SCHEMA)

@@ -1,0 +1,128 @@
+"""Task bodies that list the stored objects, and the objects that purges have deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import SparklakeError
+from sparklake.graveler.parquet_files import decode_parquet
+from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
+from sparklake.udfs.checks.findings import Finding, FindingKind
+from sparklake.udfs.checks.named import address_hashes, bucket_numbers
+from sparklake.udfs.imports.source_listing import ListingPart
+
+LISTED_SCHEMA = pa.schema(
+    [
+        pa.field("high", pa.uint64(), nullable=False),
+        pa.field("low", pa.uint64(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("mtime", pa.int64(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+    ]
+)
+"""`size` is in bytes, `mtime` in unix nanoseconds."""
+
+PURGED_SCHEMA = pa.schema(
+    [
+        pa.field("high", pa.uint64(), nullable=False),
+        pa.field("low", pa.uint64(), nullable=False),
+    ]
+)
+
+LISTED_STEP, PURGED_STEP = "listed", "purged"
+
+_BATCH_ROWS = 16_384
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class ListedShare:
+    """Parts of the namespace to list."""
+
+    parts: tuple[ListingPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PurgedShare:
+    """Parquet files that list purged objects, by key in the namespace."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ListedResult:
+    """The number of listed objects, and findings about files that list them."""
+
+    objects: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+encode_listed_share = _encode
+_decode_listed = msgspec.msgpack.Decoder(ListedShare).decode
+_decode_purged = msgspec.msgpack.Decoder(PurgedShare).decode
+decode_listed_result = msgspec.msgpack.Decoder(ListedResult).decode
+
+
+def list_objects(place: CheckPlace, name: str, encoded: bytes) -> bytes:
+    """Write the objects in parts of the namespace; return a ListedResult."""
+    store = place.workspace.open_store()
+    parts = _decode_listed(encoded).parts
+    found = chain.from_iterable(store.scan(each.prefix, level=each.level) for each in parts)
+    batches = list(_batches(store, (each for each in found if isinstance(each, StoredObject))))
+    rows = pa.Table.from_batches(batches, LISTED_SCHEMA)
+    _write(place, rows_key(LISTED_STEP, name), rows)
+    return _encode(ListedResult(rows.num_rows))
+
+
+def list_purged(place: CheckPlace, name: str, encoded: bytes) -> bytes:
+    """Write the addresses in receipts and lists of purges; return a ListedResult."""
+    store, result, tables = (
+        place.workspace.open_store(),
+        ListedResult(),
+        [PURGED_SCHEMA.empty_table()],
+    )
+    for key in _decode_purged(encoded).keys:
+        try:
+            rows = decode_parquet(store.get(key), f"{key} in {store.uri}")
+            addresses = _deleted(rows)
+        except (SparklakeError, KeyError, pa.ArrowException) as error:
+            result.findings.append(Finding(FindingKind.RECEIPT_DAMAGED, key, str(error)))
+            continue
+        tables.append(pa.table(address_hashes(addresses), schema=PURGED_SCHEMA))
+    rows = pa.concat_tables(tables).combine_chunks()
+    _write(place, rows_key(PURGED_STEP, name), rows)
+    result.objects = rows.num_rows
+    return _encode(result)
+
+
+def _deleted(rows: pa.Table) -> pa.Array:
+    """Return the addresses that a receipt records as deleted, or a list as to be deleted."""
+    if "deleted_at" in rows.schema.names:
+        rows = rows.filter(pc.is_valid(rows.column("deleted_at")))
+    return rows.column("address").combine_chunks()
+
+
+def _batches(store: ObjectStore, found: Iterator[StoredObject]) -> Iterator[pa.RecordBatch]:
+    root = f"{store.uri}/"
+    while chunk := list(islice(found, _BATCH_ROWS)):
+        # File names may not be UTF-8.
+        texts = [root + each.key.encode(errors="replace").decode() for each in chunk]
+        addresses = pa.array(texts, pa.string())
+        numbers = [[each.size for each in chunk], [each.mtime for each in chunk]]
+        columns = [pa.array(each) for each in address_hashes(addresses)]
+        columns += [pa.array(each, pa.int64()) for each in numbers]
+        yield pa.record_batch([*columns, addresses], schema=LISTED_SCHEMA)
+
+
+def _write(place: CheckPlace, key: str, rows: pa.Table) -> None:
+    numbers = bucket_numbers(rows.column("high").to_numpy(), place.buckets)
+    write_buckets(place.open_folder(), key, rows, np.asarray(numbers), place.buckets)

@@ -1,0 +1,103 @@
+"""Lookups of objects outside of `data/`: imported ones, and unusual addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sparklake.errors import InvalidKeyError, InvalidUriError, SparklakeError
+from sparklake.graveler.ports import StoredObject
+from sparklake.interrupts import Threads
+from sparklake.stores.objects import open_object
+from sparklake.udfs.adopted_ranges import OBJECT_THREADS
+from sparklake.udfs.checks.findings import FindingKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LISTED_FROM = 100
+"""The least number of objects of one folder of a bucket for which a listing pays."""
+
+
+class Problem(NamedTuple):
+    """The reason why an object cannot be looked up."""
+
+    kind: FindingKind
+    detail: str
+
+
+Found = int | None | Problem
+"""The size of an object, None for a missing one, or a problem."""
+
+
+@dataclass(slots=True)
+class StoredSizes:
+    """Which objects exist, with their sizes. `problem` has a Problem where there is one."""
+
+    found: Any
+    size: Any
+    problem: Any
+
+    def update(self, rows: Any, other: StoredSizes) -> None:
+        """Replace some rows."""
+        self.found[rows], self.size[rows] = other.found, other.size
+        self.problem[rows] = other.problem
+
+
+def stored_sizes(named: pa.Table) -> StoredSizes:
+    """Return what is stored at the addresses of rows. Each address is looked up once."""
+    addresses = named.column("address").combine_chunks().dictionary_encode()
+    sizes = find_sizes(addresses.dictionary.to_pylist())
+    each_once = list(map(sizes.__getitem__, addresses.dictionary.to_pylist()))
+    numbers = addresses.indices.to_numpy()
+    found = np.array([isinstance(each, int) for each in each_once], bool)
+    size = np.array([each if isinstance(each, int) else 0 for each in each_once], np.int64)
+    problem = np.empty(len(each_once), object)
+    problem[:] = [each if isinstance(each, Problem) else None for each in each_once]
+    return StoredSizes(found[numbers], size[numbers], problem[numbers])
+
+
+def find_sizes(addresses: Sequence[str]) -> dict[str, Found]:
+    """Return the size at each address, None for a missing object, or a problem."""
+    sizes: dict[str, Found] = {}
+    for folder, group in groupby(sorted(addresses), key=lambda each: each.rpartition("/")[0]):
+        some = list(group)
+        if folder.startswith("s3") and len(some) >= _LISTED_FROM:
+            sizes.update(_listed(some))
+        else:
+            sizes.update(_looked_up(some))
+    return sizes
+
+
+def _listed(addresses: Sequence[str]) -> Iterator[tuple[str, Found]]:
+    """Yield the sizes of objects of one folder, by a listing if that is possible."""
+    try:
+        places = [open_object(each) for each in addresses]
+        prefix = places[0][1].rpartition("/")[0]
+        found = places[0][0].scan(f"{prefix}/" if prefix else "", level=True)
+        sizes = {each.key: each.size for each in found if isinstance(each, StoredObject)}
+    except SparklakeError:
+        yield from _looked_up(addresses)
+        return
+    for address, (_, key) in zip(addresses, places, strict=True):
+        yield address, sizes.get(key)
+
+
+def _looked_up(addresses: Sequence[str]) -> Iterator[tuple[str, Found]]:
+    with Threads(min(OBJECT_THREADS, len(addresses)), "sparklake-look") as threads:
+        yield from zip(addresses, threads.map(_size, addresses), strict=True)
+
+
+def _size(address: str) -> Found:
+    try:
+        store, key = open_object(address)
+        found = store.find(key)
+    except (InvalidUriError, InvalidKeyError) as error:
+        return Problem(FindingKind.ADDRESS_UNUSABLE, str(error))
+    except SparklakeError as error:
+        return Problem(FindingKind.OBJECT_UNREADABLE, str(error))
+    return None if found is None else found.size

@@ -1,0 +1,130 @@
+"""Named objects as rows of hashes, sizes and addresses, to compare with a listing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import data_of
+from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.hashing import sha256_each
+from sparklake.udfs.objects.local_addresses import shown_addresses
+from sparklake.udfs.own_namespace import OwnNamespace
+from sparklake.udfs.purges import canonical_addresses
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
+
+NAMED_SCHEMA = pa.schema(
+    [
+        pa.field("high", pa.uint64(), nullable=False),
+        pa.field("low", pa.uint64(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("table", pa.uint64(), nullable=False),
+        pa.field("external", pa.bool_(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+    ]
+)
+"""`high` and `low` are the hash of the address. `table` is the tag of the range that names it.
+
+`external` objects are not below `data/`. `path` is "" for records of ranges, which are read again
+if the object has a fault.
+"""
+
+_DIGEST_WORDS = 4
+
+
+def range_tag(range_id: str) -> int:
+    """Return the tag of a range in rows: its first 64 bits."""
+    return int(range_id[:16], 16)
+
+
+def address_hashes(addresses: pa.Array) -> tuple[Any, Any]:
+    """Return the 128-bit hashes of addresses, as two columns of 64 bits."""
+    digests = data_of(sha256_each(addresses.cast(pa.binary())))
+    words = np.ascontiguousarray(digests[: len(addresses) * 32]).view(np.uint64)
+    words = words.reshape(len(addresses), _DIGEST_WORDS)
+    return words[:, 0].copy(), words[:, 1].copy()
+
+
+def bucket_numbers(high: Any, buckets: int) -> Any:
+    """Return the bucket of each hash."""
+    return (high % np.uint64(buckets)).astype(np.int64)
+
+
+def full_addresses(namespace: str, own: OwnNamespace, block: Block) -> pa.Array:
+    """Return the addresses of records, one spelling per object."""
+    entries = decode_entries(block)
+    inside = pc.binary_join_element_wise(namespace, entries.address, "/")
+    relative = entries.relative
+    if relative.all():
+        return inside
+    whole = canonical_addresses(shown_addresses(entries.address), own)
+    return pc.if_else(pa.array(relative), inside, whole)
+
+
+@dataclass
+class NamedObjects:
+    """The objects that records name, collected by one task."""
+
+    namespace: str
+    buckets: int
+    _batches: list[pa.RecordBatch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._own = OwnNamespace(self.namespace)
+
+    def add(self, block: Block, table: int, *, with_paths: bool = False) -> None:
+        """Add the objects of records, without tombstones. `table` is the tag of their range."""
+        live = block.take(np.flatnonzero(~block.tombstones))
+        if not len(live):
+            return
+        entries = decode_entries(live)
+        addresses = full_addresses(self.namespace, self._own, live)
+        high, low = address_hashes(addresses)
+        external = pc.invert(pc.starts_with(addresses, f"{self.namespace}/{DATA_FOLDER}/"))
+        paths = _paths(live) if with_paths else _repeated("", len(live))
+        columns = [
+            pa.array(high),
+            pa.array(low),
+            pa.array(entries.size),
+            pa.array(np.full(len(live), table, np.uint64)),
+            external,
+            addresses,
+            entries.checksum,
+            paths,
+        ]
+        self._batches.append(pa.record_batch(columns, schema=NAMED_SCHEMA))
+
+    def table(self) -> pa.Table:
+        """Return the rows of NAMED_SCHEMA."""
+        return pa.Table.from_batches(self._batches, NAMED_SCHEMA)
+
+    def buckets_of(self, rows: pa.Table) -> Any:
+        """Return the bucket of each row. External objects of one folder share a bucket."""
+        numbers = bucket_numbers(rows.column("high").to_numpy(), self.buckets)
+        external = rows.column("external").to_numpy()
+        if external.any():
+            addresses = rows.column("address").filter(pa.array(external)).combine_chunks()
+            folders = pc.replace_substring_regex(addresses, "/[^/]*$", "")
+            distinct = folders.dictionary_encode()
+            high, _ = address_hashes(distinct.dictionary)
+            numbers[external] = bucket_numbers(high, self.buckets)[distinct.indices.to_numpy()]
+        return numbers
+
+
+def _paths(block: Block) -> pa.Array:
+    keys = block.key_array()
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([each.decode(errors="replace") for each in keys.to_pylist()])
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text), count)

@@ -1,0 +1,154 @@
+"""The task body that finds the paths, commits and branches of objects with faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sparklake.errors import SparklakeError
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.udfs.checks.compared import FAULT_SCHEMA, MOST_SAMPLED, write_findings
+from sparklake.udfs.checks.exchange import CheckPlace, read_bucket
+from sparklake.udfs.checks.findings import Finding, FindingKind
+from sparklake.udfs.checks.lookups import Found, Problem, find_sizes
+from sparklake.udfs.checks.named import NamedObjects, range_tag
+
+RESOLVED_STEP = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedTable:
+    """A range or a layer of staged rows that names objects with faults, and what contains it."""
+
+    tag: int
+    info: RangeInfo | None
+    commits: tuple[str, ...]
+    commit_count: int
+    branches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultShare:
+    """One bucket of rows with faults, the files that have it, and the affected tables.
+
+    Rows of other tables are ignored: nothing names these tables any more.
+    """
+
+    bucket: int
+    files: tuple[str, ...]
+    tables: tuple[AffectedTable, ...]
+
+
+@dataclass(slots=True)
+class FaultsResult:
+    """The counts of findings by kind, and the first ones of each kind."""
+
+    kinds: dict[str, int] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+encode_fault_share = _encode
+_decode_share = msgspec.msgpack.Decoder(FaultShare).decode
+decode_faults_result = msgspec.msgpack.Decoder(FaultsResult).decode
+
+_CONFIRMED = (FindingKind.OBJECT_MISSING, FindingKind.OBJECT_SIZE_DIFFERS)
+"""The kinds that a lookup confirms. The object may have been written after the listing."""
+
+
+def resolve_faults(place: CheckPlace, name: str, encoded: bytes) -> bytes:
+    """Write the findings of one bucket; return a FaultsResult."""
+    share, folder, result = _decode_share(encoded), place.open_folder(), FaultsResult()
+    rows = read_bucket(folder, share.files, share.bucket, FAULT_SCHEMA)
+    findings = [
+        each
+        for table in share.tables
+        for each in _findings(place, rows.filter(pa.array(_of(rows, table.tag))), table)
+    ]
+    if findings:
+        write_findings(folder, f"findings/objects-{name}", findings)
+    for each in findings:
+        count = result.kinds[each.kind.value] = result.kinds.get(each.kind.value, 0) + 1
+        if count <= MOST_SAMPLED:
+            result.findings.append(each)
+    return _encode(result)
+
+
+def _of(rows: pa.Table, tag: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    mask: np.ndarray[tuple[int], np.dtype[np.bool_]] = rows.column("table").to_numpy() == np.uint64(
+        tag
+    )
+    return mask
+
+
+def _findings(place: CheckPlace, rows: pa.Table, table: AffectedTable) -> Iterator[Finding]:
+    faults = _confirmed(rows.to_pylist())
+    paths = _paths(place, table, {(each["address"], each["size"]) for each in faults})
+    for each in faults:
+        place_of = each["address"], each["size"]
+        for path in [each["path"]] if table.info is None else paths.get(place_of, []):
+            yield Finding(
+                kind=FindingKind(each["kind"]),
+                subject=each["address"],
+                detail=each["detail"],
+                table="" if table.info is None else table.info.id,
+                first_path=path,
+                last_path=path,
+                size=each["size"],
+                commits=table.commits,
+                commit_count=table.commit_count,
+                branches=table.branches,
+            )
+
+
+def _confirmed(faults: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the faults that still exist, each object of a table once."""
+    doubtful = {each["address"] for each in faults if FindingKind(each["kind"]) in _CONFIRMED}
+    sizes = find_sizes(sorted(doubtful))
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for each in faults:
+        row = each
+        if FindingKind(each["kind"]) in _CONFIRMED:
+            size = sizes[each["address"]]
+            if size == each["size"]:
+                continue
+            row = {**each, **_looked_up(size)}
+        found[row["kind"], row["address"], row["path"]] = row
+    return list(found.values())
+
+
+def _looked_up(size: Found) -> dict[str, str]:
+    """Return the kind and the detail of an object that is not as it should be."""
+    if isinstance(size, Problem):
+        return {"kind": size.kind.value, "detail": size.detail}
+    if isinstance(size, int):
+        detail = f"it has {size:,} bytes"
+        return {"kind": FindingKind.OBJECT_SIZE_DIFFERS.value, "detail": detail}
+    return {"kind": FindingKind.OBJECT_MISSING.value, "detail": ""}
+
+
+def _paths(
+    place: CheckPlace, table: AffectedTable, objects: set[tuple[str, int]]
+) -> dict[tuple[str, int], list[str]]:
+    """Return the paths of objects, by address and size, in a range."""
+    found: dict[tuple[str, int], list[str]] = {}
+    if table.info is None or not objects:
+        return found
+    named = NamedObjects(place.workspace.storage_namespace, 1)
+    try:
+        for block in read_ranges(place.workspace.open_store(), [table.info]):
+            named.add(block, range_tag(table.info.id), with_paths=True)
+    except SparklakeError:
+        return {each: [""] for each in objects}  # The range has a finding of its own.
+    rows = named.table()
+    columns = (rows.column(each).to_pylist() for each in ("path", "address", "size"))
+    for path, address, size in zip(*columns, strict=True):
+        if (address, size) in objects:
+            found.setdefault((address, size), []).append(path)
+    return found

@@ -1,0 +1,275 @@
+"""Task bodies that verify metaranges and ranges in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import CorruptFileError, InvalidKeyError, MissingFileError, SparklakeError
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import Mask, data_of, digests_at, gather, varints_at
+from sparklake.graveler.blocks.encoded import EncodedRecords
+from sparklake.graveler.blocks.entry_columns import decode_entries, entry_identities
+from sparklake.graveler.hashing import sha256_each
+from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
+from sparklake.graveler.ports import Content, ObjectStore
+from sparklake.graveler.ranges import RangeInfo, RangeList
+from sparklake.graveler.sstable.range_files import (
+    read_meta_range_file,
+    read_range_file,
+    read_together,
+    table_key,
+)
+from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
+from sparklake.udfs.checks.findings import Finding, FindingKind
+from sparklake.udfs.checks.named import NamedObjects, range_tag
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class TreeShare:
+    """Metaranges to verify. With `wanted`, find those that name one of these ranges, instead."""
+
+    trees: tuple[MetaRangeId, ...]
+    wanted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRanges:
+    """The ranges that a metarange names."""
+
+    tree: MetaRangeId
+    ranges: tuple[RangeInfo, ...]
+
+
+@dataclass(slots=True)
+class TreesResult:
+    """The findings about metaranges, and the ranges that they name."""
+
+    findings: list[Finding] = field(default_factory=list)
+    trees: list[TreeRanges] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeShare:
+    """Ranges to verify.
+
+    With `is_named`, the addresses of their objects are written. Otherwise only expired commits name
+    the ranges. `is_staged` marks ranges of staged layers, which may have tombstones.
+    """
+
+    ranges: tuple[RangeInfo, ...]
+    is_named: bool
+    is_staged: bool = False
+
+
+@dataclass(slots=True)
+class RangesResult:
+    """The findings about ranges. `ranges` are the verified ones, damaged or not."""
+
+    findings: list[Finding] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)
+    records: int = 0
+
+
+encode_tree_share = encode_range_share = _encode
+_decode_tree_share = msgspec.msgpack.Decoder(TreeShare).decode
+_decode_range_share = msgspec.msgpack.Decoder(RangeShare).decode
+decode_trees_result = msgspec.msgpack.Decoder(TreesResult).decode
+decode_ranges_result = msgspec.msgpack.Decoder(RangesResult).decode
+
+TREES_STEP, RANGES_STEP = "trees", "ranges"
+
+
+# --- metaranges -----------------------------------------------------------------------------------
+
+
+def check_trees(place: CheckPlace, name: str, encoded: bytes) -> bytes:
+    """Verify metaranges; return a TreesResult."""
+    share, store, result = _decode_tree_share(encoded), place.workspace.open_store(), TreesResult()
+    wanted = frozenset(share.wanted)
+    for tree, content in _contents(store, share.trees):
+        try:
+            ranges = _tree_ranges(tree, content, result)
+        except MissingFileError as error:
+            result.findings.append(_tree_finding(FindingKind.TREE_MISSING, tree, str(error)))
+        except SparklakeError as error:
+            result.findings.append(_tree_finding(FindingKind.TREE_DAMAGED, tree, str(error)))
+        else:
+            if wanted:
+                ranges = tuple(each for each in ranges if each.id in wanted)
+            result.trees.append(TreeRanges(MetaRangeId(tree), ranges))
+    return _encode(result)
+
+
+def _tree_ranges(
+    tree: str, content: Content | SparklakeError, result: TreesResult
+) -> tuple[RangeInfo, ...]:
+    """Return the ranges of a metarange; raise MissingFileError or CorruptFileError."""
+    if isinstance(content, SparklakeError):
+        raise content
+    block = read_meta_range_file(content, tree)
+    if not len(block):
+        return ()
+    encoded = block.encoded
+    if not encoded.is_ascending or _wrong_ids(block, encoded, _identities(encoded)).any():
+        raise CorruptFileError("its records are not in order, or do not have their ids")
+    ranges = tuple(RangeList(block))
+    last = b""
+    for each in ranges:
+        if not last < each.min_key <= each.max_key:
+            paths = _path(each.min_key), _path(each.max_key)
+            detail = f"the range {each.id} begins before the end of the previous one"
+            result.findings.append(Finding(FindingKind.RANGES_OVERLAP, tree, detail, tree, *paths))
+        last = each.max_key
+    return ranges
+
+
+def _tree_finding(kind: FindingKind, tree: str, detail: str) -> Finding:
+    return Finding(kind, tree, detail, tree)
+
+
+# --- ranges ---------------------------------------------------------------------------------------
+
+
+def check_ranges(place: CheckPlace, name: str, encoded: bytes) -> bytes:
+    """Verify ranges, and write the objects that they name; return a RangesResult."""
+    share, store, result = (
+        _decode_range_share(encoded),
+        place.workspace.open_store(),
+        RangesResult(),
+    )
+    named = NamedObjects(place.workspace.storage_namespace, place.buckets)
+    for group in read_together(share.ranges):
+        contents = _contents(store, [each.id for each in group])
+        for info, (range_id, content) in zip(group, contents, strict=True):
+            result.ranges.append(range_id)
+            block = _verified(info, content, share, result)
+            if block is not None:
+                result.records += len(block)
+                if share.is_named:
+                    named.add(block, range_tag(range_id))
+    if share.is_named:
+        rows = named.table()
+        folder = place.open_folder()
+        write_buckets(
+            folder, rows_key(RANGES_STEP, name), rows, named.buckets_of(rows), place.buckets
+        )
+    return _encode(result)
+
+
+def _verified(
+    info: RangeInfo, content: Content | SparklakeError, share: RangeShare, result: RangesResult
+) -> Block | None:
+    """Return the records of a range if they can be used; add findings."""
+
+    def found(kind: FindingKind, detail: str) -> None:
+        paths = _path(info.min_key), _path(info.max_key)
+        result.findings.append(Finding(kind, info.id, detail, info.id, *paths))
+
+    try:
+        if isinstance(content, SparklakeError):
+            raise content
+        block = read_range_file(content, info.id)
+        encoded = block.encoded
+    except MissingFileError as error:
+        found(FindingKind.RANGE_MISSING, str(error))
+        return None
+    except SparklakeError as error:
+        found(FindingKind.RANGE_DAMAGED, str(error))
+        return None
+    detail = record_problem(block, encoded)
+    if detail:
+        found(FindingKind.RECORD_DAMAGED, detail)
+        return None
+    tombstones = int(np.count_nonzero(block.tombstones))
+    if tombstones and not share.is_staged:
+        found(FindingKind.TOMBSTONE_COMMITTED, f"{tombstones:,} of its records are tombstones")
+    if described := _misdescribed(info, block, tombstones):
+        found(FindingKind.RANGE_DESCRIBED_WRONG, described)
+    return block
+
+
+def _misdescribed(info: RangeInfo, block: Block, tombstones: int) -> str:
+    """Return what a metarange says wrongly of a range, or ""."""
+    if (block.first_key, block.last_key) != (info.min_key, info.max_key):
+        return f"its keys are {block.first_key!r} to {block.last_key!r}"
+    if len(block) != info.count:
+        return f"it has {len(block):,} records, not {info.count:,}"
+    if tombstones != info.tombstones:
+        return f"it has {tombstones:,} tombstones, not {info.tombstones:,}"
+    return ""
+
+
+def record_problem(block: Block, encoded: EncodedRecords) -> str:
+    """Return what is wrong with the records of a table, or "". All ids are computed."""
+    try:
+        if not encoded.is_ascending:
+            return "its keys do not ascend"
+        identities = _identities(encoded)
+        wrong = _wrong_ids(block, encoded, identities)
+        if wrong.any():
+            return _counted(wrong, encoded, "a record id that is not of its key and identity")
+        live = np.flatnonzero(~block.tombstones)
+        entries = decode_entries(block.take(live))
+        kept = identities.take(pa.array(live))
+        differs = pc.not_equal(entry_identities(entries), kept).to_numpy(zero_copy_only=False)
+        if differs.any():
+            wrong[live] = differs
+            return _counted(wrong, encoded, "an entry that is not of its identity")
+        if (entries.size < 0).any():
+            wrong[live] = entries.size < 0
+            return _counted(wrong, encoded, "a negative size")
+    except (SparklakeError, IndexError, ValueError, pa.ArrowException) as error:
+        return f"a record is not the entry of an object: {error}"
+    return ""
+
+
+def _counted(wrong: Mask, encoded: EncodedRecords, what: str) -> str:
+    rows = np.flatnonzero(wrong)
+    key, _ = encoded.record(int(rows[0]))
+    return f"{len(rows):,} of {len(encoded):,} records have {what}: the first is {_path(key)!r}"
+
+
+def _identities(encoded: EncodedRecords) -> pa.BinaryArray:
+    """Return the identity in each stored value; raise IndexError or ValueError for other bytes."""
+    lengths, starts = varints_at(encoded.data, encoded.value_starts)
+    lengths >>= 1
+    if (lengths < 0).any() or (starts + lengths > encoded.value_ends).any():
+        raise IndexError("a stored value is cut off")
+    return gather(encoded.data, starts, lengths)
+
+
+def _wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray) -> Mask:
+    """Return which records do not end in the id of their key and identity, or differ in `ids`."""
+    pairs = pc.binary_join_element_wise(
+        sha256_each(encoded.key_array()), sha256_each(identities), b""
+    )
+    exact = digests_at(data_of(sha256_each(pairs)), np.arange(len(encoded)) * RECORD_ID_BYTES)
+    trailers = digests_at(encoded.data, encoded.value_ends - RECORD_ID_BYTES)
+    wrong: Mask = (exact != trailers).any(axis=1) | (exact != block.ids).any(axis=1)
+    return wrong
+
+
+def _contents(
+    store: ObjectStore, table_ids: Sequence[str]
+) -> Iterator[tuple[str, Content | SparklakeError]]:
+    """Yield each table with its bytes, or with the error of reading it."""
+    rest = list(table_ids)
+    while rest:
+        contents = store.get_many([table_key(each) for each in rest])
+        try:
+            for content in contents:
+                yield rest.pop(0), content
+        except (MissingFileError, InvalidKeyError) as error:
+            yield rest.pop(0), error
+
+
+def _path(key: bytes) -> str:
+    return key.decode(errors="replace")

@@ -1,0 +1,1 @@
+"""Checks of a whole repository: refs, tables, objects and their content."""

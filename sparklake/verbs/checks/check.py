@@ -1,0 +1,122 @@
+"""Check: verify a whole repository, and report what is lost, damaged or left over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import msgspec
+
+from sparklake.errors import InvalidInputError
+from sparklake.udfs.checks.compared import MOST_SAMPLED, write_findings
+from sparklake.udfs.checks.findings import Finding, FindingKind
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.leftovers import REPORT_NAME
+from sparklake.verbs.checks.dumps import dump_findings
+from sparklake.verbs.checks.leftovers import (
+    file_findings,
+    register_findings,
+    unreferenced_tables,
+)
+from sparklake.verbs.checks.objects import CheckedObjects, check_objects
+from sparklake.verbs.checks.refs import Moment, moment_of, namespace_findings, ref_findings
+from sparklake.verbs.checks.report import CheckCounts, CheckLevel, CheckOptions, CheckReport
+from sparklake.verbs.checks.steps import FINDINGS_FOLDER, Steps, open_steps
+from sparklake.verbs.checks.tables import (
+    Affected,
+    CheckedTables,
+    affected_by,
+    affected_trees,
+    check_tables,
+)
+
+
+def check(context: Context, options: CheckOptions) -> CheckReport:
+    """Verify a repository up to a level; write and return the report.
+
+    Nothing is changed, and nothing is blocked: the check describes the moment at which it began.
+    Objects that are written meanwhile may be listed as young.
+
+    Raises:
+        InvalidInputError: An option is invalid.
+        NotFoundError: The check to resume does not exist.
+        ReadOnlyNamespaceError: The report cannot be written.
+    """
+    _check_options(options)
+    steps = open_steps(context, options)
+    moment = moment_of(context)
+    findings = list(_driver_findings(steps, moment))
+    tables, objects = CheckedTables(), CheckedObjects()
+    if options.level.depth >= CheckLevel.TABLES.depth:
+        tables = check_tables(steps, moment)
+        findings += _with_affected(steps, moment, tables.findings)
+        findings += unreferenced_tables(steps.store, tables.ids)
+    if options.level.depth >= CheckLevel.OBJECTS.depth:
+        objects = check_objects(steps, tables, options)
+    counts = CheckCounts(
+        commits=len(moment.refs.commits),
+        tables=len(tables.ids),
+        records=tables.records,
+        objects=objects.objects,
+        contents=objects.contents,
+        purged=objects.purged,
+    )
+    return _reported(steps, counts, findings, objects)
+
+
+def _check_options(options: CheckOptions) -> None:
+    if not 0 < options.sample <= 1:
+        raise InvalidInputError(f"{options.sample} is not a sample: choose a share up to 1")
+    if options.sample < 1 and options.level is not CheckLevel.CONTENT:
+        raise InvalidInputError("a sample needs the level content: only bytes are sampled")
+
+
+def _driver_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
+    context = steps.context
+    yield from namespace_findings(context)
+    yield from ref_findings(context, moment)
+    yield from dump_findings(context, steps.store, moment)
+    yield from register_findings(context, moment)
+    yield from file_findings(steps.store, steps.state.id)
+
+
+def _with_affected(steps: Steps, moment: Moment, findings: list[Finding]) -> Iterator[Finding]:
+    """Yield findings about tables with the commits and branches that contain them."""
+    trees = {tree for each in (moment.kept_trees, moment.staged_trees) for tree in each}
+    ranges = affected_by(
+        steps, moment, [each.table for each in findings if each.table not in trees]
+    )
+    for each in findings:
+        if not each.table:
+            yield each
+        elif each.table in trees:
+            yield affected_trees(moment, [tree for tree in trees if tree == each.table]).of(each)
+        else:
+            yield ranges.get(each.table, Affected()).of(each)
+
+
+def _reported(
+    steps: Steps, counts: CheckCounts, findings: list[Finding], objects: CheckedObjects
+) -> CheckReport:
+    """Write the report; return it."""
+    kinds = Counter(each.kind for each in findings) + objects.kinds
+    write_findings(steps.folder, f"{FINDINGS_FOLDER}/tables", findings)
+    first = tuple(_first_of_each(chain(findings, objects.findings)))
+    folder = steps.folder.uri
+    report = CheckReport(
+        steps.state.id, steps.state.level, counts, dict(sorted(kinds.items())), first, folder
+    )
+    steps.folder.replace(REPORT_NAME, msgspec.json.encode(report.document()))
+    steps.save(is_done=True)
+    steps.clear(())
+    return report
+
+
+def _first_of_each(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the first findings of each kind."""
+    seen: Counter[FindingKind] = Counter()
+    for each in findings:
+        seen[each.kind] += 1
+        if seen[each.kind] <= MOST_SAMPLED:
+            yield each

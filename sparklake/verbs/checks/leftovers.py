@@ -1,0 +1,66 @@
+"""Leftovers: what nothing references, and what crashes have left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from sparklake.graveler.ports import ObjectStore, WriteState
+from sparklake.graveler.ports.registers import PurgeState
+from sparklake.graveler.refs.names import is_commit_id
+from sparklake.graveler.sstable.range_files import table_key
+from sparklake.stores.objects.temporary import temporary_files
+from sparklake.udfs.adopted_ranges import MARKER_KEY
+from sparklake.udfs.checks.findings import Finding, FindingKind
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.leftovers import CHECKS_FOLDER, probes, unfinished_checks
+from sparklake.verbs.checks.dumps import dump_table_ids
+from sparklake.verbs.checks.refs import Moment
+
+
+def register_findings(context: Context, moment: Moment) -> Iterator[Finding]:
+    """Yield the writes and purges that have not ended, and expired branches."""
+    for write in context.refs.writes.list():
+        if write.state is WriteState.OPEN:
+            detail = f"{write.who} began it on {write.branch!r}"
+            yield Finding(FindingKind.WRITE_OPEN, write.id, detail, branches=(write.branch,))
+    for purge in context.refs.purges.list():
+        if purge.state is PurgeState.DELETING:
+            yield Finding(FindingKind.PURGE_UNFINISHED, purge.id, f"{purge.who} began it")
+    for branch in moment.refs.branches:
+        if branch.may_be_pruned:
+            yield Finding(FindingKind.BRANCH_EXPIRED, branch.name, branches=(branch.name,))
+
+
+def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
+    """Yield temporary files, and unfinished collections and checks."""
+    for each in temporary_files(store):
+        yield Finding(FindingKind.TEMPORARY_FILE, each.key, size=each.size)
+    yield from _collection_findings(store)
+    for each in probes(store):
+        yield Finding(FindingKind.TEMPORARY_FILE, each.key, size=each.size)
+    for folder, files in sorted(unfinished_checks(store).items()):
+        if folder != f"{CHECKS_FOLDER}/{check_id}/":
+            size = sum(each.size for each in files)
+            detail = "the files of a check that has not ended"
+            yield Finding(FindingKind.TEMPORARY_FILE, folder, detail, size=size)
+
+
+def _collection_findings(store: ObjectStore) -> Iterator[Finding]:
+    found = store.find(MARKER_KEY)
+    if found is None:
+        return
+    body = store.get(MARKER_KEY)
+    if body.isascii() and body.replace(b"-", b"").isalnum():
+        yield Finding(FindingKind.COLLECTION_UNFINISHED, body.decode())
+    else:
+        yield Finding(FindingKind.MARKER_DAMAGED, MARKER_KEY, "it names no garbage collection")
+
+
+def unreferenced_tables(store: ObjectStore, named: Collection[str]) -> Iterator[Finding]:
+    """Yield the tables that no commit, staged run or dump names."""
+    dumped = dump_table_ids(store)
+    prefix = table_key("")
+    for each in store.list(prefix):
+        table_id = each.key.removeprefix(prefix)
+        if is_commit_id(table_id) and table_id not in named and table_id not in dumped:
+            yield Finding(FindingKind.TABLE_UNREFERENCED, table_id, table=table_id, size=each.size)

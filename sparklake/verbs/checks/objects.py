@@ -1,0 +1,162 @@
+"""The check of objects: presence, sizes and content."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.sums import bounded
+from sparklake.udfs.checks.compared import (
+    COMPARED_STEP,
+    BucketShare,
+    compare_bucket,
+    decode_bucket_result,
+    encode_bucket_share,
+)
+from sparklake.udfs.checks.exchange import rows_key, share_name
+from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
+from sparklake.udfs.checks.listed import (
+    LISTED_STEP,
+    PURGED_STEP,
+    ListedShare,
+    PurgedShare,
+    decode_listed_result,
+    encode_listed_share,
+    list_objects,
+    list_purged,
+)
+from sparklake.udfs.checks.named import range_tag
+from sparklake.udfs.checks.resolved import (
+    RESOLVED_STEP,
+    AffectedTable,
+    FaultShare,
+    decode_faults_result,
+    encode_fault_share,
+    resolve_faults,
+)
+from sparklake.udfs.imports.source_listing import split_source
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.verbs.checks.refs import moment_of
+from sparklake.verbs.checks.report import CheckLevel, CheckOptions
+from sparklake.verbs.checks.steps import Steps
+from sparklake.verbs.checks.tables import CheckedTables, affected_by
+
+_PURGES_FOLDER = "_sparklake/purges/"
+_FAULT_BUCKETS = 16
+
+
+@dataclass(slots=True)
+class CheckedObjects:
+    """The findings about objects: all of them by kind, and the first ones."""
+
+    kinds: Counter[FindingKind] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    objects: int = 0
+    contents: int = 0
+    purged: int = 0
+    bytes: int = 0
+
+
+def check_objects(steps: Steps, tables: CheckedTables, options: CheckOptions) -> CheckedObjects:
+    """Compare all named objects with the stored ones, and read a sample of them."""
+    checked = CheckedObjects()
+    listed = _listed(steps, tables.records)
+    purged = _purged(steps, checked)
+    before = time.time_ns() - int(options.grace.total_seconds() * 1_000_000_000)
+    shares = [
+        encode_bucket_share(
+            BucketShare(
+                bucket=bucket,
+                named=tuple(tables.named),
+                listed=tuple(listed),
+                purged=tuple(purged),
+                before=before,
+                shows_unnamed=not tables.findings,
+                sample=options.sample if options.level is CheckLevel.CONTENT else 0.0,
+                salt=steps.state.salt,
+                fault_buckets=_FAULT_BUCKETS,
+            )
+        )
+        for bucket in range(steps.place.buckets)
+    ]
+    tags: set[int] = set()
+    for body in steps.run(COMPARED_STEP, compare_bucket, shares, tables.records):
+        result = decode_bucket_result(body)
+        checked.objects += result.objects
+        checked.contents += result.contents
+        checked.purged += result.purged
+        checked.bytes = bounded(checked.bytes + result.bytes)
+        tags.update(result.tables)
+        _add(checked, result.kinds, result.findings)
+    if tags:
+        files = [rows_key(COMPARED_STEP, share_name(each)) for each in shares]
+        _resolve(steps, tables, tags, files, checked)
+    return checked
+
+
+def _add(checked: CheckedObjects, kinds: dict[str, int], findings: Sequence[Finding]) -> None:
+    checked.kinds.update({FindingKind(kind): count for kind, count in kinds.items()})
+    checked.findings += findings
+
+
+def _listed(steps: Steps, records: int) -> list[str]:
+    """List the objects below `data/`; return the files that have them."""
+    parts = split_source(steps.store, start=f"{DATA_FOLDER}/")
+    shares = [encode_listed_share(ListedShare((each,))) for each in parts]
+    steps.run(LISTED_STEP, list_objects, shares, records)
+    return [rows_key(LISTED_STEP, share_name(each)) for each in shares]
+
+
+def _purged(steps: Steps, checked: CheckedObjects) -> list[str]:
+    """Read the lists and receipts of purges; return the files with their addresses."""
+    keys = [
+        each.key
+        for each in steps.store.list(_PURGES_FOLDER)
+        if each.key.endswith(".parquet") and each.key.split("/")[-2] in ("receipt", "found")
+    ]
+    shares = [encode_listed_share(PurgedShare((each,))) for each in sorted(keys)]
+    for body in steps.run(PURGED_STEP, list_purged, shares, 0):
+        for each in decode_listed_result(body).findings:
+            checked.kinds[each.kind] += 1
+            checked.findings.append(each)
+    return [rows_key(PURGED_STEP, share_name(each)) for each in shares]
+
+
+def _resolve(
+    steps: Steps,
+    tables: CheckedTables,
+    tags: set[int],
+    files: Sequence[str],
+    checked: CheckedObjects,
+) -> None:
+    """Find the paths of objects with faults, and what contains them now."""
+    moment = moment_of(steps.context)
+    infos = {range_tag(each.id): each for each in tables.ranges if range_tag(each.id) in tags}
+    affected = affected_by(steps, moment, [each.id for each in infos.values()])
+    branches = {each.name for each in moment.refs.branches}
+    buckets: dict[int, list[AffectedTable]] = {}
+    for tag in sorted(tags):
+        info: RangeInfo | None = infos.get(tag)
+        if info is None:
+            name = tables.rows.get(tag)
+            if name is None or name not in branches:
+                continue
+            table = AffectedTable(tag, None, (), 0, (name,))
+        else:
+            found = affected.get(info.id)
+            if found is None or not (found.commits or found.branches):
+                continue
+            commits, names = found.commits[:MOST_AFFECTED], found.branches[:MOST_AFFECTED]
+            table = AffectedTable(tag, info, commits, len(found.commits), names)
+        buckets.setdefault(tag % _FAULT_BUCKETS, []).append(table)
+    shares = [
+        encode_fault_share(FaultShare(bucket, tuple(files), tuple(some)))
+        for bucket, some in sorted(buckets.items())
+    ]
+    records = sum(each.count for each in infos.values())
+    for body in steps.run(RESOLVED_STEP, resolve_faults, shares, records):
+        result = decode_faults_result(body)
+        _add(checked, result.kinds, result.findings)

@@ -1,0 +1,194 @@
+"""The check of refs: commits, branches, tags, their log, and the marks of the namespace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sparklake.errors import CorruptFileError, MissingFileError, NamespaceInUseError
+from sparklake.graveler.commits import Commit, commit_id
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ports import BranchState, LayerKind, RefsSnapshot, TagInfo
+from sparklake.graveler.refs.names import is_commit_id
+from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_owner
+
+_OPERATIONS = 100_000
+
+
+@dataclass(frozen=True)
+class Moment:
+    """All refs and commits of a repository at one moment, and the expired commits."""
+
+    refs: RefsSnapshot
+    expired: frozenset[CommitId] = field(default_factory=frozenset)
+
+    @cached_property
+    def commits(self) -> Mapping[CommitId, Commit]:
+        """All commits by id."""
+        return {each.id: each for each in self.refs.commits}
+
+    @cached_property
+    def kept_trees(self) -> Mapping[MetaRangeId, list[CommitId]]:
+        """The commits that have not expired, by their tree."""
+        found: dict[MetaRangeId, list[CommitId]] = {}
+        for each in self.refs.commits:
+            if each.meta_range_id and each.id not in self.expired:
+                found.setdefault(each.meta_range_id, []).append(each.id)
+        return found
+
+    @cached_property
+    def staged_trees(self) -> Mapping[MetaRangeId, list[str]]:
+        """The branches with a staged run, by its metarange."""
+        found: dict[MetaRangeId, list[str]] = {}
+        for branch in self.refs.branches:
+            for layer in branch.layers:
+                if layer.kind is LayerKind.RUN and layer.meta_range_id:
+                    found.setdefault(layer.meta_range_id, []).append(branch.name)
+        return found
+
+    @cached_property
+    def heads(self) -> Mapping[CommitId, list[str]]:
+        """The branches by their head."""
+        found: dict[CommitId, list[str]] = {}
+        for each in self.refs.branches:
+            found.setdefault(each.commit_id, []).append(each.name)
+        return found
+
+    @cached_property
+    def _children(self) -> Mapping[CommitId, list[CommitId]]:
+        found: dict[CommitId, list[CommitId]] = {}
+        for each in self.refs.commits:
+            for parent in each.parents:
+                found.setdefault(parent, []).append(each.id)
+        return found
+
+    def branches_with(self, commit: CommitId) -> tuple[str, ...]:
+        """Return the first branches whose history contains a commit."""
+        seen, waiting, found = {commit}, [commit], list[str]()
+        while waiting:
+            each = waiting.pop()
+            found += self.heads.get(each, [])
+            new = [child for child in self._children.get(each, []) if child not in seen]
+            seen.update(new)
+            waiting += new
+        return tuple(sorted(found)[:MOST_AFFECTED])
+
+
+def moment_of(context: Context) -> Moment:
+    """Return the repository now."""
+    refs = context.refs.snapshot()
+    expired = context.refs.commits.expired([each.id for each in refs.commits])
+    return Moment(refs, frozenset(expired))
+
+
+def ref_findings(context: Context, moment: Moment) -> Iterator[Finding]:
+    """Yield the findings about commits, branches and tags."""
+    for each in moment.refs.commits:
+        for kind, detail in _commit_problems(each, moment):
+            branches = moment.branches_with(each.id)
+            yield Finding(
+                kind, each.id, detail, commits=(each.id,), commit_count=1, branches=branches
+            )
+    for named in moment.refs.named:
+        branches = (named.name,) if isinstance(named, BranchState) else ()
+        if named.commit_id not in moment.commits:
+            yield Finding(
+                FindingKind.REF_WITHOUT_COMMIT,
+                named.name,
+                f"it names the commit {named.commit_id}",
+                branches=branches,
+            )
+        elif named.commit_id in moment.expired:
+            yield Finding(
+                FindingKind.REF_EXPIRED,
+                named.name,
+                f"it names the commit {named.commit_id}",
+                commits=(named.commit_id,),
+                commit_count=1,
+                branches=branches,
+            )
+    default = context.info.default_branch
+    if all(each.name != default for each in moment.refs.branches):
+        yield Finding(FindingKind.DEFAULT_BRANCH_MISSING, default)
+    yield from _log_findings(context, moment)
+
+
+def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKind, str]]:
+    hashed = commit_id(
+        commit.parents,
+        commit.committer,
+        commit.message,
+        commit.creation_date,
+        commit.meta_range_id,
+        commit.metadata,
+    )
+    if hashed != commit.id:
+        yield FindingKind.COMMIT_DAMAGED, f"its content has the id {hashed}"
+    elif commit.meta_range_id and not is_commit_id(commit.meta_range_id):
+        yield FindingKind.COMMIT_DAMAGED, f"{commit.meta_range_id!r} is not the id of a tree"
+    parents = [moment.commits.get(each) for each in commit.parents]
+    for parent_id, parent in zip(commit.parents, parents, strict=True):
+        if parent is None:
+            yield FindingKind.PARENT_MISSING, f"its parent {parent_id} is missing"
+    if all(parents):
+        expected = 1 + max((each.generation for each in parents if each), default=0)
+        if commit.generation != expected:
+            detail = f"it has the generation {commit.generation}, not {expected}"
+            yield FindingKind.GENERATION_WRONG, detail
+
+
+# --- the log --------------------------------------------------------------------------------------
+
+
+def _log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
+    """Yield the refs that are not where their latest operation has moved them."""
+    for named in _differing(context, moment.refs.named):
+        again = _find(context, named)
+        # It may have moved between the two reads.
+        if again is None or not list(_differing(context, [again])):
+            continue
+        branches = (again.name,) if isinstance(again, BranchState) else ()
+        yield Finding(
+            FindingKind.LOG_DIFFERS,
+            again.name,
+            f"it is at {again.commit_id}, where no logged operation has moved it",
+            commits=(again.commit_id,),
+            commit_count=1,
+            branches=branches,
+        )
+
+
+Named = BranchState | TagInfo
+
+
+def _find(context: Context, named: Named) -> Named | None:
+    if isinstance(named, TagInfo):
+        return context.refs.tags.find(named.name)
+    return context.refs.branches.find(named.name)
+
+
+def _differing(context: Context, named: tuple[Named, ...] | list[Named]) -> Iterator[Named]:
+    one = named[0].name if len(named) == 1 else None
+    latest: dict[str, CommitId | None] = {}
+    for each in context.refs.operations.list(_OPERATIONS, one):
+        latest.setdefault(each.ref, each.to_commit)
+    # A branch and a tag of one name share the log.
+    names = Counter(each.name for each in named)
+    for ref in named:
+        if names[ref.name] == 1 and ref.name in latest and latest[ref.name] != ref.commit_id:
+            yield ref
+
+
+# --- the namespace --------------------------------------------------------------------------------
+
+
+def namespace_findings(context: Context) -> Iterator[Finding]:
+    """Yield the findings about the mark of the namespace."""
+    try:
+        check_owner(context.store, context.info)
+    except (NamespaceInUseError, CorruptFileError, MissingFileError) as error:
+        yield Finding(FindingKind.MARK_WRONG, context.info.storage_namespace, str(error))

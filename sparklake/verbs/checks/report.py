@@ -1,0 +1,131 @@
+"""The options and the report of a check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from sparklake._html import html_table
+from sparklake.errors import InvalidInputError
+from sparklake.udfs.checks.findings import (
+    FINDING_SCHEMA,
+    KIND_FACTS,
+    Finding,
+    FindingKind,
+    Severity,
+    finding_document,
+)
+from sparklake.verbs.base.periods import GRACE
+
+WARNING_EXIT_CODE = 9
+ERROR_EXIT_CODE = 10
+
+
+class CheckLevel(str, Enum):
+    """The depth of a check. Each level includes the levels before it."""
+
+    REFS = "refs"
+    TABLES = "tables"
+    OBJECTS = "objects"
+    CONTENT = "content"
+
+    @property
+    def depth(self) -> int:
+        """The position of the level: 0 for refs."""
+        return list(CheckLevel).index(self)
+
+
+def parse_level(text: CheckLevel | str) -> CheckLevel:
+    """Return the level of a name; raise InvalidInputError."""
+    try:
+        return CheckLevel(text)
+    except ValueError as error:
+        known = ", ".join(each.value for each in CheckLevel)
+        raise InvalidInputError(f"{text!r} is not a level: choose one of {known}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """The options of a check. See `Repository.check`."""
+
+    level: CheckLevel = CheckLevel.OBJECTS
+    sample: float = 1.0
+    grace: timedelta = GRACE
+    resume: str | None = None
+    to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckCounts:
+    """The amounts that a check has read.
+
+    `objects` are the objects that kept commits and staged changes name, each once. `contents` are
+    the objects whose bytes were read. `purged` are named objects that a purge has deleted.
+    """
+
+    commits: int = 0
+    tables: int = 0
+    records: int = 0
+    objects: int = 0
+    contents: int = 0
+    purged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The result of a check.
+
+    `kinds` counts all findings by kind. `findings` has the first ones of each kind. All of them are
+    rows of the Parquet files in `location`.
+    """
+
+    id: str
+    level: CheckLevel
+    counts: CheckCounts
+    kinds: Mapping[FindingKind, int] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    location: str = ""
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """The first findings of each kind that are errors or warnings."""
+        return tuple(each for each in self.findings if each.severity is not Severity.LEFTOVER)
+
+    @property
+    def leftovers(self) -> tuple[Finding, ...]:
+        """The first leftovers of each kind. They do no harm."""
+        return tuple(each for each in self.findings if each.severity is Severity.LEFTOVER)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether there is no error and no warning. Leftovers are possible."""
+        return self.exit_code == 0
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command: 0 without faults, 9 for warnings, 10 for errors."""
+        found = {KIND_FACTS[each].severity for each in self.kinds}
+        if Severity.ERROR in found:
+            return ERROR_EXIT_CODE
+        return WARNING_EXIT_CODE if Severity.WARNING in found else 0
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON form of the report."""
+        return {
+            "id": self.id,
+            "level": self.level.value,
+            "is_healthy": self.is_healthy,
+            "exit_code": self.exit_code,
+            "counts": asdict(self.counts),
+            "kinds": {kind.value: count for kind, count in self.kinds.items()},
+            "findings": list(map(finding_document, self.findings)),
+            "location": self.location,
+        }
+
+    def _repr_html_(self) -> str:
+        """Return an HTML table of the findings for notebooks."""
+        rows = map(finding_document, self.findings)
+        return html_table(f"check {self.id}", FINDING_SCHEMA.names, rows)

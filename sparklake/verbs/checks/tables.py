@@ -1,0 +1,284 @@
+"""The check of metaranges and ranges, and of staged rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import islice
+from operator import attrgetter
+
+from sparklake.engine.sort import sliced
+from sparklake.errors import RaceLostError
+from sparklake.graveler.blocks.block import Block, block_of_records
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ports import Layer, LayerKind
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.records import Record
+from sparklake.udfs.checks.exchange import rows_key, share_name, write_buckets
+from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
+from sparklake.udfs.checks.named import NamedObjects
+from sparklake.udfs.checks.tables import (
+    RANGES_STEP,
+    TREES_STEP,
+    RangeShare,
+    TreeShare,
+    check_ranges,
+    check_trees,
+    decode_ranges_result,
+    decode_trees_result,
+    encode_range_share,
+    encode_tree_share,
+    record_problem,
+)
+from sparklake.verbs.checks.refs import Moment
+from sparklake.verbs.checks.steps import Steps
+
+_TREES_OF_A_SHARE = 64
+_RECORDS_OF_A_TREE = 1000
+"""The approximate number of records that take as long as a metarange."""
+
+_BATCH_ROWS = 8192
+_AFFECTED_STEP = "affected"
+
+_RangeKey = tuple[str, bytes, bytes, int, int]
+
+
+@dataclass(slots=True)
+class CheckedTables:
+    """The tables that a check has read.
+
+    `named` are the files with named objects. `ids` are the ids of all named tables. `rows` are the
+    layers of staged rows, by their tags, with their branches.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    ranges: list[RangeInfo] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
+    records: int = 0
+
+
+@dataclass(slots=True)
+class _Ranges:
+    """The distinct ranges of all trees, and which commits and layers name them."""
+
+    infos: dict[_RangeKey, RangeInfo] = field(default_factory=dict)
+    kept: set[_RangeKey] = field(default_factory=set)
+    committed: set[_RangeKey] = field(default_factory=set)
+
+    def add(self, ranges: Iterable[RangeInfo], *, kept: bool, committed: bool) -> None:
+        """Add the ranges of one tree."""
+        for each in ranges:
+            key = each.id, each.min_key, each.max_key, each.count, each.tombstones
+            self.infos.setdefault(key, each)
+            if kept:
+                self.kept.add(key)
+            if committed:
+                self.committed.add(key)
+
+
+def check_tables(steps: Steps, moment: Moment) -> CheckedTables:
+    """Verify all metaranges and ranges, each once, and all staged rows."""
+    checked = CheckedTables()
+    ranges = _checked_trees(steps, moment, checked)
+    checked.ranges = list(ranges.infos.values())
+    checked.ids.update(each.id for each in checked.ranges)
+    if not steps.state.buckets:
+        named = sum(ranges.infos[key].count for key in ranges.kept)
+        steps.save(buckets=1 + named // _OBJECTS_OF_A_BUCKET)
+    _check_ranges(steps, ranges, checked)
+    for branch in moment.refs.branches:
+        for layer in branch.layers:
+            if layer.kind is LayerKind.ROWS:
+                _check_rows(steps, branch.name, layer, checked)
+    return checked
+
+
+_OBJECTS_OF_A_BUCKET = 1_000_000
+
+
+def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTables) -> _Ranges:
+    trees = _trees(moment)
+    checked.ids.update(trees)
+    ranges = _Ranges()
+    for encoded in _run_trees(steps, TREES_STEP, list(trees), ()):
+        result = decode_trees_result(encoded)
+        for each in result.findings:
+            kept = MetaRangeId(each.table) in moment.kept_trees
+            if kept or each.table in moment.staged_trees or each.kind not in _GONE:
+                checked.findings.append(each)
+        for tree in result.trees:
+            is_kept = tree.tree in moment.kept_trees or tree.tree in moment.staged_trees
+            ranges.add(tree.ranges, kept=is_kept, committed=tree.tree not in moment.staged_trees)
+    return ranges
+
+
+_GONE = (FindingKind.TREE_MISSING, FindingKind.RANGE_MISSING)
+"""The kinds that are no faults of expired commits, whose trees may be deleted."""
+
+
+def _trees(moment: Moment) -> dict[MetaRangeId, None]:
+    """Return all trees that commits and staged runs name."""
+    trees = dict.fromkeys(each.meta_range_id for each in moment.refs.commits)
+    trees |= dict.fromkeys(moment.staged_trees)
+    return {each: None for each in trees if len(each) == _ID_LENGTH}
+
+
+_ID_LENGTH = 64
+
+
+def _run_trees(
+    steps: Steps, step: str, trees: Sequence[MetaRangeId], wanted: Sequence[str]
+) -> list[bytes]:
+    shares = [
+        encode_tree_share(TreeShare(tuple(trees[at : at + _TREES_OF_A_SHARE]), tuple(wanted)))
+        for at in range(0, len(trees), _TREES_OF_A_SHARE)
+    ]
+    return steps.run(step, check_trees, shares, len(trees) * _RECORDS_OF_A_TREE)
+
+
+def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTables) -> None:
+    records = sum(each.count for each in ranges.infos.values())
+    size = steps.context.runner(records, "check", RANGES_STEP).task_records(records)
+    shares = []
+    for is_named in (True, False):
+        for is_staged in (True, False):
+            some = [
+                info
+                for key, info in ranges.infos.items()
+                if (key in ranges.kept) == is_named and (key not in ranges.committed) == is_staged
+            ]
+            # In the order of ids, so that a resumed check has the same shares.
+            some.sort(key=attrgetter("id"))
+            shares += [
+                RangeShare(tuple(part), is_named, is_staged)
+                for part in sliced(some, size, attrgetter("count"))
+            ]
+    encoded = [encode_range_share(each) for each in shares]
+    results = steps.run(RANGES_STEP, check_ranges, encoded, records)
+    for share, name, body in zip(shares, map(share_name, encoded), results, strict=True):
+        result = decode_ranges_result(body)
+        checked.records += result.records
+        checked.findings += [
+            each for each in result.findings if share.is_named or each.kind not in _GONE
+        ]
+        if share.is_named:
+            checked.named.append(rows_key(RANGES_STEP, name))
+
+
+# --- staged rows ----------------------------------------------------------------------------------
+
+
+def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTables) -> None:
+    """Verify the rows of a layer. A layer that is gone by now has been committed or dropped."""
+    tag = _layer_tag(layer.id)
+    place = steps.place
+    named = NamedObjects(place.workspace.storage_namespace, place.buckets)
+    try:
+        for block in _blocks(steps.context.refs.staging.rows(layer.id), branch, checked):
+            checked.records += len(block)
+            named.add(block, tag, with_paths=True)
+    except RaceLostError:
+        return
+    rows = named.table()
+    if rows.num_rows:
+        key = rows_key("rows", f"{layer.id}")
+        write_buckets(steps.folder, key, rows, named.buckets_of(rows), place.buckets)
+        checked.named.append(key)
+        checked.rows[tag] = branch
+
+
+def _layer_tag(layer_id: int) -> int:
+    return int(sha256(b"layer %d" % layer_id).hexdigest()[:16], 16)
+
+
+def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTables) -> Iterator[Block]:
+    """Yield the valid rows of a layer in blocks; note the other rows."""
+    last = b""
+    while chunk := list(islice(rows, _BATCH_ROWS)):
+        block, problem = _block(chunk)
+        if problem or chunk[0][0] <= last:
+            good = []
+            for row in chunk:
+                _, problem = _block([row])
+                if problem or row[0] <= last:
+                    path = row[0].decode(errors="replace")
+                    detail = problem or "its key does not ascend"
+                    checked.findings.append(
+                        Finding(
+                            FindingKind.STAGED_ROW_DAMAGED,
+                            branch,
+                            detail,
+                            first_path=path,
+                            last_path=path,
+                            branches=(branch,),
+                        )
+                    )
+                else:
+                    good.append(row)
+                last = max(last, row[0])
+            block = block_of_records(good) if good else None
+        last = max(last, chunk[-1][0])
+        if block is not None:
+            yield block
+
+
+def _block(rows: Sequence[Record]) -> tuple[Block | None, str]:
+    """Return rows as a block, and what is wrong with them, or ""."""
+    if any(len(stored) < _LEAST_STORED for _, stored in rows):
+        return None, "its value is cut off"
+    try:
+        block = block_of_records(list(rows))
+        return block, record_problem(block, block.encoded)
+    except (ValueError, IndexError) as error:
+        return None, str(error)
+
+
+_LEAST_STORED = 34
+"""The bytes of a tombstone: two lengths and a record id."""
+
+
+# --- what is affected -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """The commits and branches that contain a table."""
+
+    commits: tuple[CommitId, ...] = ()
+    branches: tuple[str, ...] = ()
+
+    def of(self, each: Finding) -> Finding:
+        """Return a finding with them."""
+        return replace(
+            each,
+            commits=self.commits[:MOST_AFFECTED],
+            commit_count=len(self.commits),
+            branches=self.branches[:MOST_AFFECTED],
+        )
+
+
+def affected_by(steps: Steps, moment: Moment, ranges: Iterable[str]) -> Mapping[str, Affected]:
+    """Return the commits and branches that contain ranges. Metaranges are read again, by tasks."""
+    wanted = sorted(set(ranges))
+    trees: dict[str, list[MetaRangeId]] = {}
+    if wanted:
+        for encoded in _run_trees(steps, _AFFECTED_STEP, list(_trees(moment)), wanted):
+            for tree in decode_trees_result(encoded).trees:
+                for each in tree.ranges:
+                    trees.setdefault(each.id, []).append(tree.tree)
+    return {each: affected_trees(moment, found) for each, found in trees.items()}
+
+
+def affected_trees(moment: Moment, trees: Iterable[MetaRangeId]) -> Affected:
+    """Return the kept commits, and the branches, that contain trees."""
+    commits: dict[CommitId, None] = {}
+    branches: set[str] = set()
+    for each in trees:
+        commits |= dict.fromkeys(moment.kept_trees.get(each, ()))
+        branches.update(moment.staged_trees.get(each, ()))
+    for commit in commits:
+        branches.update(moment.heads.get(commit, ()))
+    return Affected(tuple(commits), tuple(sorted(branches)))
