@@ -287,7 +287,7 @@ def check_history(
     """
     known = [each for each in calls if each.end is not None or not each.request.is_read]
     if commits is not None:
-        answered = {each.answer for each in known if isinstance(each.answer, str)}
+        answered = {each.answer for each in known if each.request.makes_commit}
         state = replace(state, facts=Facts(commits, answered))
     return _Search(sorted(known, key=lambda each: each.start), most_states).run(state)
 

@@ -38,6 +38,7 @@ class Request(msgspec.Struct, frozen=True, tag=True):
 
     is_read: ClassVar[bool] = False
     has_look: ClassVar[bool] = False
+    makes_commit: ClassVar[bool] = False
 
     def look(self, state: State) -> tuple[State, Any] | None:
         """Return the state after the first step, and what the step saw."""
@@ -91,6 +92,7 @@ class Commit(Request, frozen=True):
     """Commit the changes that are staged at the first step. Later ones stay staged."""
 
     has_look: ClassVar[bool] = True
+    makes_commit: ClassVar[bool] = True
     branch: str
 
     def look(self, state: State) -> tuple[State, Any] | None:
@@ -118,6 +120,7 @@ class Merge(Request, frozen=True):
     """Merge a ref, resolved at the first step, into a branch."""
 
     has_look: ClassVar[bool] = True
+    makes_commit: ClassVar[bool] = True
     source: str
     dest: str
     strategy: Union[str, None] = None  # noqa: UP007
@@ -139,6 +142,7 @@ class Merge(Request, frozen=True):
 
 
 class _Replay(Request, frozen=True):
+    makes_commit: ClassVar[bool] = True
     branch: str
     commit: str
     strategy: Union[str, None] = None  # noqa: UP007

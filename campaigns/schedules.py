@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from random import Random
@@ -82,7 +82,7 @@ class Faults:
     answer_lost: float = 0.0
     failed: float = 0.0
     twice: float = 0.0
-    most: int = 3
+    most: int = 0
 
 
 NO_FAULTS = Faults()
@@ -132,6 +132,10 @@ class Schedule:
             self._turns[chosen].release()
             self._turns[number].acquire()
 
+    def revive(self) -> None:
+        """Let a dead actor go on, as a new client."""
+        self._own.is_dead = False
+
     @property
     def is_inside(self) -> bool:
         """Whether this thread is in a call of a port. Nested calls belong to its step."""
@@ -158,11 +162,11 @@ class Schedule:
         with self.stepping():
             self.steps += 1
             self._run_late()
-            fate = self._fate(name)
+            fate = self._fate(port, name)
             self.trace.append(f"{self._own.number} {port}.{name} {fate.value}")
             return self._suffer(fate, port, call)
 
-    def _fate(self, name: str) -> Fate:
+    def _fate(self, port: str, name: str) -> Fate:
         faults, spin = self._faults, self._chance.random()
         if not faults.most:
             return Fate.NORMAL
@@ -177,23 +181,18 @@ class Schedule:
         for fate, chance in chances:
             spin -= chance
             if spin < 0:
-                return self._possible(fate, name)
+                return self._possible(fate, port, name)
         return Fate.NORMAL
 
-    def _possible(self, fate: Fate, name: str) -> Fate:
+    def _possible(self, fate: Fate, port: str, name: str) -> Fate:
         if name in _CONTEXTS and fate is not Fate.FAILED:
             fate = Fate.CRASH_BEFORE
-        if fate is Fate.TWICE and name not in _REPEATABLE:
+        is_store = port == SimulatedStore.__name__
+        if fate is Fate.TWICE and not (is_store and name in _REPEATABLE):
             return Fate.NORMAL
         if fate is Fate.LATE and name not in _LATE:
             fate = Fate.CRASH_BEFORE
-        self._faults = Faults(
-            self._faults.crash,
-            self._faults.answer_lost,
-            self._faults.failed,
-            self._faults.twice,
-            self._faults.most - 1,
-        )
+        self._faults = replace(self._faults, most=self._faults.most - 1)
         return fate
 
     def _suffer(self, fate: Fate, port: str, call: Callable[[], Any]) -> Any:
@@ -275,6 +274,9 @@ def simulated_ports() -> Iterator[Stage]:
 def _patched(
     steps: Mapping[type, Sequence[str]], current: Callable[[], Schedule]
 ) -> Iterator[None]:
+    def sleep(_: float) -> None:
+        current().step()
+
     with ExitStack() as patches:
         for owner, names in steps.items():
             for name in names:
@@ -283,7 +285,7 @@ def _patched(
         patches.enter_context(mock.patch.object(Threads, "submit", _submit))
         # Who waits for a turn would never let go of the one that all actors share.
         patches.enter_context(mock.patch.object(MemoryBranches, "turn", _no_turn))
-        patches.enter_context(mock.patch("time.sleep", lambda _: current().step()))
+        patches.enter_context(mock.patch("time.sleep", sleep))
         yield
 
 

@@ -82,6 +82,8 @@ class Steps:
 
     def run(self, step: str, work: Work, shares: Sequence[bytes], records: int) -> list[bytes]:
         """Return the results of shares, by tasks or from an earlier attempt."""
+        if not shares:
+            return []
         names = {share_name(each): each for each in shares}
         results: dict[str, bytes] = {}
         for name in names:

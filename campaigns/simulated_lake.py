@@ -1,0 +1,303 @@
+"""A small lake whose stores, clock and random names are simulated, and a check of its contents."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import md5
+from itertools import count
+from random import Random
+from typing import NamedTuple
+from unittest import mock
+
+from campaigns.serial_model import Branch, Fact, State, Version
+from campaigns.simulated_store import Bucket, simulated_buckets
+from sparklake import Engine, Lake, Repository
+from sparklake.engine.choice import Runners
+from sparklake.graveler.ports import BranchState, Layer, RefsSnapshot
+from sparklake.graveler.records import Record, decode_record, is_tombstone
+from sparklake.graveler.sstable.range_files import read_range_file, table_key
+from sparklake.stores.memory import MemoryRefStore
+from sparklake.udfs.objects.object_rows import object_info
+from sparklake.udfs.purges import Patterns
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
+
+BUCKET = "lake"
+NAMESPACE = f"s3://{BUCKET}/repo"
+_ROOT = "repo/"
+START_SECONDS = 1_700_000_000
+
+
+def digest(body: bytes) -> str:
+    """Return the checksum that stands for a body in histories."""
+    return md5(body, usedforsecurity=False).hexdigest()
+
+
+class LostObjectError(AssertionError):
+    """Something that a ref or a staged change names is missing or has other bytes."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """A clock whose every reading is new. It may jump, backwards too."""
+
+    seconds: int = START_SECONDS
+    seen: set[int] = field(default_factory=set)
+
+    def nanoseconds(self) -> int:
+        """Return the time in unix nanoseconds."""
+        self.seconds += 1
+        while self.seconds in self.seen:
+            self.seconds += 1
+        self.seen.add(self.seconds)
+        return self.seconds * 10**9
+
+
+@dataclass(slots=True)
+class World:
+    """The stores of a simulated lake. Copies are independent."""
+
+    refs: MemoryRefStore
+    bucket: Bucket
+    clock: Clock
+
+    def copy(self) -> World:
+        """Return a world in the same state."""
+        clock = Clock(self.clock.seconds, set(self.clock.seen))
+        bucket = Bucket(clock.nanoseconds, dict(self.bucket.bodies))
+        return World(_copied(self.refs), bucket, clock)
+
+    def repository(self, who: str) -> Repository:
+        """Open the repository as a new client."""
+        return Lake(self.refs, Runners(Engine.LOCAL), who).repository("repo")
+
+
+def _copied(refs: MemoryRefStore) -> MemoryRefStore:
+    made = MemoryRefStore()
+    made._infos = dict(refs._infos)
+    made._id = refs._id
+    next_layer, next_operation = next(refs._layers), next(refs._operations)
+    refs._layers, refs._operations = count(next_layer), count(next_operation)
+    made._layers, made._operations = count(next_layer), count(next_operation)
+    for uid, state in refs._states.items():
+        fresh = made._state(uid)
+        for name in ("branches", "tags", "commits", "change_summaries", "writes"):
+            getattr(fresh, name).update(getattr(state, name))
+        fresh.rows.update({layer: dict(rows) for layer, rows in state.rows.items()})
+        fresh.expired |= state.expired
+        fresh.operations += state.operations
+        fresh.hook_runs += state.hook_runs
+        fresh.purges += state.purges
+        fresh.settings, fresh.fence = state.settings, state.fence
+    return made
+
+
+class Simulation:
+    """The current world and its source of names, for patches that are made once."""
+
+    def __init__(self) -> None:
+        self.buckets: dict[str, Bucket] = {}
+        self.clock = Clock()
+        self.names = Random(0)
+
+    def enter(self, world: World, seed: int) -> None:
+        """Make a world the current one."""
+        self.buckets[BUCKET] = world.bucket
+        self.clock = world.clock
+        self.names = Random(seed)
+        random.seed(seed)
+
+    def random_bytes(self, size: int) -> bytes:
+        """Return the next random bytes. Names of objects come from them."""
+        return self.names.randbytes(size)
+
+    def nanoseconds(self) -> int:
+        """Return the time in unix nanoseconds."""
+        return self.clock.nanoseconds()
+
+    def time(self) -> float:
+        """Return the time in unix seconds."""
+        return self.clock.nanoseconds() / 1e9
+
+
+@contextmanager
+def simulated_system() -> Iterator[Simulation]:
+    """Simulate buckets, the clock and random names in this process."""
+    simulation = Simulation()
+    with ExitStack() as patches:
+        patches.enter_context(simulated_buckets(simulation.buckets))
+        for owner, name, value in (
+            (os, "urandom", simulation.random_bytes),
+            (time, "time", simulation.time),
+            (time, "time_ns", simulation.nanoseconds),
+        ):
+            patches.enter_context(mock.patch.object(owner, name, value))
+        yield simulation
+
+
+def new_world(simulation: Simulation) -> World:
+    """Return a world with an empty repository whose ranges are tiny."""
+    clock = Clock()
+    world = World(MemoryRefStore(), Bucket(clock.nanoseconds), clock)
+    simulation.enter(world, 0)
+    world.refs._id = uuid.uuid4().hex
+    lake = Lake(world.refs, Runners(Engine.LOCAL), "creator")
+    lake.create_repository("repo", NAMESPACE, range_records=2)
+    return world
+
+
+# --- what a repository contains -------------------------------------------------------------------
+
+
+class Listed(NamedTuple):
+    """An object in a tree: its checksum, and its key or full URI."""
+
+    path: str
+    checksum: str
+    address: str
+
+
+@lru_cache(4096)
+def _range_ids(table: bytes, name: str) -> tuple[str, ...]:
+    records = read_range_file(table, name).records()
+    return tuple(decode_record(*each).identity.decode() for each in records)
+
+
+@lru_cache(4096)
+def _objects(table: bytes, name: str) -> tuple[Listed | str, ...]:
+    """Return the objects of a range, and the paths that it deletes."""
+    return tuple(map(_listed, read_range_file(table, name).records()))
+
+
+def _listed(record: Record) -> Listed | str:
+    path = record[0].decode()
+    if is_tombstone(record[1]):
+        return path
+    entry = object_info(record, NAMESPACE)
+    return Listed(path, entry.checksum, entry.address.removeprefix(f"{NAMESPACE}/"))
+
+
+@dataclass(slots=True)
+class Contents:
+    """The contents of a world, read from its stores without any verb."""
+
+    world: World
+    refs: RefsSnapshot
+    expired: Set[str]
+    _trees: dict[str, tuple[Listed | str, ...]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(world: World, repo: Repository) -> Contents:
+        """Return the current contents."""
+        refs = repo._context.refs.snapshot()
+        expired = repo._context.refs.commits.expired([each.id for each in refs.commits])
+        return Contents(world, refs, expired)
+
+    def objects(self, meta_range_id: str) -> tuple[Listed | str, ...]:
+        """Return the objects of a tree or run; raise LostObjectError for a missing table."""
+        if meta_range_id not in self._trees:
+            self._trees[meta_range_id] = tuple(self._read(meta_range_id))
+        return self._trees[meta_range_id]
+
+    def _read(self, meta_range_id: str) -> Iterator[Listed | str]:
+        if meta_range_id:
+            for name in _range_ids(self._table(meta_range_id), meta_range_id):
+                yield from _objects(self._table(name), name)
+
+    def _table(self, name: str) -> bytes:
+        return self.body(table_key(name), f"table {name}")
+
+    def body(self, key: str, what: object) -> bytes:
+        """Return the bytes of a key; raise LostObjectError."""
+        found = self.world.bucket.bodies.get(f"{_ROOT}{key}")
+        if found is None:
+            raise LostObjectError(f"{what} is missing: {key}")
+        return found.content
+
+    def layer(self, layer: Layer) -> tuple[Listed | str, ...]:
+        """Return the staged objects of a layer, and the paths that it deletes."""
+        if layer.meta_range_id is not None:
+            return self.objects(layer.meta_range_id)
+        rows = next(iter(self.world.refs._states.values())).rows[layer.id]
+        return tuple(map(_listed, rows.items()))
+
+    def facts(self) -> dict[str, Fact]:
+        """Return the parents and the tree of every commit."""
+        return {
+            each.id: Fact(tuple(each.parents), _checksums(self.objects(each.meta_range_id)))
+            for each in self.refs.commits
+        }
+
+    def staged(self, branch: BranchState) -> dict[str, str | None]:
+        """Return the staged checksums of a branch. None is a deleted path."""
+        found: dict[str, str | None] = {}
+        for layer in reversed(branch.layers):
+            for each in self.layer(layer):
+                found |= {each: None} if isinstance(each, str) else {each.path: each.checksum}
+        return found
+
+    def state(self, moves: Mapping[str, str | None]) -> State:
+        """Return the contents as the serial model sees them.
+
+        `moves` has the head of each branch before its latest move. All staged changes of a branch
+        become one layer.
+        """
+        versions: dict[str, Version] = {}
+        facts = self.facts()
+        for each in self.refs.commits:  # Parents come first.
+            parents = tuple(versions[name] for name in each.parents)
+            versions[each.id] = Version(each.id, parents, facts[each.id].tree)
+        branches = {}
+        for state in self.refs.branches:
+            before = moves.get(state.name)
+            branch = Branch(versions[state.commit_id], versions[before] if before else None)
+            staged = self.staged(state)
+            branches[state.name] = branch.staged(staged) if staged else branch
+        tags = {each.name: versions[each.commit_id] for each in self.refs.tags}
+        return State(branches, tags, versions)
+
+    def check(self, purged: Patterns) -> set[str]:
+        """Read every object that a kept commit or a staged layer names; return their keys.
+
+        Objects of purged paths may be gone: a branch may move back to a commit that has them.
+
+        Raises:
+            LostObjectError: An object or a table is missing, or has other bytes.
+        """
+        named = set()
+        for commit in self.refs.commits:
+            objects = self.objects(commit.meta_range_id)
+            if commit.id not in self.expired:
+                named |= {self._check(each, purged, commit.id) for each in objects}
+        for branch in self.refs.branches:
+            for layer in branch.layers:
+                what = f"the staging of {branch.name}"
+                named |= {self._check(each, purged, what) for each in self.layer(layer)}
+        return named
+
+    def _check(self, each: Listed | str, purged: Patterns, by: str) -> str:
+        if isinstance(each, str):
+            return ""
+        if f"{_ROOT}{each.address}" not in self.world.bucket.bodies:
+            if each.path not in purged:
+                raise LostObjectError(f"{by} names {each}, which is missing")
+            return each.address
+        if digest(self.body(each.address, each)) != each.checksum:
+            raise LostObjectError(f"{by} names {each}, which has other bytes")
+        return each.address
+
+
+def _checksums(objects: Iterable[Listed | str]) -> dict[str, str]:
+    return {each.path: each.checksum for each in objects if not isinstance(each, str)}
+
+
+def data_keys(world: World) -> set[str]:
+    """Return the keys of the objects that the repository has written."""
+    keys = (each.removeprefix(_ROOT) for each in world.bucket.bodies)
+    return {each for each in keys if each.startswith(f"{DATA_FOLDER}/")}

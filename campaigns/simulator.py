@@ -1,0 +1,454 @@
+"""Simulated schedules of the real verbs: python -m campaigns.simulator --seed 7.
+
+A seed decides everything: the actors and their verbs, every interleaving at calls of a port, the
+faults, and the clock. At the end of a schedule the history must have a serial order, all trees must
+be those of the serial model, and everything that is named must exist.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from campaigns.history import Call, Line, Recorder, calls_of, check_history
+from campaigns.requests import (
+    NOTHING,
+    CherryPick,
+    Commit,
+    CreateBranch,
+    CreateTag,
+    DeleteBranch,
+    DeleteTag,
+    HardReset,
+    Merge,
+    ReadHead,
+    ReadObject,
+    ReadRefs,
+    ReadTree,
+    Request,
+    Reset,
+    Revert,
+    Stage,
+    Undo,
+)
+from campaigns.schedules import NO_FAULTS, CrashError, Faults, Schedule, simulated_ports
+from campaigns.schedules import Stage as PortStage
+from campaigns.simulated_lake import (
+    Contents,
+    Simulation,
+    World,
+    data_keys,
+    digest,
+    new_world,
+    simulated_system,
+)
+from sparklake import Repository, SparklakeError
+from sparklake.errors import NoChangesError, RefStoreUnavailableError
+from sparklake.graveler.ports.registers import PurgeState
+from sparklake.udfs.purges import Patterns
+
+PATHS = ("a", "b", "d/c")
+SHARED_BODIES = (b"0", b"1")
+NO_GRACE = timedelta()
+_UNKNOWN = (RefStoreUnavailableError,)
+"""Errors after which a request may have happened. Every other error means that it did not."""
+
+
+@dataclass(slots=True)
+class Actor:
+    """A client that takes random steps on shared branches, and records them."""
+
+    repo: Repository
+    name: str
+    chance: Random
+    recorder: Recorder
+    verbs: Counter[str]
+    number: int = 0
+
+    def __call__(self) -> None:
+        for _ in range(self.chance.randint(1, 3)):
+            verb = self.chance.choice(_VERBS)
+            try:
+                verb(self)
+            except SparklakeError as error:
+                self.verbs[f"{verb.__name__}: {error.kind}"] += 1
+            else:
+                self.verbs[verb.__name__] += 1
+
+    def run(
+        self,
+        request: Request,
+        call: Callable[[], Any],
+        answer: Callable[[Any], Any] = lambda _: None,
+    ) -> Any:
+        """Run and record a request."""
+        number = self.recorder.begin(request)
+        try:
+            found = call()
+        except _UNKNOWN:
+            raise
+        except NoChangesError:
+            if isinstance(request, Commit):
+                self.recorder.answer(number, NOTHING)
+            else:
+                self.recorder.refuse(number)
+            raise
+        except SparklakeError:
+            self.recorder.refuse(number)
+            raise
+        self.recorder.answer(number, answer(found))
+        return found
+
+    # --- choices ----------------------------------------------------------------------------------
+
+    def branch(self) -> str:
+        return self.chance.choice([each.name for each in self.repo.branches()])
+
+    def commit_id(self) -> str:
+        found = self.repo._context.refs.commits.find_by_prefix("", 1000)
+        return self.chance.choice(found).id
+
+    def label(self, kind: str) -> str:
+        self.number += 1
+        return f"{self.name}-{kind}-{self.number}"
+
+    def body(self) -> bytes:
+        if self.chance.random() < 0.5:
+            return self.chance.choice(SHARED_BODIES)
+        return self.label("body").encode()
+
+    # --- verbs ------------------------------------------------------------------------------------
+
+    def put(self) -> None:
+        branch, path, body = self.branch(), self.chance.choice(PATHS), self.body()
+        request = Stage(branch, {path: digest(body)})
+        self.run(request, lambda: self.repo.branch(branch).put(path, body))
+
+    def put_many(self) -> None:
+        branch = self.branch()
+        bodies = {path: self.body() for path in self.chance.sample(PATHS, 2)}
+        request = Stage(branch, {path: digest(body) for path, body in bodies.items()})
+        self.run(request, lambda: self.repo.branch(branch).put_many(bodies))
+
+    def remove(self) -> None:
+        branch, path = self.branch(), self.chance.choice(PATHS)
+        self.run(Stage(branch, {path: None}), lambda: self.repo.branch(branch).delete(path))
+
+    def remove_from(self, branch: str, path: str) -> None:
+        self.run(Stage(branch, {path: None}), lambda: self.repo.branch(branch).delete(path))
+        self.commit_to(branch)
+
+    def commit(self) -> None:
+        self.commit_to(self.branch())
+
+    def commit_to(self, branch: str) -> None:
+        message = self.label("commit")
+        self.run(
+            Commit(branch), lambda: self.repo.branch(branch).commit(message), lambda made: made.id
+        )
+
+    def put_and_commit(self) -> None:
+        self.put()
+        self.commit()
+
+    def reset(self) -> None:
+        branch = self.branch()
+        self.run(Reset(branch), lambda: self.repo.branch(branch).reset())
+
+    def reset_path(self) -> None:
+        branch, path = self.branch(), self.chance.choice(PATHS)
+        self.run(Reset(branch, path), lambda: self.repo.branch(branch).reset(prefix=path))
+
+    def merge(self) -> None:
+        source, dest = self.chance.choice([self.branch(), self.commit_id()]), self.branch()
+        strategy, squash = self.chance.choice(_STRATEGIES), self.chance.random() < 0.2
+        self.run(
+            Merge(source, dest, strategy, squash),
+            lambda: self.repo.merge(
+                source, dest, strategy=strategy, squash=squash, message=self.label("merge")
+            ),
+            lambda made: made.id,
+        )
+
+    def revert(self) -> None:
+        branch, commit, strategy = self.branch(), self.commit_id(), self.chance.choice(_STRATEGIES)
+        self.run(
+            Revert(branch, commit, strategy),
+            lambda: self.repo.branch(branch).revert(commit, strategy=strategy),
+            lambda made: made[-1].id,
+        )
+
+    def cherry_pick(self) -> None:
+        branch, commit, strategy = self.branch(), self.commit_id(), self.chance.choice(_STRATEGIES)
+        self.run(
+            CherryPick(branch, commit, strategy),
+            lambda: self.repo.branch(branch).cherry_pick(commit, strategy=strategy),
+            lambda made: made[-1].id,
+        )
+
+    def undo(self) -> None:
+        branch = self.branch()
+        self.run(Undo(branch), lambda: self.repo.branch(branch).undo(), lambda found: found.id)
+
+    def hard_reset(self) -> None:
+        branch, commit = self.branch(), self.commit_id()
+        self.run(
+            HardReset(branch, commit),
+            lambda: self.repo.branch(branch).hard_reset(commit, force=True),
+        )
+
+    def create_branch(self) -> None:
+        name, source = self.chance.choice(["new", self.label("branch")]), self.branch()
+        self.run(CreateBranch(name, source), lambda: self.repo.create_branch(name, source))
+
+    def delete_branch(self) -> None:
+        name = self.branch()
+        self.run(DeleteBranch(name), lambda: self.repo.delete_branch(name))
+
+    def create_tag(self) -> None:
+        name, source = self.chance.choice(["tag", self.label("tag")]), self.branch()
+        self.run(CreateTag(name, source), lambda: self.repo.create_tag(name, source))
+
+    def delete_tag(self) -> None:
+        self.run(DeleteTag("tag"), lambda: self.repo.delete_tag("tag"))
+
+    def read_tree(self) -> None:
+        ref = self.branch() + self.chance.choice(["", "@"])
+        self.run(ReadTree(ref), lambda: list(self.repo.objects(ref)), _checksums)
+
+    def read_object(self) -> None:
+        ref, path = self.branch(), self.chance.choice(PATHS)
+        request = ReadObject(ref, path)
+        self.run(request, lambda: self.repo.stat(ref, path), lambda found: found.checksum)
+
+    def read_head(self) -> None:
+        ref = self.branch()
+        self.run(ReadHead(ref), lambda: self.repo.resolve(f"{ref}@"), lambda found: found.id)
+
+
+_STRATEGIES = ("source-wins", "dest-wins", None)
+_VERBS: Sequence[Callable[[Actor], None]] = (
+    *(Actor.put, Actor.put_many, Actor.remove, Actor.put_and_commit, Actor.put_and_commit),
+    *(Actor.commit, Actor.commit, Actor.merge, Actor.merge, Actor.revert, Actor.cherry_pick),
+    *(Actor.undo, Actor.hard_reset, Actor.reset, Actor.reset_path),
+    *(Actor.create_branch, Actor.delete_branch, Actor.create_tag, Actor.delete_tag),
+    *(Actor.read_tree, Actor.read_object, Actor.read_head),
+)
+
+
+def _checksums(objects: Sequence[Any]) -> dict[str, str]:
+    return {each.path: each.checksum for each in objects}
+
+
+# --- schedules ------------------------------------------------------------------------------------
+
+
+def prepared_worlds(simulation: Simulation) -> list[World]:
+    """Return the worlds in which schedules begin."""
+    plain = new_world(simulation)
+    repo = plain.repository("first")
+    main = repo.branch("main")
+    main.put_many(dict.fromkeys(PATHS, b"0"))
+    main.commit("base")
+    main.put("a", b"1")
+    main.reset()
+    repo.create_branch("dev", "main").put("b", b"1")
+    expiring = plain.copy()
+    simulation.enter(expiring, 1)
+    repo = expiring.repository("first")
+    dev = repo.branch("dev")
+    dev.commit("dev")
+    for body in (b"2", b"1"):
+        dev.put("a", body)
+        dev.commit(f"dev {body!r}")
+    dev.put("b", b"staged")
+    repo.settings.set_retention(0)
+    expired = expiring.copy()
+    simulation.enter(expired, 2)
+    expired.repository("first").collect_garbage(grace=NO_GRACE)
+    return [plain, expiring, expired]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a schedule did: its steps, calls of ports, recorded calls and verbs."""
+
+    steps: int
+    trace: Sequence[str]
+    calls: Sequence[Call]
+    verbs: Counter[str]
+
+
+class ViolationError(AssertionError):
+    """A schedule that broke a guarantee. `trace` has the calls of ports."""
+
+    def __init__(self, seed: int, error: BaseException, trace: Sequence[str]) -> None:
+        super().__init__(f"seed {seed}: {type(error).__name__}: {error}")
+        self.seed = seed
+        self.trace = trace
+
+
+@dataclass(slots=True)
+class Simulator:
+    """A process whose ports, clock and random names are simulated."""
+
+    simulation: Simulation
+    stage: PortStage
+    worlds: list[World] = field(default_factory=list)
+
+    def run(self, seed: int) -> Outcome:
+        """Run one schedule; raise ViolationError."""
+        if not self.worlds:
+            self.worlds = prepared_worlds(self.simulation)
+        chance = Random(seed)
+        world = chance.choice(self.worlds).copy()
+        self.simulation.enter(world, seed)
+        schedule = Schedule(chance, _faults(chance))
+        try:
+            return _run(world, schedule, self.stage, chance)
+        except Exception as error:
+            raise ViolationError(seed, error, schedule.trace) from error
+
+
+@contextmanager
+def simulator() -> Iterator[Simulator]:
+    """Simulate the ports, the clock and random names of this process."""
+    with simulated_system() as simulation, simulated_ports() as stage:
+        yield Simulator(simulation, stage)
+
+
+def _faults(chance: Random) -> Faults:
+    """Return faults for three schedules of four."""
+    if chance.random() < 0.25:
+        return NO_FAULTS
+    crash, answer_lost, failed, twice = (chance.choice([0.0, 0.02, 0.05]) for _ in range(4))
+    return Faults(crash, answer_lost, failed, twice, most=chance.randint(1, 4))
+
+
+def _run(world: World, schedule: Schedule, stage: PortStage, chance: Random) -> Outcome:
+    repo = world.repository("checker")
+    before = {each.name: next(iter(repo.operations(1, each.name))) for each in repo.branches()}
+    moves = {name: each.from_commit for name, each in before.items()}
+    start = Contents.of(world, repo).state(moves)
+    lines: list[Line] = []
+    ticks = iter(range(1_000_000))
+    verbs: Counter[str] = Counter()
+
+    def actor(name: str) -> Actor:
+        recorder = Recorder(name, lines.append, ticks.__next__)
+        return Actor(world.repository(name), name, chance, recorder, verbs)
+
+    actors: list[Callable[[], None]] = [actor(f"w{at}") for at in range(chance.randint(2, 3))]
+    if chance.random() < 0.4:
+        actors.append(lambda: _collect(world, schedule, chance))
+    if chance.random() < 0.1:
+        actors.append(lambda: _purge(actor("purger"), chance))
+    stage.schedule = schedule
+    schedule.run(actors)
+    _finish(world, repo)
+    _check_all_named(world)
+    final = actor("reader")
+    _read_all(final)
+    calls = calls_of(lines)
+    check_history(start, calls, Contents.of(world, world.repository("checker")).facts())
+    return Outcome(schedule.steps, schedule.trace, calls, verbs)
+
+
+def _collect(world: World, schedule: Schedule, chance: Random) -> None:
+    """Collect garbage once or twice, also after a death."""
+    for number in range(chance.randint(1, 2)):
+        try:
+            world.repository(f"gc{number}").collect_garbage(grace=NO_GRACE)
+        except SparklakeError:
+            continue
+        except CrashError:
+            schedule.revive()
+
+
+def _purge(actor: Actor, chance: Random) -> None:
+    """Remove a path from all branches, and purge it."""
+    path = chance.choice(PATHS)
+    for name in [each.name for each in actor.repo.branches()]:
+        with suppress(SparklakeError):
+            actor.remove_from(name, path)
+    try:
+        actor.repo.purge([path], even_shared=False)
+    except SparklakeError as error:
+        actor.verbs[f"purge: {error.kind}"] += 1
+    else:
+        actor.verbs["purge"] += 1
+
+
+def _finish(world: World, repo: Repository) -> None:
+    """Finish what dead actors have begun."""
+    for each in repo.purges():
+        if each.state is not PurgeState.DONE:
+            repo.resume_purge(each.id)
+
+
+def _check_all_named(world: World) -> None:
+    """Check that everything named exists, also after one more collection, which leaves no more."""
+    repo = world.repository("checker")
+    patterns = Patterns(tuple(each for purge in repo.purges() for each in purge.patterns))
+    Contents.of(world, repo).check(patterns)
+    repo.collect_garbage(grace=NO_GRACE)
+    named = Contents.of(world, repo).check(patterns)
+    left = data_keys(world) - named
+    assert not left, f"a collection left {left}"
+
+
+def _read_all(reader: Actor) -> None:
+    repo = reader.repo
+    names = [each.name for each in repo.branches(hidden=True)]
+    reader.run(
+        ReadRefs(),
+        lambda: (repo.branch_states(), repo.tags()),
+        lambda found: {
+            "branches": {each.name: each.commit_id for each in found[0]},
+            "tags": {each.name: each.commit_id for each in found[1]},
+        },
+    )
+    for name in names:
+        reader.run(ReadTree(name), lambda name=name: list(repo.objects(name)), _checksums)  # type: ignore[misc]
+
+
+def main() -> None:
+    """Run schedules, and print the first violation."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--schedules", type=int, default=1, help="the number of seeds")
+    parser.add_argument("--trace", action="store_true", help="print the calls of ports")
+    options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # The order of sets is a part of the schedule.
+        command = [sys.executable, "-m", "campaigns.simulator", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
+    begun, verbs, steps = time.perf_counter(), Counter[str](), 0
+    with simulator() as simulated:
+        for seed in range(options.seed, options.seed + options.schedules):
+            try:
+                outcome = simulated.run(seed)
+            except ViolationError as error:
+                print("\n".join(error.trace))
+                raise
+            verbs += outcome.verbs
+            steps += outcome.steps
+            if options.trace:
+                print("\n".join(outcome.trace))
+    seconds = time.perf_counter() - begun
+    rate = options.schedules / seconds
+    print(f"{options.schedules:,} schedules, {steps:,} steps, {seconds:.0f} s, {rate:.0f}/s")
+    print(*(f"  {name}: {times:,}" for name, times in verbs.most_common()), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
