@@ -6,6 +6,7 @@ from campaigns.commit_cases import COMMIT_CASES
 from campaigns.forks import Order, serve
 from campaigns.object_cases import OBJECT_CASES
 from campaigns.scenes import Scene, VerbCase
+from campaigns.step_faults import FAULTS
 from campaigns.upkeep_cases import UPKEEP_CASES
 from sparklake import Lake
 
@@ -19,4 +20,4 @@ def carry_out(lake: Lake, order: Order) -> object:
 
 
 if __name__ == "__main__":
-    serve(carry_out)
+    serve(carry_out, FAULTS)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from random import Random
 
 from campaigns.cases import CASES
-from campaigns.grounds import STORES, ground, trials
+from campaigns.grounds import ground, trials
 from campaigns.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 
 EVERY_STEP = 0
@@ -28,7 +28,7 @@ def campaign(options: Options, server: str | None = None) -> Figures:
     """Kill verbs; return the figures."""
     with ExitStack() as stack:
         found = stack.enter_context(ground(server))
-        places = {store: stack.enter_context(trials(found, store)) for store in STORES}
+        places = {store: stack.enter_context(trials(found, store)) for store in options.stores}
 
         def run(name: str) -> Cell:
             case, store, step = name.split(":")
@@ -43,7 +43,7 @@ def campaign(options: Options, server: str | None = None) -> Figures:
 def kills(options: Options, steps: Callable[[str, str], int]) -> Iterator[str]:
     """Yield verb, store and step of each kill: as many for each verb, if it has the steps."""
     chance = Random(options.seed)
-    pairs = [(case, store) for case in CASES for store in STORES]
+    pairs = [(case, store) for case in CASES for store in options.stores]
     chance.shuffle(pairs)
     left = options.rounds
     for at, (case, store) in enumerate(pairs):

@@ -27,6 +27,7 @@ from typing import Any
 
 import psycopg
 
+import sparklake
 from sparklake import Lake, SparklakeError
 from sparklake._lightness import keep_pandas_out
 from sparklake.stores.objects.local import LocalStore
@@ -125,8 +126,6 @@ def serve(carry_out: CarryOut, faults: Mapping[str, Fault] | None = None) -> Non
 
 def import_verbs() -> None:
     """Import all that verbs import when they are first called, and create the S3 client."""
-    import sparklake
-
     for package in ("verbs", "udfs", "stores", "graveler", "engine"):
         root = import_module(f"sparklake.{package}")
         for each in pkgutil.walk_packages(root.__path__, f"{sparklake.__name__}.{package}."):
@@ -175,7 +174,12 @@ def _answer(order: Order, carry_out: CarryOut, faults: Mapping[str, Fault]) -> A
 
 
 def _run(order: Order, carry_out: CarryOut, fault: Fault, shared: mmap.mmap) -> None:
-    with postgres_lake(order["dsn"]) as lake:
+    # With a home, the lake starts its server again.
+    home = order.get("home")
+    opened = (
+        postgres_lake(order["dsn"]) if home is None else sparklake.connect(home, engine="local")
+    )
+    with opened as lake:
         step = _count_steps(order, fault, shared)
         carry_out(lake, order)
         # The last step is the answer, which is lost if the process dies before it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,16 @@ from tests.support.memory_folders import memory_folder
 from tests.support.postgres import embedded_home, fresh_database, home_dsn
 from tests.support.s3_server import fresh_bucket, s3_environment, s3_server
 
-STORES = ("local", "s3")
-
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A Postgres, a folder, and the environment of an S3 server."""
+    """A Postgres, a folder, and the environment of an S3 server.
+
+    `home` is that of the campaign's own Postgres, which may be killed.
+    """
 
     dsn: str
+    home: Path | None
     folder: Path
     environment: dict[str, str]
 
@@ -39,21 +41,26 @@ def ground(server: str | None = None) -> Iterator[Ground]:
     """Start the servers. `server` is the DSN of a Postgres that runs already."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with ExitStack() as stack:
+        home = None
         if server is None:
-            server = stack.enter_context(home_dsn(stack.enter_context(embedded_home())))
-        dsn = stack.enter_context(fresh_database(server))
+            home = stack.enter_context(embedded_home())
+            dsn = stack.enter_context(home_dsn(home))
+        else:
+            dsn = stack.enter_context(fresh_database(server))
         folder = stack.enter_context(memory_folder())
         endpoint = stack.enter_context(s3_server())
         environment = s3_environment(endpoint, folder)
         stack.enter_context(_environment({**environment, "SPARKLAKE_CACHE_BYTES": "0"}))
-        yield Ground(dsn, folder, environment)
+        yield Ground(dsn, home, folder, environment)
 
 
 @contextmanager
-def trials(found: Ground, store: str) -> Iterator[Trials]:
-    """Prepare the trials in a store."""
+def trials(
+    found: Ground, store: str, environment: Mapping[str, str] | None = None
+) -> Iterator[Trials]:
+    """Prepare the trials in a store. `environment` is that of the children."""
     with (
-        forks("campaigns.cases") as children,
+        forks("campaigns.cases", environment) as children,
         postgres_lake(f"{found.dsn} options='-c lock_timeout=5s'") as lake,
     ):
         yield Trials(lake, found.dsn, found.root(store), children)

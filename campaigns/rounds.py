@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+STORES = ("local", "s3")
+"""The kinds of object stores: a folder, and a bucket of the tests' S3 server."""
+
 Cell = tuple[str, str]
 """A row of the figures, and the column of an outcome."""
 
@@ -23,6 +26,7 @@ class Options:
     seed: int
     only: str | None = None
     table: Path | None = None
+    stores: tuple[str, ...] = STORES
 
 
 @dataclass(slots=True)
@@ -45,8 +49,10 @@ def parse_options(description: str, rounds: int, arguments: Sequence[str] | None
     parser.add_argument("--rounds", type=int, default=rounds, help="how many rounds")
     parser.add_argument("--seed", type=int, default=1, help="what chooses them")
     parser.add_argument("--only", help="repeat one round: the text that a broken round prints")
+    parser.add_argument("--stores", nargs="+", default=STORES, help="local, s3, or both")
     parser.add_argument("--table", type=Path, help="the file of the figures")
-    return Options(**vars(parser.parse_args(arguments)))
+    found = vars(parser.parse_args(arguments))
+    return Options(**{**found, "stores": tuple(found["stores"])})
 
 
 def run_rounds(

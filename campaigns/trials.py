@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -42,6 +42,10 @@ class Trials:
     dsn: str
     root: str
     forks: Forks
+    heal: Callable[[], object] = lambda: None
+    """What ends a fault once the child has ended."""
+    before: Callable[[], object] = lambda: None
+    """What happens just before a child begins."""
     _names: dict[str, str] = field(default_factory=dict)
     _expected: dict[str, Expected] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -61,7 +65,10 @@ class Trials:
         with self._scene(case) as scene:
             case.prepare(scene)
             _demand(state_of(scene) == expected.old, "the old state is another one")
-            answer = self._send(name, scene, step, fault, **more)
+            try:
+                answer = self._send(name, scene, step, fault, **more)
+            finally:
+                self.heal()
             outcome = _judged(answer, state_of(scene), expected)
             self._run_again(case, scene, outcome, expected)
             self._use(scene)
@@ -83,8 +90,9 @@ class Trials:
         return Expected(answer.steps, old, new, found)
 
     def _send(self, name: str, scene: Scene, step: int, fault: str = "kill", **more: Any) -> Answer:
+        self.before()
         order = {"case": name, "name": scene.name, "label": scene.label, "root": scene.root}
-        return self.forks.send(self.dsn, step, fault, **order, **more)
+        return self.forks.send(**{"dsn": self.dsn, "step": step, "fault": fault, **order, **more})
 
     def _run_again(self, case: VerbCase, scene: Scene, outcome: str, expected: Expected) -> None:
         is_new = outcome.startswith("new")
@@ -139,6 +147,8 @@ def _judged(answer: Answer, state: dict[str, Any], expected: Expected) -> str:
         _demand(answer.kind != "", f"an error of another library: {answer.error}")
     suffix = f", {answer.kind}" if answer.error is not None else ""
     confirmed = not answer.died and answer.error is None
+    if confirmed:
+        suffix = ", confirmed"
     if state == expected.new and (expected.old != expected.new or confirmed):
         return f"new{suffix}"
     _demand(state == expected.old, f"neither the old nor the new state: {state}")
