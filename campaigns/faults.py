@@ -23,6 +23,9 @@ from sparklake.stores.embedded import embedded_dsn
 from tests.support import faulty_s3
 from tests.support.faulty_s3 import FaultyS3
 
+KINDS = 22
+"""The number of kinds of faults, which take turns."""
+
 FOREVER = sys.maxsize
 STALL_SECONDS = 1.0
 READ_SECONDS = 0.4
@@ -52,6 +55,7 @@ def campaign(options: Options) -> Figures:
             fault, case, number = name.split(":")
             return fault, kinds[fault](case, Random(f"{options.seed} {number}"))
 
+        assert len(kinds) == KINDS
         return run_rounds("campaigns.faults", options, _rounds(options, [*kinds]), run)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,6 +40,15 @@ _NAMES = ("", "main", "../main", "a b", "\0", "x" * 300, "-dash", "main@", "ref/
 
 def hostile_round(specimen: Specimen, chance: Random) -> Cell:
     """Restore one hostile dump; raise ViolationError for an inconsistent repository."""
+    with copied(specimen) as place:
+        name = chance.choice([*CHANGES])
+        CHANGES[name](place, chance)
+        return f"{HOSTILE}, {name}", restored(specimen, place)
+
+
+@contextmanager
+def copied(specimen: Specimen) -> Iterator[Path]:
+    """Yield a copy of the namespace."""
     place = specimen.folder / f"hostile-{uuid4().hex}"
     shutil.copytree(specimen.namespace, place, copy_function=os.link)
     try:
@@ -46,14 +56,13 @@ def hostile_round(specimen: Specimen, chance: Random) -> Cell:
             body = (place / key).read_bytes()
             (place / key).unlink()
             (place / key).write_bytes(body)
-        name = chance.choice([*CHANGES])
-        CHANGES[name](place, chance)
-        return f"{HOSTILE}, {name}", _restored(specimen, place)
+        yield place
     finally:
         shutil.rmtree(place)
 
 
-def _restored(specimen: Specimen, place: Path) -> str:
+def restored(specimen: Specimen, place: Path) -> str:
+    """Restore a dump into another lake; raise ViolationError for an inconsistent repository."""
     original = specimen.repository
     with memory_lake() as lake:
         try:
@@ -66,7 +75,7 @@ def _restored(specimen: Specimen, place: Path) -> str:
         for each in repository._context.refs.snapshot().commits:
             if known.get(each.id) != each:
                 raise ViolationError(f"the dump has invented the commit {each.id}")
-            if listing(repository, each.id) != listing(original, each.id):
+            if listing(repository, each.id) != specimen.tree(each.id):
                 raise ViolationError(f"the commit {each.id} has another tree")
     return "restored, consistent"
 
@@ -130,6 +139,19 @@ def drop_record(place: Path, chance: Random) -> None:
     _rewrite(place, chance, change)
 
 
+def change_message(place: Path, chance: Random | None = None) -> None:
+    """Change the message of the first commit."""
+
+    def change(entity: Entity, records: list[Record]) -> list[Record]:
+        record = decode_record(*records[0])
+        message: Any = MESSAGES[entity].FromString(record.data)
+        message.message = "another"
+        value = plain_value(record.identity, message.SerializeToString(deterministic=True))
+        return [(record.key, value), *records[1:]]
+
+    _rewrite(place, chance or Random(0), change, Entity.COMMIT)
+
+
 def change_commit(place: Path, chance: Random) -> None:
     """Change a field of a commit, and keep its id."""
 
@@ -177,7 +199,7 @@ def repair_checksums(place: Path, chance: Random) -> None:
 CHANGES: dict[str, Callable[[Path, Random], None]] = {
     each.__name__: each
     for each in (
-        *(change_record, change_identity, rename, drop_record),
+        *(change_record, change_identity, rename, drop_record, change_message),
         *(change_commit, change_manifest, repair_checksums),
     )
 }

@@ -14,6 +14,8 @@ from pathlib import Path
 STORES = ("local", "s3")
 """The kinds of object stores: a folder, and a bucket of the tests' S3 server."""
 
+_ROUNDS_OF_A_LINE = 100
+
 Cell = tuple[str, str]
 """A row of the figures, and the column of an outcome."""
 
@@ -63,9 +65,13 @@ def run_rounds(
 ) -> Figures:
     """Run the rounds, each named by a text; print how to repeat a broken one, and go on."""
     figures, start = Figures(), time.monotonic()
-    for name in [options.only] if options.only else rounds:
+    for number, name in enumerate([options.only] if options.only else rounds, 1):
+        if number % _ROUNDS_OF_A_LINE == 0:
+            print(f"{number} rounds", file=sys.stderr, flush=True)
         try:
             figures.counts[run(name)] += 1
+        except KeyboardInterrupt:
+            break  # The figures so far are reported.
         except Exception as error:
             figures.counts[(name.split(":")[0], "broken")] += 1
             figures.broken.append(name)

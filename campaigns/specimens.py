@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,6 +31,7 @@ class Specimen:
     folder: Path
     kinds: Mapping[str, str]
     """The kind of each file of the first repository, by its path below the namespace."""
+    trees: dict[str, Listing] = field(default_factory=dict)
 
     @property
     def repository(self) -> Repository:
@@ -41,6 +42,12 @@ class Specimen:
     def namespace(self) -> Path:
         """The files of the repository."""
         return self.folder / "lake"
+
+    def tree(self, commit_id: str) -> Listing:
+        """Return the listing of a commit, as it was before any damage."""
+        if commit_id not in self.trees:
+            self.trees[commit_id] = listing(self.repository, commit_id)
+        return self.trees[commit_id]
 
     def foreign_files(self, kind: str) -> list[Path]:
         """Return the files of the other repository of one kind."""

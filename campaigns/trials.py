@@ -69,7 +69,7 @@ class Trials:
                 answer = self._send(name, scene, step, fault, **more)
             finally:
                 self.heal()
-            outcome = _judged(answer, state_of(scene), expected)
+            outcome = judged(answer, state_of(scene), expected)
             self._run_again(case, scene, outcome, expected)
             self._use(scene)
             check_repository(scene.repository)
@@ -141,7 +141,7 @@ def _tidy(scene: Scene) -> None:
         repository.delete_tag(tag.name)
 
 
-def _judged(answer: Answer, state: dict[str, Any], expected: Expected) -> str:
+def judged(answer: Answer, state: dict[str, Any], expected: Expected) -> str:
     """Return which state a verb has left, and the kind of its error."""
     if answer.error is not None:
         _demand(answer.kind != "", f"an error of another library: {answer.error}")
