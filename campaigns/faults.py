@@ -28,7 +28,7 @@ KINDS = 22
 
 FOREVER = sys.maxsize
 STALL_SECONDS = 1.0
-READ_SECONDS = 0.4
+_IMPATIENT = {"environment": {"SPARKLAKE_S3_READ_SECONDS": "0.4"}}
 YEAR = 365 * 24 * 3600
 
 Run = Callable[[str, Random], str]
@@ -149,7 +149,8 @@ class _Line:
         def run(case: str, chance: Random) -> str:
             first = chance.randint(1, max(self._requests(case), 1))
             self.place.before = lambda: self.proxy.aim(fault, first, count)
-            return self.place.run(case, 0)
+            more = _IMPATIENT if fault == faulty_s3.STALLED else {}
+            return self.place.run(case, 0, **more)
 
         return run
 
@@ -167,10 +168,7 @@ def _s3_faults(found: Ground) -> Iterator[dict[str, Run]]:
         endpoint = found.environment["AWS_ENDPOINT_URL"]
         proxy = stack.enter_context(faulty_s3.faulty_s3(endpoint, rate=0, seed=0))
         proxy.stall_seconds = STALL_SECONDS
-        environment = {
-            "AWS_ENDPOINT_URL": proxy.endpoint,
-            "SPARKLAKE_S3_READ_SECONDS": str(READ_SECONDS),
-        }
+        environment = {"AWS_ENDPOINT_URL": proxy.endpoint}
         line = _Line(stack.enter_context(trials(found, "s3", environment)), proxy, {})
         line.place.heal = lambda: proxy.aim(None)
         kinds = {

@@ -174,6 +174,7 @@ def _answer(order: Order, carry_out: CarryOut, faults: Mapping[str, Fault]) -> A
 
 
 def _run(order: Order, carry_out: CarryOut, fault: Fault, shared: mmap.mmap) -> None:
+    os.environ.update(order.get("environment", {}))
     # With a home, the lake starts its server again.
     home = order.get("home")
     opened = (

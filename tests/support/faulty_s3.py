@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
@@ -139,9 +139,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
 
     def _hang_up(self) -> None:
-        self.wfile.flush()
-        self.connection.shutdown(socket.SHUT_RDWR)
         self.close_connection = True
+        # A client that has stopped waiting has hung up already.
+        with suppress(OSError):
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
