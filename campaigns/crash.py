@@ -43,7 +43,7 @@ def campaign(options: Options, server: str | None = None) -> Figures:
 def kills(options: Options, steps: Callable[[str, str], int]) -> Iterator[str]:
     """Yield verb, store and step of each kill: as many for each verb, if it has the steps."""
     chance = Random(options.seed)
-    pairs = [(case, store) for case in CASES for store in options.stores]
+    pairs = [(case, store) for case in options.verbs or CASES for store in options.stores]
     chance.shuffle(pairs)
     left = options.rounds
     for at, (case, store) in enumerate(pairs):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from campaigns.cases import CASES
 from campaigns.grounds import Ground, ground, trials
@@ -28,7 +29,7 @@ KINDS = 22
 
 FOREVER = sys.maxsize
 STALL_SECONDS = 1.0
-_IMPATIENT = {"environment": {"SPARKLAKE_S3_READ_SECONDS": "0.4"}}
+_IMPATIENT: dict[str, Any] = {"environment": {"SPARKLAKE_S3_READ_SECONDS": "0.4"}}
 YEAR = 365 * 24 * 3600
 
 Run = Callable[[str, Random], str]
@@ -149,7 +150,7 @@ class _Line:
         def run(case: str, chance: Random) -> str:
             first = chance.randint(1, max(self._requests(case), 1))
             self.place.before = lambda: self.proxy.aim(fault, first, count)
-            more = _IMPATIENT if fault == faulty_s3.STALLED else {}
+            more: dict[str, Any] = _IMPATIENT if fault == faulty_s3.STALLED else {}
             return self.place.run(case, 0, **more)
 
         return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import signal
 import sys
 import time
 from collections import Counter
@@ -29,6 +30,8 @@ class Options:
     only: str | None = None
     table: Path | None = None
     stores: tuple[str, ...] = STORES
+    verbs: tuple[str, ...] = ()
+    """The verbs to kill; none means all."""
 
 
 @dataclass(slots=True)
@@ -46,15 +49,19 @@ class Figures:
 
 
 def parse_options(description: str, rounds: int, arguments: Sequence[str] | None = None) -> Options:
-    """Return the options of a command line."""
+    """Return the options of a command line, for a program that is a campaign."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=rounds, help="how many rounds")
     parser.add_argument("--seed", type=int, default=1, help="what chooses them")
     parser.add_argument("--only", help="repeat one round: the text that a broken round prints")
     parser.add_argument("--stores", nargs="+", default=STORES, help="local, s3, or both")
+    parser.add_argument("--verbs", nargs="+", default=(), help="the verbs to kill")
     parser.add_argument("--table", type=Path, help="the file of the figures")
     found = vars(parser.parse_args(arguments))
-    return Options(**{**found, "stores": tuple(found["stores"])})
+    # A campaign that is ended early reports its figures.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.default_int_handler)
+    return Options(**{**found, **{name: tuple(found[name]) for name in ("stores", "verbs")}})
 
 
 def run_rounds(

@@ -16,7 +16,7 @@ from campaigns.checking import ViolationError, check_repository
 from campaigns.crash import kills
 from campaigns.damage import IN_PLACE, damages_of, judge
 from campaigns.forks import Answer
-from campaigns.rounds import Options, parse_options, report, run_rounds
+from campaigns.rounds import Options, report, run_rounds
 from campaigns.scenes import Scene, create_repository, state_of
 from campaigns.specimens import ASKED_OF, QUESTIONS, Specimen, create_specimen
 from campaigns.trials import Expected, judged
@@ -101,7 +101,7 @@ def test_a_broken_round_is_counted_and_can_be_repeated(
             raise ViolationError("a lost commit")
         return name.split(":")[0], "old"
 
-    options = parse_options("", 3, ["--seed", "7", "--table", str(tmp_path / "table.md")])
+    options = Options(3, 7, table=tmp_path / "table.md")
     figures = run_rounds("campaigns.crash", options, ["commit:1", "merge:2", "merge:3"], run)
     assert figures.broken == ["merge:2"]
     assert figures.total == 3
