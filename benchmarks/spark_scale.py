@@ -60,7 +60,7 @@ def _merges(args: Namespace, folder: Path, name: str, cores: int, seed: int) -> 
     """Merge several times in a session with so many cores; return the fastest merge."""
     os.environ.update(spark_environment())
     with open_lake(folder / "home", Engine.SPARK) as (lake, meter):
-        session = _session(folder, cores)
+        session = open_session(folder, cores)
         subject = ours.Subject(lake, meter, lake.repository(name), args.count)
         d = ours.size_of(args.changes, args.count)
         _warm, *measured = [
@@ -70,7 +70,7 @@ def _merges(args: Namespace, folder: Path, name: str, cores: int, seed: int) -> 
     return ours.quickest(measured)
 
 
-def _session(folder: Path, cores: int) -> SparkSession:
+def open_session(folder: Path, cores: int) -> SparkSession:
     """Start the session for the lake's engine."""
     from pyspark.sql import SparkSession
 

@@ -36,7 +36,7 @@ STEPS: dict[type, Sequence[str]] = {
     MemoryBranches: ("find", "create", "move", "delete"),
     MemoryCommits: ("find",),
     MemoryStaging: ("put", "add_run", "seal", "drop", "reset", "rows"),
-    MemoryCollections: ("look", "begin"),
+    MemoryCollections: ("look", "begin", "end_tree_sweep"),
 }
 MORE_STEPS: dict[type, Sequence[str]] = {
     MemoryTags: ("create", "find", "delete"),

@@ -66,10 +66,13 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A commit that was found in a repository at the end: the ids of its parents, and its tree."""
+    """A commit that was found in a repository at the end: the ids of its parents, and its tree.
+
+    The tree is None if it was deleted.
+    """
 
     parents: tuple[str, ...]
-    tree: Tree
+    tree: Tree | None
 
 
 @dataclass(frozen=True)
@@ -84,17 +87,22 @@ class Facts:
         found = defaultdict(list)
         for name, fact in sorted(self.commits.items()):
             if name not in self.answered:
-                found[fact.parents, _items(fact.tree)].append(name)
+                tree = None if fact.tree is None else _items(fact.tree)
+                found[fact.parents, tree].append(name)
         return found
 
     def agree(self, name: str, parents: tuple[str, ...], tree: Tree) -> bool:
         """Tell whether a commit was found as described."""
         fact = self.commits.get(name)
-        return fact is not None and fact.parents == parents and fact.tree == tree
+        return fact is not None and fact.parents == parents and fact.tree in (None, tree)
 
     def find(self, parents: tuple[str, ...], tree: Tree, known: Container[str]) -> str | None:
         """Return the id of a commit that no request got as its answer."""
-        found = self._unanswered.get((parents, _items(tree)), ())
+        found = [
+            each
+            for key in (_items(tree), None)
+            for each in self._unanswered.get((parents, key), ())
+        ]
         return next((each for each in found if each not in known), None)
 
 

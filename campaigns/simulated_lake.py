@@ -16,10 +16,11 @@ from random import Random
 from typing import NamedTuple
 from unittest import mock
 
-from campaigns.serial_model import Branch, Fact, State, Version
+from campaigns.serial_model import Branch, Fact, State, Tree, Version
 from campaigns.simulated_store import Bucket, simulated_buckets
 from sparklake import Engine, Lake, Repository
 from sparklake.engine.choice import Runners
+from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import BranchState, Layer, RefsSnapshot
 from sparklake.graveler.records import Record, decode_record, is_tombstone
 from sparklake.graveler.sstable.range_files import read_range_file, table_key
@@ -61,17 +62,21 @@ class Clock:
 
 @dataclass(slots=True)
 class World:
-    """The stores of a simulated lake. Copies are independent."""
+    """The stores of a simulated lake. Copies are independent.
+
+    `trees` are trees of commits that a collection may have deleted since.
+    """
 
     refs: MemoryRefStore
     bucket: Bucket
     clock: Clock
+    trees: dict[str, Tree] = field(default_factory=dict)
 
     def copy(self) -> World:
         """Return a world in the same state."""
         clock = Clock(self.clock.seconds, set(self.clock.seen))
         bucket = Bucket(clock.nanoseconds, dict(self.bucket.bodies))
-        return World(_copied(self.refs), bucket, clock)
+        return World(_copied(self.refs), bucket, clock, dict(self.trees))
 
     def repository(self, who: str) -> Repository:
         """Open the repository as a new client."""
@@ -87,10 +92,11 @@ def _copied(refs: MemoryRefStore) -> MemoryRefStore:
     made._layers, made._operations = count(next_layer), count(next_operation)
     for uid, state in refs._states.items():
         fresh = made._state(uid)
-        for name in ("branches", "tags", "commits", "change_summaries", "writes"):
+        for name in ("branches", "tags", "commits", "expired", "change_summaries", "writes"):
             getattr(fresh, name).update(getattr(state, name))
         fresh.rows.update({layer: dict(rows) for layer, rows in state.rows.items()})
-        fresh.expired |= state.expired
+        fresh.collected |= state.collected
+        fresh.tree_sweeps = state.tree_sweeps
         fresh.operations += state.operations
         fresh.hook_runs += state.hook_runs
         fresh.purges += state.purges
@@ -106,8 +112,8 @@ class Simulation:
         self.clock = Clock()
         self.names = Random(0)
 
-    def enter(self, world: World, seed: int) -> None:
-        """Make a world the current one."""
+    def enter(self, world: World, seed: str) -> None:
+        """Make a world the current one. Names that come from equal seeds are equal."""
         self.buckets[BUCKET] = world.bucket
         self.clock = world.clock
         self.names = Random(seed)
@@ -145,7 +151,7 @@ def new_world(simulation: Simulation) -> World:
     """Return a world with an empty repository whose ranges are tiny."""
     clock = Clock()
     world = World(MemoryRefStore(), Bucket(clock.nanoseconds), clock)
-    simulation.enter(world, 0)
+    simulation.enter(world, "first world")
     world.refs._id = uuid.uuid4().hex
     lake = Lake(world.refs, Runners(Engine.LOCAL), "creator")
     lake.create_repository("repo", NAMESPACE, range_records=2)
@@ -190,14 +196,15 @@ class Contents:
     world: World
     refs: RefsSnapshot
     expired: Set[str]
+    collected: Set[str]
     _trees: dict[str, tuple[Listed | str, ...]] = field(default_factory=dict)
 
     @staticmethod
     def of(world: World, repo: Repository) -> Contents:
         """Return the current contents."""
         refs = repo._context.refs.snapshot()
-        expired = repo._context.refs.commits.expired([each.id for each in refs.commits])
-        return Contents(world, refs, expired)
+        commits, ids = repo._context.refs.commits, [each.id for each in refs.commits]
+        return Contents(world, refs, commits.expired(ids), commits.collected(ids))
 
     def objects(self, meta_range_id: str) -> tuple[Listed | str, ...]:
         """Return the objects of a tree or run; raise LostObjectError for a missing table."""
@@ -228,11 +235,13 @@ class Contents:
         return tuple(map(_listed, rows.items()))
 
     def facts(self) -> dict[str, Fact]:
-        """Return the parents and the tree of every commit."""
-        return {
-            each.id: Fact(tuple(each.parents), _checksums(self.objects(each.meta_range_id)))
-            for each in self.refs.commits
-        }
+        """Return the parents and the tree of every commit. Collected trees may be unknown."""
+        return {each.id: Fact(tuple(each.parents), self._tree(each)) for each in self.refs.commits}
+
+    def _tree(self, commit: Commit) -> Tree | None:
+        if commit.id in self.collected:
+            return self.world.trees.get(commit.id)
+        return _checksums(self.objects(commit.meta_range_id))
 
     def staged(self, branch: BranchState) -> dict[str, str | None]:
         """Return the staged checksums of a branch. None is a deleted path."""
@@ -252,7 +261,7 @@ class Contents:
         facts = self.facts()
         for each in self.refs.commits:  # Parents come first.
             parents = tuple(versions[name] for name in each.parents)
-            versions[each.id] = Version(each.id, parents, facts[each.id].tree)
+            versions[each.id] = Version(each.id, parents, facts[each.id].tree or {})
         branches = {}
         for state in self.refs.branches:
             before = moves.get(state.name)
@@ -272,6 +281,8 @@ class Contents:
         """
         named = set()
         for commit in self.refs.commits:
+            if commit.id in self.collected:
+                continue
             objects = self.objects(commit.meta_range_id)
             if commit.id not in self.expired:
                 named |= {self._check(each, purged, commit.id) for each in objects}

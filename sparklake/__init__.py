@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
+    from sparklake.verbs.base.once import Once
     from sparklake.verbs.history.show import CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.merges.preview import MergePreview
@@ -39,6 +40,7 @@ __all__ = [
     "MergeConflictError",
     "MergePreview",
     "ObjectInfo",
+    "Once",
     "Repository",
     "Restored",
     "S3Inventory",
@@ -61,6 +63,7 @@ _MODULES = {
     "MergeConflictError": "sparklake.errors",
     "MergePreview": "sparklake.verbs.merges.preview",
     "ObjectInfo": "sparklake.udfs.objects.object_rows",
+    "Once": "sparklake.verbs.base.once",
     "Repository": "sparklake.repository",
     "Restored": "sparklake.verbs.objects.restore",
     "S3Inventory": "sparklake.udfs.imports.inventory",

@@ -36,6 +36,10 @@ def _is_pairs(value: object) -> bool:
 _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "str": ("a string", lambda value: isinstance(value, str)),
     "str | Path": ("a path", lambda value: isinstance(value, str | PathLike)),
+    "str | Once": (
+        "a string, or a Once",
+        lambda value: isinstance(getattr(value, "key", value), str),
+    ),
     "int": ("an integer", lambda value: isinstance(value, int)),
     "datetime": ("a datetime", lambda value: isinstance(value, datetime)),
     "timedelta": ("a timedelta", lambda value: isinstance(value, timedelta)),

@@ -11,6 +11,8 @@ from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.branch_objects import BranchObjects
 from sparklake.errors import InvalidInputError
+from sparklake.verbs.base.if_needed import if_head_needs
+from sparklake.verbs.base.once import COMMIT, COMMITS, Once, runs_once
 from sparklake.verbs.base.periods import KEPT_FOR
 from sparklake.verbs.base.resolve import get_branch
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.base.differences import Differences
     from sparklake.verbs.delta import write as delta_writes
+    from sparklake.verbs.history import status as statuses
+    from sparklake.verbs.history.status import BranchStatus
     from sparklake.verbs.imports import import_objects as imports
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.imports.sources import ImportSource
@@ -50,6 +54,7 @@ else:
     commits = lazy_module("sparklake.verbs.commits")
     read = lazy_module("sparklake.verbs.base.read")
     delta_writes = lazy_module("sparklake.verbs.delta.write")
+    statuses = lazy_module("sparklake.verbs.history.status")
     imports = lazy_module("sparklake.verbs.imports.import_objects")
     merges = lazy_module("sparklake.verbs.merges.merge")
     rebases = lazy_module("sparklake.verbs.merges.rebase")
@@ -88,6 +93,7 @@ class Branch(BranchObjects):
         """Whether there are staged changes."""
         return bool(self.state.layers)
 
+    @runs_once("write", lambda: requests.RESULT)
     def write(
         self,
         rows: DataFrame,
@@ -95,6 +101,7 @@ class Branch(BranchObjects):
         format: str = "parquet",  # noqa: A002  (Spark's own word)
         mode: str = "errorifexists",
         partition_by: Sequence[str] = (),
+        once: str | Once | None = None,
         **options: Any,
     ) -> TableWrite:
         """Write a DataFrame with Spark's own writers and stage its files.
@@ -108,14 +115,27 @@ class Branch(BranchObjects):
         return writes.write_table(self._context, rows, request)
 
     @contextmanager
-    def edit_delta(self, path: str) -> Iterator[str]:
+    def edit_delta(self, path: str, once: str | Once | None = None) -> Iterator[str]:
         """Yield a URI for MERGE, UPDATE, DELETE and OPTIMIZE of a Delta table.
 
-        At the end, all commits there are staged, or nothing if the body raises. Raises
-        TableMovedError if others have committed to the table meanwhile.
+        At the end, all commits there are staged, or nothing if the body raises. If an edit with the
+        key `once` was staged before, nothing is staged: the body can skip its work if a `Once` is
+        `repeated`. Raises TableMovedError if others have committed to the table meanwhile.
         """
-        with delta_writes.edit_delta(self._context, self.name, path) as location:
+        context, name = self._context, self.name
+        with (
+            delta_writes.edit_delta(context, name, path)
+            if once is None
+            else delta_writes.edit_delta_once(context, name, path, Once.of(once))
+        ) as location:
             yield location
+
+    def status(self, against: str | None = None) -> BranchStatus:
+        """Return the head, the number of staged changes, and the commits ahead and behind.
+
+        They are counted against a ref, by default the default branch.
+        """
+        return statuses.status(self._context, self.name, against)
 
     def diff(self, prefix: str = "") -> Differences:
         """Return the staged changes that would change the branch."""
@@ -125,6 +145,7 @@ class Branch(BranchObjects):
         """Return what a commit would read and copy, and where; nothing changes."""
         return commits.explain_commit(self._context, self.name, path_filter.filter_for(paths))
 
+    @runs_once("commit", COMMIT)
     def commit(
         self,
         message: str,
@@ -132,6 +153,8 @@ class Branch(BranchObjects):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
+        if_needed: bool = False,
+        once: str | Once | None = None,
     ) -> Commit:
         """Commit the staged changes; writers may continue meanwhile.
 
@@ -145,8 +168,14 @@ class Branch(BranchObjects):
             allow_empty=allow_empty,
             path_filter=path_filter.filter_for(paths),
         )
-        return commits.commit(self._context, self.name, options)
+        return if_head_needs(
+            if_needed,
+            self._context,
+            self.name,
+            lambda: commits.commit(self._context, self.name, options),
+        )
 
+    @runs_once("import", lambda: imports.RESULT)
     def import_objects(
         self,
         source: ImportSource,
@@ -157,6 +186,8 @@ class Branch(BranchObjects):
         mode: str = "replace",
         on_error: str = "abort",
         errors_to: str | None = None,
+        if_needed: bool = False,
+        once: str | Once | None = None,
     ) -> ImportReport:
         """Commit existing objects without copying them: the `commit` of the report.
 
@@ -175,9 +206,11 @@ class Branch(BranchObjects):
             mode=mode,
             on_error=on_error,
             errors_to=errors_to,
+            if_needed=if_needed,
         )
         return imports.import_objects(self._context, self.name, source, options)
 
+    @runs_once("revert", COMMITS)
     def revert(
         self,
         *refs: str,
@@ -189,6 +222,8 @@ class Branch(BranchObjects):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
         delta: bool = True,
+        if_needed: bool = False,
+        once: str | Once | None = None,
     ) -> list[Commit]:
         """Undo commits, with one new commit for each; all of them, or none.
 
@@ -203,9 +238,11 @@ class Branch(BranchObjects):
             committer=committer,
             metadata=metadata,
             allow_empty=allow_empty,
+            if_needed=if_needed,
         )
         return replay.revert(self._context, self.name, refs, options)
 
+    @runs_once("cherry-pick", COMMITS)
     def cherry_pick(
         self,
         *refs: str,
@@ -217,6 +254,8 @@ class Branch(BranchObjects):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
         delta: bool = True,
+        if_needed: bool = False,
+        once: str | Once | None = None,
     ) -> list[Commit]:
         """Apply commits to the branch, with one new commit for each; all of them, or none.
 
@@ -230,15 +269,18 @@ class Branch(BranchObjects):
             committer=committer,
             metadata=metadata,
             allow_empty=allow_empty,
+            if_needed=if_needed,
         )
         return replay.cherry_pick(self._context, self.name, refs, options)
 
+    @runs_once("rebase", COMMITS)
     def rebase(
         self,
         onto: str,
         strategy: StrategyLike = None,
         rules: RulesLike = None,
         delta: bool = True,
+        once: str | Once | None = None,
     ) -> list[Commit]:
         """Replay the branch's own commits onto a ref; return the new commits.
 
@@ -261,7 +303,13 @@ class Branch(BranchObjects):
         else:
             self._context.refs.staging.reset(self.name)
 
-    def restore(self, ref: str, paths: Sequence[str]) -> Restored:
+    @runs_once("restore", lambda: restoring.RESULT)
+    def restore(
+        self,
+        ref: str,
+        paths: Sequence[str],
+        once: str | Once | None = None,
+    ) -> Restored:
         """Restore paths from any ref (staged, not committed).
 
         A path is that of an object, or a prefix that ends with '/'. Staged changes of these paths

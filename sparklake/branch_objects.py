@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
+from sparklake.verbs.base.once import COUNT, NOTHING, Once, runs_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,34 +37,40 @@ class BranchObjects:
     _context: Context
     name: str
 
+    @runs_once("put", lambda: stage.RESULT)
     def put(
         self,
         path: str,
         body: bytes,
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
+        once: str | Once | None = None,
     ) -> ObjectInfo:
         """Write an object into the storage namespace and stage it."""
         return stage.put_bytes(self._context, self.name, path, body, metadata or {}, content_type)
 
+    @runs_once("put", lambda: stage.RESULT, files=("file",))
     def put_file(
         self,
         path: str,
         file: str | Path,
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
+        once: str | Once | None = None,
     ) -> ObjectInfo:
         """Copy a local file of any size into the storage namespace and stage it."""
         return stage.put_file(
             self._context, self.name, path, Path(file), metadata or {}, content_type
         )
 
+    @runs_once("put_many", COUNT)
     def put_many(
         self,
         objects: uploads.Objects,
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
         follow_links: bool = False,
+        once: str | Once | None = None,
     ) -> int:
         """Write many objects and stage all of them at once, or none; return their number.
 
@@ -76,6 +83,7 @@ class BranchObjects:
             self._context, self.name, objects, labels, follow_links=follow_links
         )
 
+    @runs_once("put_folder", lambda: uploads.RESULT)
     def put_folder(
         self,
         prefix: str,
@@ -83,6 +91,7 @@ class BranchObjects:
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
         follow_links: bool = False,
+        once: str | Once | None = None,
     ) -> uploads.FolderUpload:
         """Copy all files below a local folder, under a prefix, and stage them at once.
 
@@ -117,15 +126,31 @@ class BranchObjects:
             self._context, self.name, path, how, text, metadata or {}, content_type
         )
 
-    def delete(self, path: str) -> None:
+    @runs_once("delete", NOTHING)
+    def delete(
+        self,
+        path: str,
+        once: str | Once | None = None,
+    ) -> None:
         """Stage the removal of an object; a missing object is not an error."""
         stage.delete_object(self._context, self.name, path)
 
-    def delete_prefix(self, prefix: str) -> int:
+    @runs_once("delete_prefix", COUNT)
+    def delete_prefix(
+        self,
+        prefix: str,
+        once: str | Once | None = None,
+    ) -> int:
         """Stage the removal of every object under a prefix; return their number."""
         return stage.delete_prefix(self._context, self.name, prefix)
 
-    def remove(self, path: str, recursive: bool = False) -> int:
+    @runs_once("remove", COUNT)
+    def remove(
+        self,
+        path: str,
+        recursive: bool = False,
+        once: str | Once | None = None,
+    ) -> int:
         """Stage the removal of an object, or recursively of it and everything below it.
 
         Returns their number; raises ObjectNotFoundError if there are none.
@@ -133,11 +158,22 @@ class BranchObjects:
         take = stage.remove_folder if recursive else stage.remove_object
         return take(self._context, self.name, path)
 
-    def remove_many(self, paths: Sequence[str]) -> int:
+    @runs_once("remove_many", COUNT)
+    def remove_many(
+        self,
+        paths: Sequence[str],
+        once: str | Once | None = None,
+    ) -> int:
         """Stage the removal of existing objects at once; return their number."""
         return stage.remove_objects(self._context, self.name, keys.path_tuple(paths))
 
-    def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
+    @runs_once("copy_many", COUNT)
+    def copy_many(
+        self,
+        paths: Iterable[tuple[str, str]],
+        ref: str | None = None,
+        once: str | Once | None = None,
+    ) -> int:
         """Stage copies, given as pairs of source and dest, at once; return their number.
 
         They come from another ref if one is given. Existing objects are overwritten. Raises
@@ -145,7 +181,15 @@ class BranchObjects:
         """
         return uploads.copy_many(self._context, self.name, ref or self.name, paths)
 
-    def move(self, source: str, dest: str, recursive: bool = False, force: bool = False) -> int:
+    @runs_once("move", COUNT)
+    def move(
+        self,
+        source: str,
+        dest: str,
+        recursive: bool = False,
+        force: bool = False,
+        once: str | Once | None = None,
+    ) -> int:
         """Move objects to other paths (staged); return their number.
 
         Paths and errors are those of `copy`; InvalidInputError if one contains the other.
@@ -153,6 +197,7 @@ class BranchObjects:
         request = transfer.CopyRequest(source, dest, recursive=recursive, force=force)
         return transfer.move(self._context, self.name, request)
 
+    @runs_once("copy", COUNT)
     def copy(
         self,
         source: str,
@@ -160,6 +205,7 @@ class BranchObjects:
         ref: str | None = None,
         recursive: bool = False,
         force: bool = False,
+        once: str | Once | None = None,
     ) -> int:
         """Copy objects to other paths (staged); return their number.
 
@@ -173,7 +219,12 @@ class BranchObjects:
         request = transfer.CopyRequest(source, dest, ref, recursive, force)
         return transfer.copy(self._context, self.name, request)
 
-    def stage(self, objects: pa.Table | DataFrame) -> None:
+    @runs_once("stage", NOTHING)
+    def stage(
+        self,
+        objects: pa.Table | DataFrame,
+        once: str | Once | None = None,
+    ) -> None:
         """Stage many objects at once; all of them, or none if a row is invalid.
 
         Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and

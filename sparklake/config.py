@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,6 +88,24 @@ _TIMEOUTS = S3Timeouts()
 
 
 @dataclass(frozen=True, slots=True)
+class OnceSettings:
+    """How long once keys are kept, and how long a run waits for another one with its key."""
+
+    days: float = 7.0
+    wait_seconds: float = 600.0
+
+    @property
+    def lifetime(self) -> timedelta:
+        """The time for which a key is kept."""
+        return timedelta(days=self.days)
+
+
+DEFAULT_ONCE = OnceSettings()
+_MOST_ONCE_DAYS = 36_500.0
+_MOST_ONCE_SECONDS = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The configuration of one lake.
 
@@ -104,6 +123,7 @@ class Settings:
     hooks: HookSettings = WEBHOOKS_ONLY
     s3_writes: S3Writes = S3Writes.AUTO
     s3_timeouts: S3Timeouts = _TIMEOUTS
+    once: OnceSettings = DEFAULT_ONCE
 
 
 def load_settings(
@@ -115,9 +135,9 @@ def load_settings(
 
     The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN, SPARKLAKE_COMMITTER,
     SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES, SPARKLAKE_WORKERS, SPARKLAKE_S3_WRITES,
-    SPARKLAKE_S3_CONNECT_SECONDS and SPARKLAKE_S3_READ_SECONDS. SPARKLAKE_HOOKS_ALLOW,
-    SPARKLAKE_HOOKS_SKIP, SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV have comma-separated
-    values.
+    SPARKLAKE_S3_CONNECT_SECONDS, SPARKLAKE_S3_READ_SECONDS, SPARKLAKE_ONCE_DAYS and
+    SPARKLAKE_ONCE_WAIT_SECONDS. SPARKLAKE_HOOKS_ALLOW, SPARKLAKE_HOOKS_SKIP,
+    SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV have comma-separated values.
     """
     folder = _home(home)
     from_file = _find_file_settings(folder)
@@ -136,6 +156,7 @@ def load_settings(
                 from_file.s3_read_seconds or _TIMEOUTS.read_seconds,
             )
         ),
+        once=_once(from_file),
     )
 
 
@@ -154,22 +175,30 @@ def cache_place(given: CacheSettings) -> tuple[Path, int]:
 def s3_timeouts_here(given: S3Timeouts) -> S3Timeouts:
     """Return timeouts, overridden by this machine's environment."""
     return S3Timeouts(
-        _seconds(S3_CONNECT_SECONDS) or given.connect_seconds,
-        _seconds(S3_READ_SECONDS) or given.read_seconds,
+        _number(S3_CONNECT_SECONDS, "seconds") or given.connect_seconds,
+        _number(S3_READ_SECONDS, "seconds") or given.read_seconds,
     )
 
 
-def _seconds(name: str) -> float | None:
+def _number(name: str, unit: str) -> float | None:
     given = os.environ.get(name)
     if not given:
         return None
     try:
-        seconds = float(given)
+        found = float(given)
     except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise InvalidInputError(f"{name} is {given!r}: choose a number of seconds above 0")
-    return seconds
+        found = 0.0
+    if not 0 < found < math.inf:
+        raise InvalidInputError(f"{name} is {given!r}: choose a number of {unit} above 0")
+    return found
+
+
+def _once(from_file: FileSettings) -> OnceSettings:
+    days = _number("SPARKLAKE_ONCE_DAYS", "days") or from_file.once_days or DEFAULT_ONCE.days
+    wait = _number("SPARKLAKE_ONCE_WAIT_SECONDS", "seconds") or from_file.once_wait_seconds
+    return OnceSettings(
+        min(days, _MOST_ONCE_DAYS), min(wait or DEFAULT_ONCE.wait_seconds, _MOST_ONCE_SECONDS)
+    )
 
 
 def _cache_here(given: CacheSettings) -> CacheSettings:

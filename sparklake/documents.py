@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
     from sparklake.verbs.history.show import CommitSummary
+    from sparklake.verbs.history.status import BranchStatus
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.merges.preview import MergePreview
     from sparklake.verbs.objects.list import Folder
     from sparklake.verbs.objects.restore import Restored
     from sparklake.verbs.objects.upload import FolderUpload
     from sparklake.verbs.refs.dump import RefsDump
+    from sparklake.verbs.repairs.repair import RepairReport
     from sparklake.verbs.tables.row_diff import TableDiff
 
 Document = Mapping[str, Any]
@@ -63,10 +65,11 @@ def rule_document(rule: ProtectionRule) -> Document:
 def retention_document(retention: Retention | None) -> Document:
     """Return the document of retention rules. None days means for ever."""
     if retention is None:
-        return {"default_days": None, "branches": []}
+        return {"default_days": None, "branches": [], "tree_days": None}
     return {
         "default_days": retention.default_days,
         "branches": [asdict(each) for each in retention.branches],
+        "tree_days": retention.tree_days,
     }
 
 
@@ -126,6 +129,9 @@ def collection_document(made: Collection) -> Document:
         "objects": run.objects,
         "bytes": run.bytes,
         "commits_expired": run.commits_expired,
+        "trees": run.trees,
+        "tables": run.tables,
+        "table_bytes": run.table_bytes,
         "sample": [object_document(each) for each in made.sample],
     }
 
@@ -133,6 +139,11 @@ def collection_document(made: Collection) -> Document:
 def check_document(report: CheckReport) -> Document:
     """Return the document of a check, with the first findings of each kind."""
     return report.document()
+
+
+def repair_document(made: RepairReport) -> Document:
+    """Return the document of a repair: its steps, and whether they were done."""
+    return made.document()
 
 
 def commit_document(commit: Commit) -> Document:
@@ -156,9 +167,25 @@ def log_document(row: tuple[Commit, bool]) -> Document:
 
 
 def summary_document(shown: CommitSummary) -> Document:
-    """Return the document of a commit, with the changes since its first parent."""
+    """Return the document of a commit, with the changes since its first parent.
+
+    The changes are None if a garbage collection has deleted one of the two trees.
+    """
     changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
     return {**log_document((shown.commit, shown.has_expired)), "changes": changes}
+
+
+def status_document(name: str, found: BranchStatus) -> Document:
+    """Return the document of a branch's status. `against` is the ref of `ahead` and `behind`."""
+    staged = {"added": found.added, "removed": found.removed, "changed": found.changed}
+    return {
+        "name": name,
+        "commit_id": found.head.id,
+        "staged": staged,
+        "against": found.against,
+        "ahead": found.ahead,
+        "behind": found.behind,
+    }
 
 
 def object_document(each: ObjectInfo) -> Document:

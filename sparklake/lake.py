@@ -14,6 +14,7 @@ from typing_extensions import Self
 from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.config import (
+    DEFAULT_ONCE,
     NO_CACHE,
     WEBHOOKS_ONLY,
     CacheSettings,
@@ -29,13 +30,17 @@ from sparklake.graveler.commits import first_commit
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
-from sparklake.graveler.refs.names import validate_branch_name, validate_repository_name
+from sparklake.graveler.refs.names import (
+    suggestion,
+    validate_branch_name,
+    validate_repository_name,
+)
 from sparklake.repository import Repository
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.stores.objects.s3_waits import use_timeouts
 from sparklake.udfs.settings import Workspace
-from sparklake.verbs.base.context import CommitGraph, Context, Lookups, Trees, now
+from sparklake.verbs.base.context import CommitGraph, Context, TableCaches, now
 from sparklake.verbs.hooks.guard import HookGuard
 
 if TYPE_CHECKING:
@@ -233,8 +238,10 @@ class Lake:
         """
         info = self._ref_store.find_repository(validate_repository_name(name))
         if info is None:
+            names = (each.name for each in self._ref_store.list_repositories())
             raise RepositoryNotFoundError(
-                f"there is no repository {name!r}; `sparklake repo list` shows all repositories"
+                f"there is no repository {name!r}{suggestion(name, names)}; `sparklake repo "
+                "list` shows all repositories"
             )
         return self._open(info, force=force)
 
@@ -253,18 +260,16 @@ class Lake:
         workspace = Workspace(
             info.storage_namespace, info.range_records, self._cache, instance=info.uid
         )
-        store, refs = workspace.open_store(), self._ref_store.refs(info.uid, force=force)
+        refs = self._ref_store.refs(info.uid, force=force)
         context = Context(
             info=info,
-            workspace=workspace,
-            store=store,
             refs=refs,
             runners=self._runners,
             committer=self._committer,
             graph=CommitGraph(refs),
-            trees=Trees(store),
-            lookups=Lookups(store),
+            tables=TableCaches(workspace, refs),
             move_guard=HookGuard(self._hooks),
+            once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
         )
         return Repository(context)
 

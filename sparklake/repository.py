@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.branch import Branch
+from sparklake.graveler.ports import BranchState, TagInfo
 from sparklake.repository_reads import RepositoryReads
 from sparklake.repository_upkeep import RepositoryUpkeep
+from sparklake.verbs.base.if_needed import if_head_needs
+from sparklake.verbs.base.once import COMMIT, Once, ResultCodec, runs_once
 from sparklake.verbs.base.resolve import get_branch
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
-    from sparklake.graveler.ports import BranchState, RepositoryInfo, TagInfo
+    from sparklake.graveler.ports import RepositoryInfo
     from sparklake.udfs.strategies import choosing
     from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike
     from sparklake.verbs.base.context import Context
@@ -39,6 +43,12 @@ else:
     preview = lazy_module("sparklake.verbs.merges.preview")
     refs = lazy_module("sparklake.verbs.refs.branches")
     settings = lazy_module("sparklake.verbs.refs.settings")
+
+_BRANCH: ResultCodec[BranchState] = ResultCodec(
+    lambda made: {"name": made.name, "commit_id": made.commit_id, "hidden": made.hidden},
+    lambda _, result: BranchState(**result),
+)
+_TAG: ResultCodec[TagInfo] = ResultCodec(asdict, lambda _, result: TagInfo(**result))
 
 
 @checks_arguments
@@ -69,14 +79,35 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     # --- branches and tags ------------------------------------------------------------------------
 
     def create_branch(
-        self, name: str, source: str, hidden: bool = False, expires: timedelta | None = None
+        self,
+        name: str,
+        source: str,
+        hidden: bool = False,
+        expires: timedelta | None = None,
+        exist_ok: bool = False,
+        once: str | Once | None = None,
     ) -> Branch:
         """Create a branch at any ref, in constant time; raise AlreadyExistsError.
 
-        Listings leave out a hidden branch. After the time `expires`, it may be pruned.
+        Listings leave out a hidden branch. After the time `expires`, it may be pruned. With
+        `exist_ok`, an existing branch is returned as it is.
         """
-        refs.create_branch(self._context, name, source, hidden=hidden, expires=expires)
+        self._create_branch(name, source, hidden, expires, exist_ok, once)
         return Branch(self._context, name)
+
+    @runs_once("create-branch", _BRANCH)
+    def _create_branch(
+        self,
+        name: str,
+        source: str,
+        hidden: bool,
+        expires: timedelta | None,
+        exist_ok: bool,
+        once: str | Once | None,
+    ) -> BranchState:
+        return refs.create_branch(
+            self._context, name, source, hidden=hidden, expires=expires, exist_ok=exist_ok
+        )
 
     def branch(self, name: str) -> Branch:
         """Return a branch; raise RefNotFoundError."""
@@ -104,9 +135,16 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         """
         refs.delete_branch(self._context, name)
 
-    def create_tag(self, name: str, ref: str) -> TagInfo:
+    @runs_once("create-tag", _TAG)
+    def create_tag(
+        self,
+        name: str,
+        ref: str,
+        exist_ok: bool = False,
+        once: str | Once | None = None,
+    ) -> TagInfo:
         """Create a tag, which never moves, at any ref; raise AlreadyExistsError."""
-        return refs.create_tag(self._context, name, ref)
+        return refs.create_tag(self._context, name, ref, exist_ok=exist_ok)
 
     def tags(self) -> list[TagInfo]:
         """Return all tags in the byte order of their names."""
@@ -161,6 +199,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         )
         return preview.preview_merge(self._context, source, dest, options)
 
+    @runs_once("merge", COMMIT)
     def merge(
         self,
         source: str,
@@ -174,6 +213,8 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         paths: Sequence[str] | None = None,
         rules: RulesLike = None,
         delta: bool = True,
+        if_needed: bool = False,
+        once: str | Once | None = None,
     ) -> Commit:
         """Merge a ref into a branch as a commit with parents [dest, source].
 
@@ -198,4 +239,9 @@ class Repository(RepositoryReads, RepositoryUpkeep):
             allow_empty=allow_empty,
             paths=paths,
         )
-        return merges.merge(self._context, source, dest, options)
+        return if_head_needs(
+            if_needed,
+            self._context,
+            dest,
+            lambda: merges.merge(self._context, source, dest, options),
+        )

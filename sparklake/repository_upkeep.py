@@ -10,6 +10,7 @@ from sparklake.argument_types import checks_arguments
 from sparklake.verbs.base.periods import GRACE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from sparklake.engine.lazy_rows import Rows
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from sparklake.verbs.purges import purge as purges
     from sparklake.verbs.refs import dump, moves
     from sparklake.verbs.refs.dump import RefsDump
+    from sparklake.verbs.repairs import repair as repairs
+    from sparklake.verbs.repairs.repair import RepairReport
+    from sparklake.verbs.repairs.steps import RepairStep
     from sparklake.verbs.tables import written
 else:
     # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
@@ -43,6 +47,7 @@ else:
     purges = lazy_module("sparklake.verbs.purges.purge")
     dump = lazy_module("sparklake.verbs.refs.dump")
     moves = lazy_module("sparklake.verbs.refs.moves")
+    repairs = lazy_module("sparklake.verbs.repairs.repair")
     written = lazy_module("sparklake.verbs.tables.written")
 
 
@@ -216,3 +221,24 @@ class RepositoryUpkeep:
             check_reports.parse_level(level), sample, grace, resume, to
         )
         return checks.check(self._context, options)
+
+    def repair(
+        self,
+        level: CheckLevel | str = "objects",
+        sources: Sequence[str] = (),
+        dry_run: bool = False,
+        accept: Callable[[RepairStep], bool] | None = None,
+    ) -> RepairReport:
+        """Restore what a check of the level finds lost or damaged.
+
+        Tables come from the local cache, copies of the namespace in `sources`, or records of other
+        commits; objects from equal ones in history or in `sources`; refs from their dump. Ids and
+        checksums prove each result, and replaced files are kept. `accept` decides each step; by
+        default all are done. A dry run only plans. Raises CollectionOpenError, ReadOnlyError.
+        docs/check-and-repair.md has the rest.
+        """
+        copies = keys.path_tuple(sources, "the sources of a repair")
+        options = repairs.RepairOptions(
+            check_reports.parse_level(level), copies, dry_run, accept or (lambda _: True)
+        )
+        return repairs.repair(self._context, options)

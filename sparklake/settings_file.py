@@ -27,6 +27,8 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     s3_writes: S3Writes | None = None
     s3_connect_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
     s3_read_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    once_days: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    once_wait_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 def read_settings_file(path: Path) -> FileSettings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sparklake.config import (
     NO_CACHE,
     CacheSettings,
     Engine,
+    OnceSettings,
     S3Timeouts,
     S3Writes,
     Settings,
@@ -37,6 +39,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "WORKERS",
         "S3_CONNECT_SECONDS",
         "S3_READ_SECONDS",
+        "ONCE_DAYS",
+        "ONCE_WAIT_SECONDS",
     ):
         monkeypatch.delenv(f"SPARKLAKE_{name}", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -90,6 +94,19 @@ def test_timeouts_are_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", bad)
         with pytest.raises(InvalidInputError, match=f"SPARKLAKE_S3_READ_SECONDS is '{bad}'"):
             load_settings()
+
+
+def test_the_terms_of_once_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().once == OnceSettings(7.0, 600.0)
+    write_file(tmp_path / ".sparklake", "once_days = 0.5\nonce_wait_seconds = 20")
+    assert load_settings().once == OnceSettings(0.5, 20.0)
+    assert load_settings().once.lifetime == timedelta(hours=12)
+    monkeypatch.setenv("SPARKLAKE_ONCE_DAYS", "1e9")
+    monkeypatch.setenv("SPARKLAKE_ONCE_WAIT_SECONDS", "30")
+    assert load_settings().once == OnceSettings(36_500.0, 30.0)
+    monkeypatch.setenv("SPARKLAKE_ONCE_DAYS", "0")
+    with pytest.raises(InvalidInputError, match="number of days above 0"):
+        load_settings()
 
 
 def test_the_file_lies_in_the_chosen_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +205,8 @@ def test_the_sample_in_conf_is_valid() -> None:
         S3Writes.AUTO,
         5.0,
         30.0,
+        7.0,
+        600.0,
     )
 
 

@@ -128,6 +128,11 @@ impl<'a> Items<'a> {
         self.run(0, self.len()).len()
     }
 
+    /// Returns the position after each item, counted from the first item's start.
+    pub fn ends(&self) -> impl Iterator<Item = usize> + '_ {
+        self.bounds[1..].iter().map(|end| (end - self.bounds[0]) as usize)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
         (0..self.len()).map(|row| self.get(row))
     }

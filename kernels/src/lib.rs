@@ -11,6 +11,7 @@ pub mod format;
 pub mod hashing;
 pub mod listing;
 pub mod read;
+pub mod texts;
 pub mod walks;
 pub mod write;
 

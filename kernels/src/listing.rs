@@ -1,10 +1,11 @@
 //! Listings: the objects in records as columns, in one pass over the bytes.
 
-use crate::bytes::{Declined, Items, NewItems, Outcome, require};
+use crate::bytes::{Items, NewItems, Outcome, require};
 use crate::entry::Entry;
 use crate::fields::Object;
 use crate::hashing::Id;
 use crate::read::{Place, each_block, expected};
+use crate::texts::require_text;
 
 const SECOND_MICROS: i64 = 1_000_000;
 const MICROSECOND: i64 = 1000;
@@ -58,16 +59,10 @@ impl<'a> Listing<'a> {
 
     fn checked(self) -> Outcome<Self> {
         for column in [&self.path, &self.checksum, &self.address, &self.content_type] {
-            require_text(column)?;
+            require_text(&column.items()?)?;
         }
         Ok(self)
     }
-}
-
-/// Declines a column with an item that is not UTF-8.
-fn require_text(column: &NewItems) -> Outcome<()> {
-    let text = std::str::from_utf8(&column.data).map_err(|_| Declined)?;
-    require(column.bounds.iter().all(|bound| text.is_char_boundary(*bound as usize)))
 }
 
 /// Returns the objects in data blocks. The arguments are those of `open_blocks`.

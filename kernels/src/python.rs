@@ -15,7 +15,7 @@ use crate::listing::{self, Listing};
 use crate::read::{self, COLUMNS, Ending, FIRST_KEY_BYTES, LAST_KEY_BYTES, Place};
 use crate::walks::{Edit, ids_of};
 use crate::write::{Source, Unit, Writer};
-use crate::{entry, fields, hashing, walks};
+use crate::{entry, fields, hashing, texts, walks};
 
 pyo3::create_exception!(sparklake_kernels, Declined, PyException);
 
@@ -415,6 +415,32 @@ fn encode_entries<'py>(
     Ok(column(py, items))
 }
 
+#[pyfunction]
+fn plain_keys<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Array<'py, bool>> {
+    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
+    let plain = run(py, || texts::plain_keys(&Items::new(data, bounds)?))?;
+    Ok(plain.into_pyarray(py))
+}
+
+#[pyfunction]
+fn plain_addresses<'py>(
+    py: Python<'py>,
+    data: Buffer,
+    bounds: Bounds,
+    namespace: &[u8],
+) -> PyResult<Array<'py, bool>> {
+    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
+    let plain = run(py, || texts::plain_addresses(&Items::new(data, bounds)?, namespace))?;
+    Ok(plain.into_pyarray(py))
+}
+
+#[pyfunction]
+fn plain_uris<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Array<'py, bool>> {
+    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
+    let plain = run(py, || texts::plain_uris(&Items::new(data, bounds)?))?;
+    Ok(plain.into_pyarray(py))
+}
+
 /// Has glibc keep freed memory for the next table, up to 64 MB.
 ///
 /// To free a mapped block raises the size from which blocks are mapped, and twice that size is
@@ -450,5 +476,8 @@ fn sparklake_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(make_table, module)?)?;
     module.add_function(wrap_pyfunction!(decode_entries, module)?)?;
     module.add_function(wrap_pyfunction!(encode_entries, module)?)?;
+    module.add_function(wrap_pyfunction!(plain_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(plain_addresses, module)?)?;
+    module.add_function(wrap_pyfunction!(plain_uris, module)?)?;
     Ok(())
 }

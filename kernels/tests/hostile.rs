@@ -9,6 +9,7 @@ use sparklake_kernels::format::{self, Handle, SNAPPY_RATIO};
 use sparklake_kernels::hashing::{Id, record_id, sha256};
 use sparklake_kernels::listing;
 use sparklake_kernels::read::{self, COLUMNS, Directory, Ending, Place};
+use sparklake_kernels::texts;
 use sparklake_kernels::walks::{self, Edit};
 use sparklake_kernels::write::{Source, Unit, Writer};
 
@@ -255,6 +256,8 @@ fn hostile_entries(table: &Table, chance: &mut Chance) -> Outcome<()> {
     let items = Items::new(&data, &bounds)?;
     let _ = (fields::decode(&items), entry::shapes(&items), entry::keys(&items));
     let _ = listing::of_entries(&items, b"s3://bucket/");
+    let _ = (texts::plain_keys(&items), texts::plain_addresses(&items, b"k/"));
+    let _ = texts::plain_uris(&items);
     let rows: Vec<i64> = (0..3).map(|_| chance.odd_number()).collect();
     let _ = walks::take(&items, &rows);
     let units = [Unit::Encoded(items)];

@@ -33,6 +33,7 @@ VERBS = {
     "reset": "commits:reset",
     "restore": "objects:restore",
     "hard-reset": "refs.moves:hard_reset",
+    "status": "history:status",
     "diff": "commits:diff",
     "diff-table": "tables:diff_table",
     "merge": "merges:merge",
@@ -47,6 +48,7 @@ VERBS = {
     "writes": "tables:writes",
     "abandon-write": "tables:abandon_write",
     "check": "checks:check",
+    "repair": "repairs:repair",
     "quickstart": "quickstart.command:quickstart",
 }
 """The module and function of each command, in the order of the help."""
@@ -141,10 +143,11 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": HELP_NAMES},
-    epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 conflict, 4 nothing to do or "
-    "blocked by uncommitted changes, 5 lost a race, 6 refused by a hook, 7 merge strategy "
-    "failed, 8 expired commit, 9 a check found warnings, 10 a check found errors, "
-    "130 interrupted.",
+    epilog="Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 conflict, 4 nothing to do "
+    "or blocked by uncommitted changes, 5 lost a race, 6 refused by a hook, 7 merge strategy "
+    "failed, 8 expired commit, 9 a check found warnings, 10 lost or damaged data, 11 not "
+    "permitted, 12 store or Postgres unavailable, 13 not found, 14 already exists, 15 missing "
+    "extra, 130 interrupted.",
 )
 
 

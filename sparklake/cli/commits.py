@@ -13,8 +13,10 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
     BranchArgument,
     CommitterOption,
+    IfNeededOption,
     MessageOption,
     MetaOption,
+    OnceOption,
     PathsOption,
 )
 from sparklake.cli.output import Output
@@ -103,6 +105,8 @@ def commit(
     ] = False,
     path: PathsOption = None,
     explain: ExplainOption = False,
+    if_needed: IfNeededOption = False,
+    once: OnceOption = None,
 ) -> None:
     """Commit the staged changes of a branch, or of chosen paths."""
     target, metadata = ref_uri(uri), labels(meta)
@@ -114,7 +118,10 @@ def commit(
         print_explanation(invocation.out, branch.plan(path or None))
         return
     with invocation.out.working("committing"):
-        made = branch.commit(message or "", committer, metadata, allow_empty, path or None)
+        run = invocation.once(once)
+        made = branch.commit(
+            message or "", committer, metadata, allow_empty, path or None, if_needed, run
+        )
     print_commit(invocation.out, target.ref, made)
 
 

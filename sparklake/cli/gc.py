@@ -44,14 +44,23 @@ def set_rules(
             show_default=False,
         ),
     ] = None,
+    trees: Annotated[
+        int | None,
+        typer.Option(
+            metavar="DAYS",
+            help="Delete trees this long after a commit has expired.",
+            show_default="keep all trees",
+        ),
+    ] = None,
 ) -> None:
     """Set how many days commits are kept; replace all rules.
 
     In a pattern, * matches any characters and ? matches one. Older commits expire at the next
-    collection, but a branch keeps the commit that it had when the period started.
+    collection, but a branch keeps the commit that it had when the period started. A commit without
+    its tree stays in the log, but it cannot be listed or compared.
     """
     settings = invocation.repository(repository_uri(uri)).settings
-    _tell(invocation, settings.set_retention(default, branch_days(branch)))
+    _tell(invocation, settings.set_retention(default, branch_days(branch), trees))
 
 
 @rules.command()
@@ -74,6 +83,10 @@ def _tell(invocation: Invocation, retention: Retention | None) -> None:
     if retention is not None:
         lines = [f"{each.pattern}: {number(each.days, 'day')}" for each in retention.branches]
         lines.append(f"all others: {number(retention.default_days, 'day')}")
+        if retention.tree_days is None:
+            lines.append("trees of expired commits: kept")
+        else:
+            lines.append(f"trees of expired commits: {number(retention.tree_days, 'day')} more")
     invocation.out.one(retention_document(retention), "\n".join(lines))
 
 
@@ -103,7 +116,8 @@ def run(
 ) -> None:
     """Delete objects that no kept commit or staged change uses.
 
-    Commits that the retention rules no longer keep expire first.
+    Commits that the retention rules no longer keep expire first. If the rules say so, ranges and
+    metaranges that nothing uses are deleted, too.
     """
     spared = duration(grace)
     assert spared is not None
@@ -112,7 +126,7 @@ def run(
         invocation.out.confirm(
             "This permanently deletes all objects below data/ in "
             f"{one_line(repository.info.storage_namespace)} that no kept commit and no staged "
-            "change names. --dry-run lists them. Delete them?"
+            "change names, and trees that the rules give up. --dry-run lists them. Delete them?"
         )
     made = repository.collect_garbage(dry_run, sweep, spared)
     invocation.out.one(collection_document(made), _told(made, repository.name))
@@ -141,6 +155,10 @@ def _told(made: Collection, name: str) -> str:
     if made.run.commits_expired:
         have = "expired" if made.run.state == "swept" else "would expire"
         lines.append(f"{number(made.run.commits_expired, 'commit')} {have}")
+    if made.run.trees or made.run.tables:
+        what = f"{number(made.run.trees, 'tree')} of expired commits"
+        tables = f"{number(made.run.tables, 'table')} with {size(made.run.table_bytes)}"
+        lines.append(f"{what} given up: {tables} {said}")
     lines += [f"    {one_line(each.path)}  {size(each.size)}" for each in made.sample]
     lines.append(f"list all of them: sparklake gc list {SCHEME}{name} {made.run.id}")
     return "\n".join(lines)

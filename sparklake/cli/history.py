@@ -1,4 +1,4 @@
-"""`sparklake log`, `show` and `blame`."""
+"""`sparklake log`, `show`, `status` and `blame`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ import typer
 from sparklake._lightness import lazy_module
 from sparklake.cli.commit_text import commit_lines, subject
 from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.options import BranchArgument
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import moment
 from sparklake.cli.text import date, number, one_line, short
-from sparklake.documents import Document, blame_document, log_document, summary_document
-from sparklake.uri import prefix_uri, ref_uri
+from sparklake.documents import (
+    Document,
+    blame_document,
+    log_document,
+    status_document,
+    summary_document,
+)
+from sparklake.uri import prefix_uri, ref_uri, same_repository
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.repository import Repository
     from sparklake.verbs.history import graph, lanes
+    from sparklake.verbs.history.show import CommitSummary
 else:
     # Lazy imports: --help does not need them.
     graph = lazy_module("sparklake.verbs.history.graph")
@@ -120,6 +128,12 @@ def log(
         invocation.out.write(f"{line}\n")
 
 
+def _changes(found: CommitSummary) -> str:
+    if found.added is None:
+        return "unknown: a garbage collection has deleted a tree"
+    return f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed"
+
+
 @command
 def show(invocation: Invocation, uri: RefArgument) -> None:
     """Show a commit and the number of its changes.
@@ -138,7 +152,7 @@ def show(invocation: Invocation, uri: RefArgument) -> None:
         "tree": commit.meta_range_id or "empty",
         **({"expired": "its objects may be gone"} if found.has_expired else {}),
         **{f"meta {one_line(name)}": one_line(value) for name, value in commit.metadata.items()},
-        "changes": f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed",
+        "changes": _changes(found),
         "message": subject(commit),
     }
     text = [f"{name:<14}{value}".rstrip() for name, value in lines.items()]
@@ -146,6 +160,39 @@ def show(invocation: Invocation, uri: RefArgument) -> None:
         f"{'':14}{one_line(line)}".rstrip() for line in commit.message.strip().splitlines()[1:]
     ]
     invocation.out.one(summary_document(found), "\n".join(text))
+
+
+@command
+def status(
+    invocation: Invocation,
+    uri: BranchArgument,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="lakefs://REPO/REF",
+            help="Count commits against this ref. Default: the default branch.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show the head, staged changes and distance of a branch."""
+    target = ref_uri(uri)
+    other = None if against is None else ref_uri(against)
+    if other is not None:
+        same_repository(target, other)
+    branch = invocation.repository(target.repository).branch(target.ref)
+    with invocation.out.working("comparing"):
+        found = branch.status(other.ref if other else None)
+    staged = f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed"
+    has_staged = found.added or found.removed or found.changed
+    lines = [
+        f"{invocation.out.coloured(str(target), 'green')} is at "
+        f"{invocation.out.coloured(short(found.head.id), 'yellow')} {subject(found.head)}",
+        f"staged: {staged if has_staged else 'nothing'}",
+        f"{number(found.ahead, 'commit')} ahead of {one_line(found.against)}, "
+        f"{found.behind:,} behind",
+    ]
+    invocation.out.one(status_document(target.ref, found), "\n".join(lines))
 
 
 @command

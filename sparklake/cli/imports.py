@@ -9,7 +9,13 @@ import typer
 
 from sparklake.cli.commit_text import commit_line
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import CommitterOption, MessageOption, MetaOption
+from sparklake.cli.options import (
+    CommitterOption,
+    IfNeededOption,
+    MessageOption,
+    MetaOption,
+    OnceOption,
+)
 from sparklake.cli.parsing import labels
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import one_line
@@ -70,6 +76,8 @@ def import_objects(
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
+    if_needed: IfNeededOption = False,
+    once: OnceOption = None,
 ) -> None:
     """Commit existing objects without copying them.
 
@@ -83,6 +91,7 @@ def import_objects(
         named = one_source(source, inventory, inventory_prefix)
     elif source or inventory or inventory_prefix:
         raise InvalidInputError("choose one source: --from, --inventory or --rows")
+    run = invocation.once(once, rows, rows_format if rows else None)
     invocation.uses_spark = rows is not None
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working(f"importing {one_line(rows or str(named))}"):
@@ -95,6 +104,8 @@ def import_objects(
             mode=mode.value,
             on_error="skip" if skip_errors else "abort",
             errors_to=errors_to,
+            if_needed=if_needed,
+            once=run,
         )
     out = invocation.out
     out.one(import_document(report), commit_line(out, target.ref, report.commit))

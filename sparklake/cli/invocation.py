@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sparklake.lake import Lake
     from sparklake.repository import Repository
+    from sparklake.verbs.base.once import Once
 
 READER_GONE = 141
 """The exit code that a shell reports for a program stopped by SIGPIPE."""
@@ -71,6 +72,19 @@ class Invocation:
     def settings(self) -> Settings:
         """The settings of the lake."""
         return load_settings(self.options.home, self.options.dsn, self.options.engine)
+
+    def once(self, key: str | None, *inputs: str | None) -> Once | None:
+        """Return the once key of the command, and let its output tell whether it is a repeat.
+
+        `inputs` are arguments of the command that the verb cannot compare.
+        """
+        if key is None:
+            return None
+        # Lazy import: --help does not need it.
+        from sparklake.verbs.base.once import Once
+
+        self.out.once = Once(key, [each or "" for each in inputs])
+        return self.out.once
 
     def repository(self, name: str) -> Repository:
         """Open a repository of the lake."""

@@ -14,9 +14,11 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
     BranchArgument,
     CommitterOption,
+    IfNeededOption,
     MessageOption,
     MetaOption,
     NoDeltaOption,
+    OnceOption,
     PathsOption,
     RuleOption,
     StrategyOption,
@@ -120,6 +122,8 @@ def merge(
         bool, typer.Option("--dry-run", help="Show changes, conflicts and cost; change nothing.")
     ] = False,
     explain: ExplainOption = False,
+    if_needed: IfNeededOption = False,
+    once: OnceOption = None,
 ) -> None:
     """Merge a ref into a branch, or list the conflicts.
 
@@ -153,6 +157,8 @@ def merge(
             message=message,
             committer=committer,
             metadata=metadata,
+            if_needed=if_needed,
+            once=invocation.once(once),
             **choices,
         )
     print_commit(invocation.out, dest_uri.ref, made)
@@ -242,6 +248,8 @@ class ReplayArguments:
     committer: CommitterOption = None
     meta: MetaOption = None
     allow_empty: EmptyOption = False
+    if_needed: IfNeededOption = False
+    once: OnceOption = None
 
 
 @command
@@ -290,6 +298,8 @@ def _replay(
             committer=options.committer,
             metadata=labels(options.meta),
             allow_empty=options.allow_empty,
+            if_needed=options.if_needed,
+            once=invocation.once(options.once),
             **decisions.values(),
         )
     print_commits(invocation.out, target.ref, made)
@@ -308,13 +318,14 @@ def rebase(
         ),
     ],
     decisions: DecisionArguments,
+    once: OnceOption = None,
 ) -> None:
     """Replay a branch's commits onto a ref (all or none)."""
     target, to = ref_uri(uri), ref_uri(onto)
     branch = invocation.repository(same_repository(target, to)).branch(target.ref)
     rest = "`--output json` lists the first 10,000"
     with shown_conflicts(invocation.out, rest), invocation.out.working("rebasing"):
-        made = branch.rebase(to.ref, **decisions.values())
+        made = branch.rebase(to.ref, once=invocation.once(once), **decisions.values())
     state = branch.state
     text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} replayed"
     invocation.out.one({**branch_document(state), "made": [each.id for each in made]}, text)

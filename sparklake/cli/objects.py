@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import BranchArgument, MetaOption, RequiredPathsOption
+from sparklake.cli.options import BranchArgument, MetaOption, OnceOption, RequiredPathsOption
 from sparklake.cli.parsing import file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
@@ -61,18 +61,22 @@ def put(
         str | None, typer.Option(help="Set the content type, such as text/csv.", show_default=False)
     ] = None,
     meta: MetaOption = None,
+    once: OnceOption = None,
 ) -> None:
     """Copy a file or folder into a branch (staged, not committed)."""
     target, metadata = (folder_uri if recursive else object_uri)(uri), labels(meta)
+    run = invocation.once(once)
     branch = invocation.repository(target.repository).branch(target.ref)
     if recursive:
         with invocation.out.working(f"copying {one_line(file)}"):
-            made = branch.put_folder(target.key, file, metadata, content_type or "", follow_links)
+            made = branch.put_folder(
+                target.key, file, metadata, content_type or "", follow_links, run
+            )
         text = f"staged {number(made.count, 'object')} below {one_line(str(target))}"
         invocation.out.one(upload_document(target.key, made), "\n".join([text, *_skipped(made)]))
         return
     with file_at(file, disk_root()) as path, invocation.out.working(f"copying {one_line(file)}"):
-        staged = branch.put_file(target.key, path, metadata, content_type or "")
+        staged = branch.put_file(target.key, path, metadata, content_type or "", run)
     text = f"staged {one_line(str(target))} ({size(staged.size)})"
     invocation.out.one(object_document(staged), text)
 
@@ -96,6 +100,7 @@ def stage(
         str, typer.Argument(help="Rows that Spark can read, one per object.", show_default=False)
     ],
     rows_format: RowsFormatOption = "parquet",
+    once: OnceOption = None,
 ) -> None:
     """Stage existing objects from a table of addresses.
 
@@ -105,7 +110,7 @@ def stage(
     invocation.uses_spark = True
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working(f"staging {one_line(rows)}"):
-        branch.stage(source_rows(rows, rows_format))
+        branch.stage(source_rows(rows, rows_format), invocation.once(once, rows, rows_format))
     text = f"staged the rows of {one_line(rows)} on {one_line(str(target))}"
     invocation.out.one(branch_document(branch.state), text)
 
@@ -117,12 +122,13 @@ def rm(
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Include everything below KEY/.")
     ] = False,
+    once: OnceOption = None,
 ) -> None:
     """Remove an object or a folder (staged, not committed)."""
     target = (folder_uri if recursive else object_uri)(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working(f"removing {one_line(str(target))}"):
-        removed = branch.remove(target.key, recursive)
+        removed = branch.remove(target.key, recursive, invocation.once(once))
     invocation.out.one(
         {"path": target.key, "removed": removed},
         f"staged the removal of {number(removed, 'object')} at {one_line(str(target))}",
@@ -202,12 +208,13 @@ def mv(
     dest: DestArgument,
     recursive: RecursiveOption = False,
     force: ForceOption = False,
+    once: OnceOption = None,
 ) -> None:
     """Move an object or a folder KEY/ (staged, copies no bytes)."""
     old, new = transfer_uris(source, dest)
     branch = invocation.repository(old.repository).branch(same_branch(old, new))
     with invocation.out.working(f"moving {one_line(str(old))}"):
-        moved = branch.move(old.key, new.key, recursive, force)
+        moved = branch.move(old.key, new.key, recursive, force, invocation.once(once))
     text = f"staged the move of {number(moved, 'object')} to {one_line(str(new))}"
     invocation.out.one({"source": old.key, "path": new.key, "moved": moved}, text)
 
@@ -219,6 +226,7 @@ def cp(
     dest: DestArgument,
     recursive: RecursiveOption = False,
     force: ForceOption = False,
+    once: OnceOption = None,
 ) -> None:
     """Copy an object or a folder KEY/ (staged, copies no bytes).
 
@@ -227,7 +235,8 @@ def cp(
     old, new = transfer_uris(source, dest)
     branch = invocation.repository(same_repository(old, new)).branch(new.ref)
     with invocation.out.working(f"copying {one_line(str(old))}"):
-        copied = branch.copy(old.key, new.key, old.ref, recursive, force)
+        run = invocation.once(once)
+        copied = branch.copy(old.key, new.key, old.ref, recursive, force, run)
     text = f"staged {number(copied, 'object')} at {one_line(str(new))}"
     invocation.out.one({"source": old.key, "path": new.key, "copied": copied}, text)
 
@@ -246,6 +255,7 @@ def restore(
         ),
     ],
     path: RequiredPathsOption,
+    once: OnceOption = None,
 ) -> None:
     """Restore paths from any ref (staged, not committed).
 
@@ -257,7 +267,7 @@ def restore(
     target, wanted = ref_uri(uri), ref_uri(source)
     branch = invocation.repository(same_repository(target, wanted)).branch(target.ref)
     with invocation.out.working("restoring"):
-        made = branch.restore(wanted.ref, path)
+        made = branch.restore(wanted.ref, path, invocation.once(once))
     text = (
         f"staged {one_line(first_paths(path))} from {one_line(wanted.ref)}: "
         f"{made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"

@@ -132,6 +132,19 @@ _PATHS = typer.Option(
 )
 PathsOption = Annotated[list[str] | None, _PATHS]
 RequiredPathsOption = Annotated[list[str], _PATHS]
+OnceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY",
+        help="Act once per key; a repeat returns the first result.",
+        show_default=False,
+    ),
+]
+IfNeededOption = Annotated[
+    bool, typer.Option("--if-needed", help="Succeed if there is nothing to do.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+ExistOkOption = Annotated[bool, typer.Option("--exist-ok", help="Succeed if it exists already.")]
 StrategyOption = Annotated[
     str | None,
     typer.Option(

@@ -6,8 +6,8 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TextIO
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
@@ -15,8 +15,11 @@ from sparklake.cli.options import Format
 from sparklake.cli.progress import Meter
 from sparklake.cli.text import rendered_table
 from sparklake.documents import Document, error_document, json_line, json_list, json_object
-from sparklake.errors import SparklakeError
+from sparklake.errors import InterruptError, SparklakeError
 from sparklake.visible import visible_line, visible_text
+
+if TYPE_CHECKING:
+    from sparklake.verbs.base.once import Once
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}
 
@@ -36,6 +39,7 @@ class Output:
         # Progress would mix with output on a terminal or a pager, but not with output to a file.
         self._hides_meter = not _is_file(sys.stdout)
         self.meter = Meter()
+        self.once: Once | None = None
 
     @property
     def is_json(self) -> bool:
@@ -44,19 +48,32 @@ class Output:
 
     def one(self, document: Document, text: str) -> None:
         """Print one result."""
-        self.write(self._object(document) if self.is_json else f"{text}\n")
+        self.write(self._object(self._noted(document)) if self.is_json else f"{text}\n")
+        self._note_repeat()
 
     def many(self, documents: Iterable[Document], line: Callable[[Document], str]) -> None:
         """Print a listing as a stream."""
         lines: Iterable[str]
         if self._form is Format.JSONL:
-            lines = map(json_line, documents)
+            lines = map(json_line, map(self._noted, documents))
         elif self.is_json:
-            lines = json_list(documents)
+            lines = json_list(map(self._noted, documents))
         else:
             lines = (f"{line(document)}\n" for document in documents)
         for each in lines:
             self.write(each)
+        self._note_repeat()
+
+    @property
+    def _is_repeat(self) -> bool:
+        return self.once is not None and self.once.repeated
+
+    def _noted(self, document: Document) -> Document:
+        return {**document, "repeated": True} if self._is_repeat else document
+
+    def _note_repeat(self) -> None:
+        if self._is_repeat:
+            self.note("this ran before with the same key: nothing was changed now")
 
     def table(
         self, documents: Sequence[Document], columns: Mapping[str, Callable[[Document], str]]
@@ -74,10 +91,19 @@ class Output:
             print(visible_text(text), file=sys.stderr)  # noqa: T201
 
     def confirm(self, question: str) -> None:
-        """Ask at a terminal, and end the command unless the answer is yes."""
+        """Ask at a terminal; raise InterruptError unless the answer is yes."""
         if not (self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()):
             return
-        typer.confirm(visible_text(question), abort=True)
+        with suppress(typer.Abort):
+            if typer.confirm(visible_text(question)):
+                return
+        raise InterruptError("not confirmed: nothing was changed")
+
+    def agrees(self, question: str) -> bool:
+        """Return the answer to a question at a terminal, else True."""
+        if not (self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()):
+            return True
+        return typer.confirm(visible_text(question))
 
     def fail(self, error: SparklakeError) -> None:
         """Print an error; as JSON on the stream that programs read."""

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.options import OnceOption
 from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.spark_rows import ToOption, refused_by_spark, source_rows
 from sparklake.cli.text import date, number, one_line, size
@@ -154,6 +155,7 @@ def write(
             metavar="K=V", help="Set an option of Spark's reader; repeatable.", show_default=False
         ),
     ] = None,
+    once: OnceOption = None,
 ) -> None:
     """Write rows with Spark as a table of a branch (staged).
 
@@ -161,12 +163,15 @@ def write(
     errorifexists or ignore.
     """
     target, options, reading = object_uri(uri), labels(option), labels(source_option)
+    run = invocation.once(once, source, source_format, *(source_option or ()))
     invocation.uses_spark = True
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working(f"writing {one_line(str(target))}"):
         rows = source_rows(source, source_format, reading)
         with refused_by_spark(f"Spark cannot write {target}"):
-            done = branch.write(rows, target.key, table_format, mode, partition_by or (), **options)
+            done = branch.write(
+                rows, target.key, table_format, mode, partition_by or (), run, **options
+            )
     text = f"staged {number(done.files, 'file')} of {size(done.size)} at {one_line(str(target))}"
     invocation.out.one(asdict(done), text)
 

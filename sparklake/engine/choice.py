@@ -113,9 +113,8 @@ class Runners:
 
     def session(self) -> SparkSession:
         """Return the given session, the active one or a new one."""
-        if self.spark is None:
-            self.spark = spark_session()
-        return self.spark
+        # Not kept, because the active session may be stopped and replaced.
+        return self.spark or spark_session()
 
     def close(self) -> None:
         """Stop the threads, if any. A Spark session is not stopped."""

@@ -20,7 +20,7 @@ from sparklake.graveler.planning.plan import CopiedPiece, OpenPiece, Plan
 from sparklake.graveler.planning.split import RangeRow, stitch
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo, RangeList, record_count
-from sparklake.graveler.sstable.range_files import WrittenRange, read_ranges, write_meta_range
+from sparklake.graveler.sstable.range_files import WrittenRange, make_meta_range, read_ranges
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.results import (
     CacheResult,
@@ -35,6 +35,7 @@ from sparklake.udfs.results import (
     decode_results,
 )
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
+from sparklake.udfs.swept_tables import put_tables
 from sparklake.udfs.workspace import Workspace, encode_tasks, sink_into
 from sparklake.udfs.write_ranges import run_body
 
@@ -127,7 +128,9 @@ def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow
 
 def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow]) -> MetaRange:
     """Stitch pieces in key order into one tree; write its metarange durably."""
-    return write_meta_range(store, stitched(store, workspace, pieces))
+    tree, files = make_meta_range(stitched(store, workspace, pieces))
+    put_tables(store, files)
+    return tree
 
 
 def _take(result: Result, outcome: PlanResult, answers: dict[int, PieceResult]) -> None:

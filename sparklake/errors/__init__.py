@@ -16,6 +16,7 @@ from sparklake.errors.inputs import (
     InvalidRecordError,
     InvalidRefError,
     InvalidUriError,
+    OnceKeyReusedError,
     UnfitError,
 )
 from sparklake.errors.lookups import (
@@ -34,6 +35,7 @@ from sparklake.errors.races import (
     ChangesTakenError,
     CollectionBegunError,
     CollectionOpenError,
+    OnceKeyBusyError,
     RaceLostError,
     TableMovedError,
     UnexpectedHeadError,
@@ -103,6 +105,8 @@ __all__ = [
     "NotFoundError",
     "NothingToDoError",
     "ObjectNotFoundError",
+    "OnceKeyBusyError",
+    "OnceKeyReusedError",
     "ProtectedError",
     "PurgeBlockedError",
     "PurgedError",

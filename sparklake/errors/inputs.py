@@ -47,6 +47,12 @@ class InvalidRecordError(InvalidInputError):
     kind = "invalid_record"
 
 
+class OnceKeyReusedError(InvalidInputError):
+    """A once key that was used with another verb or other arguments."""
+
+    kind = "once_key_reused"
+
+
 class UnfitError(InvalidInputError):
     """A destination that cannot store some objects under their names.
 
@@ -101,3 +107,4 @@ class InvalidDumpError(SparklakeError, ValueError):
     """A dump of refs that is inconsistent, or that a repository cannot store."""
 
     kind = "invalid_dump"
+    exit_code = 10

@@ -9,6 +9,7 @@ class NotFoundError(SparklakeError, LookupError):
     """A named thing that does not exist."""
 
     kind = "not_found"
+    exit_code = 13
 
 
 class RepositoryNotFoundError(NotFoundError, FileNotFoundError):
@@ -39,6 +40,7 @@ class AlreadyExistsError(SparklakeError, FileExistsError):
     """A name that is already used."""
 
     kind = "already_exists"
+    exit_code = 14
 
 
 class NamespaceInUseError(AlreadyExistsError):
@@ -51,15 +53,18 @@ class ProtectedError(SparklakeError, PermissionError):
     """A change that a rule forbids on a branch, or the end of the default branch."""
 
     kind = "protected"
+    exit_code = 11
 
 
 class ReadOnlyError(SparklakeError, PermissionError):
     """A change to a read-only repository."""
 
     kind = "read_only"
+    exit_code = 11
 
 
 class ImmutableRefError(SparklakeError, PermissionError):
     """A write to a tag or a commit, which never changes."""
 
     kind = "immutable_ref"
+    exit_code = 11

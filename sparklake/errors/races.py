@@ -51,6 +51,20 @@ class CollectionBegunError(RaceLostError):
     kind = "collection_begun"
 
 
+class OnceKeyBusyError(RaceLostError):
+    """A once key that another run holds, or has just recorded."""
+
+    kind = "once_key_busy"
+
+    @classmethod
+    def of(cls, key: str) -> OnceKeyBusyError:
+        """Return the error of a key that another run uses."""
+        return cls(
+            f"another run uses the once key {key!r}. This run has changed nothing: run it again "
+            "later with the same key to get the result"
+        )
+
+
 class CollectionOpenError(RaceLostError):
     """A garbage collection in progress, whose end must be awaited."""
 

@@ -147,6 +147,7 @@ class TransactionError(SparklakeError):
     """
 
     kind = "transaction"
+    exit_code = 3
 
     def __init__(self, message: str, branch: str = "") -> None:
         super().__init__(message)

@@ -27,6 +27,7 @@ class MissingDependencyError(SparklakeError, ImportError):
     """An optional package that is not installed, with the extra that installs it."""
 
     kind = "missing_dependency"
+    exit_code = 15
 
 
 class InterruptError(SparklakeError):

@@ -9,6 +9,7 @@ class StoreError(SparklakeError, OSError):
     """A failure of the object store."""
 
     kind = "store"
+    exit_code = 12
 
 
 class StoreUnreachableError(StoreError):
@@ -21,6 +22,7 @@ class StorePermissionError(StoreError, PermissionError):
     """An object store that refuses the credentials."""
 
     kind = "store_permission"
+    exit_code = 11
 
 
 class ReadOnlyNamespaceError(StorePermissionError):
@@ -36,6 +38,7 @@ class MissingFileError(StoreError):
     """
 
     kind = "missing_file"
+    exit_code = 10
 
 
 class PurgedError(MissingFileError):
@@ -60,16 +63,19 @@ class CorruptFileError(StoreError):
     """A file of the lake whose contents do not match its name."""
 
     kind = "corrupt_file"
+    exit_code = 10
 
 
 class LostResultError(SparklakeError, RuntimeError):
     """A task result that the engine lost."""
 
     kind = "lost_result"
+    exit_code = 12
 
 
 class RefStoreUnavailableError(SparklakeError, ConnectionError):
     """A Postgres of the refs that cannot be used."""
 
     kind = "ref_store_unavailable"
+    exit_code = 12
     has_lines = True

@@ -179,6 +179,27 @@ def encode_entries(
     )
 
 
+# --- paths and addresses --------------------------------------------------------------------------
+
+
+def plain_keys(texts: pa.StringArray) -> Mask:
+    """Return which texts are plain keys."""
+    plain: Mask = library.plain_keys(*column(texts))
+    return plain
+
+
+def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
+    """Return which addresses are plain keys, or plain URIs outside a namespace."""
+    plain: Mask = library.plain_addresses(*column(addresses), storage_namespace.encode())
+    return plain
+
+
+def plain_uris(addresses: pa.StringArray) -> Mask:
+    """Return which addresses are plain URIs."""
+    plain: Mask = library.plain_uris(*column(addresses))
+    return plain
+
+
 # --- buffers --------------------------------------------------------------------------------------
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.ports import RefsSnapshot
 
-MAX_DAYS = 36_500
-_DAY = 24 * 60 * 60
+MAXDAYS = 36_500
+DAY = 24 * 60 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,20 @@ class BranchRetention:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The retention of commits, in days. The first rule that fits a branch's name applies."""
+    """The retention of commits, in days. The first rule that fits a branch's name applies.
+
+    The trees of an expired commit are kept for another `tree_days` after it has expired. None
+    keeps them for ever, as rules of earlier versions do.
+    """
 
     default_days: int
     branches: tuple[BranchRetention, ...] = ()
+    tree_days: int | None = None
 
     def __post_init__(self) -> None:
         _check_days(self.default_days)
+        if self.tree_days is not None:
+            _check_days(self.tree_days)
         patterns = [each.pattern for each in self.branches]
         if len(set(patterns)) < len(patterns):
             raise InvalidInputError("a pattern has two retention rules: remove one")
@@ -71,13 +78,13 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
         return set()
 
     def line(head: CommitId, days: int) -> FirstParentLine:
-        return FirstParentLine(head, now - days * _DAY)
+        return FirstParentLine(head, now - days * DAY)
 
     default = retention.default_days
     lines = [line(each.commit_id, retention.days(each.name)) for each in refs.branches]
     lines += [line(each.commit_id, default) for each in refs.tags]
     first = {each.id: each.parents[0] for each in refs.commits if each.parents}
-    kept = kept_commits(lines, now - default * _DAY, commit_dates(refs.commits), first.get)
+    kept = kept_commits(lines, now - default * DAY, commit_dates(refs.commits), first.get)
     return {each.id for each in refs.commits} - kept
 
 
@@ -139,8 +146,18 @@ def expired_error(commit_id: CommitId) -> ExpiredError:
     )
 
 
+def collected_error(commit_id: CommitId) -> ExpiredError:
+    """Return the error of listing or comparing a commit whose tree was deleted."""
+    return ExpiredError(
+        f"commit {commit_id[:12]} has expired, and a garbage collection has deleted its tree by "
+        "the rules of the repository: it can no longer be listed or compared. `sparklake log` "
+        "still shows it, and `sparklake gc rules show` for how long trees are kept",
+        commit_id,
+    )
+
+
 def _check_days(days: int) -> None:
-    if not 0 <= days <= MAX_DAYS:
+    if not 0 <= days <= MAXDAYS:
         raise InvalidInputError(
-            f"a retention of {days} days is invalid: choose 0 to {MAX_DAYS:,} days"
+            f"a retention of {days} days is invalid: choose 0 to {MAXDAYS:,} days"
         )

@@ -45,6 +45,9 @@ COLLECTIONS_FOLDER = "_sparklake/gc"
 MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"
 """The marker of an open collection. A collection writes it before it looks for named objects."""
 
+COLLECTED_KEY = f"{COLLECTIONS_FOLDER}/collected.json"
+"""The ids of the commits whose trees were collected. A restore of a dump reads them."""
+
 OBJECT_THREADS = 16
 
 

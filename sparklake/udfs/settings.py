@@ -15,7 +15,8 @@ class Workspace:
     """The settings of a repository that its tasks need.
 
     Objects named by the trees in `versions` may replace other objects of equal content at the same
-    paths. `instance` is the repository's uid.
+    paths. `instance` is the repository's uid. After `tree_sweeps`, a table of one id may name other
+    objects than before, so tables that were cached before are not used.
     """
 
     storage_namespace: str
@@ -23,6 +24,7 @@ class Workspace:
     cache: CacheSettings = NO_CACHE
     versions: tuple[MetaRangeId, ...] = ()
     instance: str = ""
+    tree_sweeps: int = 0
 
     @property
     def compresses(self) -> bool:
@@ -31,4 +33,7 @@ class Workspace:
 
     def open_store(self) -> ObjectStore:
         """Return the repository's store. Tables of a remote store are cached on this machine."""
-        return open_cached_store(self.storage_namespace, self.cache, self.instance)
+        instance = self.instance
+        if self.tree_sweeps:
+            instance = f"{instance} {self.tree_sweeps}"
+        return open_cached_store(self.storage_namespace, self.cache, instance)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -27,6 +26,7 @@ from sparklake.udfs.objects.object_rows import (
     object_record,
     record_batch,
 )
+from sparklake.udfs.objects.plain_texts import SCHEME, plain_addresses, plain_keys
 from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write_ranges import RECORD_SCHEMA
 
@@ -41,12 +41,8 @@ STAGE_SCHEMA = pa.schema(
 `content_type` is the default one; "" is kept, because imported objects have it."""
 
 
-# Texts within these limits pass every check of a row. Other rows are checked one by one.
 _PLAIN_TEXT_BYTES = 8 * 1024
-_PLAIN_URI = r"^(s3a?://[A-Za-z0-9._-]{3,255}/|file:///)[^./\x00]"
-
-_SCHEME = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
-"""The beginning of a URI, including Hadoop URIs with a single slash. No key begins this way."""
+"""Texts up to this size pass every check of a row. Other rows are checked one by one."""
 
 
 def stage_body(
@@ -97,24 +93,12 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
     if not {"path", "size", "address", "checksum"} <= set(rows.schema.names):
         return np.zeros(rows.num_rows, bool)
     path, address = rows.column("path"), rows.column("address")
-    is_uri = pc.match_substring(address, "://")
+    # An address inside the namespace is stored relative.
+    plain = plain_keys(path) & plain_addresses(address, storage_namespace)
     conditions = [
-        _is_plain_key(path),
         pc.less_equal(pc.binary_length(path), MAX_KEY_BYTES),
         pc.greater_equal(rows.column("size"), 0),
         pc.greater(pc.binary_length(rows.column("checksum")), 0),
-        pc.if_else(
-            is_uri,
-            pc.and_(
-                pc.match_substring_regex(address, _PLAIN_URI),
-                # An address inside the namespace is stored relative.
-                pc.invert(pc.starts_with(address, storage_namespace)),
-            ),
-            pc.and_(
-                _is_plain_key(address),
-                pc.invert(pc.match_substring_regex(address, _SCHEME.pattern)),
-            ),
-        ),
     ]
     conditions += [
         pc.less(pc.binary_length(rows.column(name)).fill_null(0), _PLAIN_TEXT_BYTES)
@@ -131,7 +115,6 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
         ]
     if "metadata" in rows.schema.names:
         conditions.append(_is_empty(rows.column("metadata")))
-    plain = np.ones(rows.num_rows, bool)
     for each in conditions:
         plain &= each.fill_null(False).to_numpy(zero_copy_only=False)
     return plain
@@ -141,14 +124,6 @@ def _is_empty(maps: pa.Array) -> pa.BooleanArray:
     if pa.types.is_null(maps.type):
         return pa.repeat(True, len(maps))
     return pa.array(np.diff(maps.offsets.to_numpy()) == 0)
-
-
-def _is_plain_key(texts: pa.StringArray) -> pa.BooleanArray:
-    """Return which texts have no NUL, no leading '/', and no part starting with '.'."""
-    return pc.and_(
-        pc.match_substring_regex(texts, r"^[^./\x00]"),
-        pc.invert(pc.match_substring_regex(texts, r"/\.|\x00")),
-    )
 
 
 def plain_records(
@@ -239,7 +214,7 @@ def staged_record(
             raise InvalidRecordError(f"the row of {path!r} has no {name}; every row needs one")
     if "://" in row["address"]:
         check_object_uri(row["address"])
-    elif _SCHEME.match(row["address"]):
+    elif SCHEME.match(row["address"]):
         raise InvalidRecordError(
             f"the address of {path!r} is {row['address']!r}: write file:///path or "
             "s3://bucket/key, or a key in the storage namespace"

@@ -16,6 +16,7 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import WrittenRange, make_range, table_key, write_ranges
 from sparklake.udfs.adopted_ranges import check_adopted
 from sparklake.udfs.settings import Workspace as Workspace
+from sparklake.udfs.swept_tables import put_tables
 
 TASK_SCHEMA = pa.schema(
     [
@@ -85,10 +86,10 @@ class RangeSink:
 
         Raises:
             AddressTakenError: An existing range names an object that cannot be used.
-            CollectionOpenError: A collection may be deleting an object that an existing range
-                names.
+            CollectionOpenError: A collection may be deleting a range, or an object that an
+                existing range names.
         """
-        adopted = self._files.keys() - set(self.store.put_many_if_absent(self._files))
+        adopted = self._files.keys() - set(put_tables(self.store, self._files))
         check_adopted(self.store, {key: self._files[key] for key in adopted}, self.versions)
         self.drop()
 

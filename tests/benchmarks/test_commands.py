@@ -13,6 +13,7 @@ MODULES = sorted(each.name for each in pkgutil.iter_modules(benchmarks.__path__)
 COMMANDS = {
     *(
         "billion",
+        "check",
         "compare",
         "contention",
         "history",

@@ -96,7 +96,7 @@ def test_a_restore_is_staged(scene: Scene) -> None:
     assert "nothing to restore" in failed(
         4, "restore", main, "--from", scene.uri("main~2"), "--path", "b"
     )
-    assert "neither" in failed(1, "restore", main, "--from", main, "--path", "x")
+    assert "neither" in failed(13, "restore", main, "--from", main, "--path", "x")
     assert "empty" in failed(2, "restore", main, "--from", main, "--path", "")
     assert "different repositories" in failed(
         2, "restore", main, "--from", "lakefs://other/main", "--path", "x"

@@ -29,66 +29,66 @@ MALFORMED = ["lake/main", "s3://lake/main", "lakefs://", "lakefs:///main", "lake
 
 # Exit code, kind of error, and a command line in which R is the repository.
 FAILURES: list[tuple[int, str, list[str]]] = [
-    (1, "repository_not_found", ["ls", "lakefs://nothing-here/main/"]),
-    (1, "repository_not_found", ["repo", "delete", "lakefs://nothing-here"]),
-    (1, "ref_not_found", ["ls", "R/nothing/"]),
-    (1, "ref_not_found", ["log", "R/main~99"]),
-    (1, "ref_not_found", ["log", "R/main^3"]),
-    (1, "ref_not_found", ["log", "R/0123456789abcdef"]),
-    (1, "ref_not_found", ["put", "-", "R/nothing/a"]),
-    (1, "ref_not_found", ["rm", "R/nothing/a"]),
-    (1, "ref_not_found", ["rm", "-r", "R/nothing/a"]),
-    (1, "ref_not_found", ["mv", "R/nothing/a", "R/nothing/b"]),
-    (1, "ref_not_found", ["cp", "R/nothing/a", "R/main/b"]),
-    (1, "object_not_found", ["mv", "R/main/nothing/", "R/main/b/"]),
-    (1, "ref_not_found", ["commit", "R/main~1", "-m", "x"]),
-    (1, "ref_not_found", ["reset", "R/nothing"]),
-    (1, "ref_not_found", ["diff", "R/nothing"]),
-    (1, "ref_not_found", ["diff", "R/main", "R/nothing"]),
-    (1, "ref_not_found", ["merge", "R/nothing", "R/main"]),
-    (1, "ref_not_found", ["merge", "R/main~1", "R/nothing"]),
-    (1, "ref_not_found", ["revert", "R/main", "R/nothing"]),
-    (1, "ref_not_found", ["revert", "R/v0", "R/main"]),
-    (1, "ref_not_found", ["cherry-pick", "R/nothing", "R/main"]),
-    (1, "ref_not_found", ["rebase", "R/main", "--onto", "R/nothing"]),
+    (13, "repository_not_found", ["ls", "lakefs://nothing-here/main/"]),
+    (13, "repository_not_found", ["repo", "delete", "lakefs://nothing-here"]),
+    (13, "ref_not_found", ["ls", "R/nothing/"]),
+    (13, "ref_not_found", ["log", "R/main~99"]),
+    (13, "ref_not_found", ["log", "R/main^3"]),
+    (13, "ref_not_found", ["log", "R/0123456789abcdef"]),
+    (13, "ref_not_found", ["put", "-", "R/nothing/a"]),
+    (13, "ref_not_found", ["rm", "R/nothing/a"]),
+    (13, "ref_not_found", ["rm", "-r", "R/nothing/a"]),
+    (13, "ref_not_found", ["mv", "R/nothing/a", "R/nothing/b"]),
+    (13, "ref_not_found", ["cp", "R/nothing/a", "R/main/b"]),
+    (13, "object_not_found", ["mv", "R/main/nothing/", "R/main/b/"]),
+    (13, "ref_not_found", ["commit", "R/main~1", "-m", "x"]),
+    (13, "ref_not_found", ["reset", "R/nothing"]),
+    (13, "ref_not_found", ["diff", "R/nothing"]),
+    (13, "ref_not_found", ["diff", "R/main", "R/nothing"]),
+    (13, "ref_not_found", ["merge", "R/nothing", "R/main"]),
+    (13, "ref_not_found", ["merge", "R/main~1", "R/nothing"]),
+    (13, "ref_not_found", ["revert", "R/main", "R/nothing"]),
+    (13, "ref_not_found", ["revert", "R/v0", "R/main"]),
+    (13, "ref_not_found", ["cherry-pick", "R/nothing", "R/main"]),
+    (13, "ref_not_found", ["rebase", "R/main", "--onto", "R/nothing"]),
     (4, "no_changes", ["rebase", "R/main", "--onto", "R/main"]),
-    (1, "ref_not_found", ["hard-reset", "R/main", "R/nothing"]),
-    (1, "ref_not_found", ["hard-reset", "R/v0", "R/main"]),
-    (1, "ref_not_found", ["hard-reset", "R/main", "R/main", "--expect", "R/nothing"]),
-    (1, "ref_not_found", ["op", "undo", "R/v0"]),
-    (1, "repository_not_found", ["op", "log", "lakefs://nothing-here"]),
-    (1, "repository_not_found", ["gc", "run", "lakefs://nothing-here"]),
-    (1, "not_found", ["gc", "list", "R", "nothing"]),
+    (13, "ref_not_found", ["hard-reset", "R/main", "R/nothing"]),
+    (13, "ref_not_found", ["hard-reset", "R/v0", "R/main"]),
+    (13, "ref_not_found", ["hard-reset", "R/main", "R/main", "--expect", "R/nothing"]),
+    (13, "ref_not_found", ["op", "undo", "R/v0"]),
+    (13, "repository_not_found", ["op", "log", "lakefs://nothing-here"]),
+    (13, "repository_not_found", ["gc", "run", "lakefs://nothing-here"]),
+    (13, "not_found", ["gc", "list", "R", "nothing"]),
     (2, "invalid_input", ["gc", "rules", "set", "R", "--default", "-1"]),
-    (1, "repository_not_found", ["gc", "rules", "show", "lakefs://nothing-here"]),
-    (1, "repository_not_found", ["gc", "rules", "clear", "lakefs://nothing-here"]),
-    (1, "ref_not_found", ["export", "R/nothing", "--to", "out"]),
-    (1, "repository_not_found", ["writes", "lakefs://nothing-here"]),
-    (1, "not_found", ["abandon-write", "R", "nothing"]),
-    (1, "not_found", ["purge", "show", "R", "nothing"]),
-    (1, "not_found", ["purge", "resume", "R", "nothing"]),
-    (1, "repository_not_found", ["purge", "list", "lakefs://nothing-here"]),
+    (13, "repository_not_found", ["gc", "rules", "show", "lakefs://nothing-here"]),
+    (13, "repository_not_found", ["gc", "rules", "clear", "lakefs://nothing-here"]),
+    (13, "ref_not_found", ["export", "R/nothing", "--to", "out"]),
+    (13, "repository_not_found", ["writes", "lakefs://nothing-here"]),
+    (13, "not_found", ["abandon-write", "R", "nothing"]),
+    (13, "not_found", ["purge", "show", "R", "nothing"]),
+    (13, "not_found", ["purge", "resume", "R", "nothing"]),
+    (13, "repository_not_found", ["purge", "list", "lakefs://nothing-here"]),
     (4, "no_changes", ["purge", "run", "R", "nothing", "--yes"]),
-    (1, "ref_not_found", ["diff-table", "R/main", "R/nothing", "table", "--key", "id"]),
-    (1, "repository_not_found", ["stage", "lakefs://nothing-here/main", "rows.parquet"]),
-    (1, "repository_not_found", ["write", "lakefs://nothing-here/main/t", "--from", "rows.csv"]),
+    (13, "ref_not_found", ["diff-table", "R/main", "R/nothing", "table", "--key", "id"]),
+    (13, "repository_not_found", ["stage", "lakefs://nothing-here/main", "rows.parquet"]),
+    (13, "repository_not_found", ["write", "lakefs://nothing-here/main/t", "--from", "rows.csv"]),
     (2, "invalid_input", ["jobs", "path", "nothing"]),
-    (1, "ref_not_found", ["merge-base", "R/main", "R/nothing"]),
-    (1, "ref_not_found", ["branch", "create", "R/new", "--source", "R/nothing"]),
-    (1, "ref_not_found", ["branch", "delete", "R/nothing"]),
-    (1, "ref_not_found", ["tag", "create", "R/v1", "R/nothing"]),
-    (1, "ref_not_found", ["tag", "delete", "R/nothing"]),
-    (1, "ref_not_found", ["import", "R/nothing/", "--from", "."]),
-    (1, "object_not_found", ["stat", "R/main/nothing"]),
-    (1, "object_not_found", ["cat", "R/main/nothing"]),
-    (1, "object_not_found", ["rm", "R/main/nothing"]),
-    (1, "object_not_found", ["rm", "-r", "R/main/nothing"]),
-    (1, "already_exists", ["branch", "create", "R/main", "--source", "R/main"]),
-    (1, "already_exists", ["tag", "create", "R/v0", "R/main"]),
-    (1, "already_exists", ["repo", "create", "R", "elsewhere"]),
-    (1, "namespace_in_use", ["repo", "create", "lakefs://another-one", "namespace"]),
-    (1, "protected", ["branch", "delete", "R/main"]),
-    (1, "store_unreachable", ["import", "R/main/", "--from", "no-such-folder"]),
+    (13, "ref_not_found", ["merge-base", "R/main", "R/nothing"]),
+    (13, "ref_not_found", ["branch", "create", "R/new", "--source", "R/nothing"]),
+    (13, "ref_not_found", ["branch", "delete", "R/nothing"]),
+    (13, "ref_not_found", ["tag", "create", "R/v1", "R/nothing"]),
+    (13, "ref_not_found", ["tag", "delete", "R/nothing"]),
+    (13, "ref_not_found", ["import", "R/nothing/", "--from", "."]),
+    (13, "object_not_found", ["stat", "R/main/nothing"]),
+    (13, "object_not_found", ["cat", "R/main/nothing"]),
+    (13, "object_not_found", ["rm", "R/main/nothing"]),
+    (13, "object_not_found", ["rm", "-r", "R/main/nothing"]),
+    (14, "already_exists", ["branch", "create", "R/main", "--source", "R/main"]),
+    (14, "already_exists", ["tag", "create", "R/v0", "R/main"]),
+    (14, "already_exists", ["repo", "create", "R", "elsewhere"]),
+    (14, "namespace_in_use", ["repo", "create", "lakefs://another-one", "namespace"]),
+    (11, "protected", ["branch", "delete", "R/main"]),
+    (12, "store_unreachable", ["import", "R/main/", "--from", "no-such-folder"]),
     (2, "invalid_name", ["repo", "create", "lakefs://X", "elsewhere"]),
     (2, "invalid_name", ["repo", "create", "lakefs://Not_Lower", "elsewhere"]),
     (2, "invalid_name", ["branch", "create", "R/a..b", "--source", "R/main"]),
@@ -99,9 +99,11 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (2, "invalid_ref", ["log", "R/~1"]),
     (2, "invalid_ref", ["log", "R/main$"]),
     (2, "invalid_ref", ["show", "R/main$"]),
-    (1, "ref_not_found", ["show", "R/main~9"]),
-    (1, "ref_not_found", ["log", "R/main", "--after", "nope"]),
-    (1, "ref_not_found", ["log", "R/main", "--stop-at", "nope"]),
+    (13, "ref_not_found", ["show", "R/main~9"]),
+    (13, "ref_not_found", ["status", "R/nothing"]),
+    (13, "repository_not_found", ["check", "lakefs://nothing-here"]),
+    (13, "ref_not_found", ["log", "R/main", "--after", "nope"]),
+    (13, "ref_not_found", ["log", "R/main", "--stop-at", "nope"]),
     (2, "invalid_input", ["log", "R/main", "--since", "yesterday"]),
     (2, "invalid_input", ["log", "R/main", "--until", "2024-13-01"]),
     (2, "invalid_input", ["log", "R/main", "--since", "2024-01-02", "--until", "2024-01-01"]),
@@ -110,7 +112,7 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (2, "invalid_key", ["put", "-", "R/main//a"]),
     (2, "invalid_key", ["put", "-", "R/main/a/../b"]),
     (2, "invalid_key", ["put", "-", f"R/main/{'k' * 1025}"]),
-    (1, "object_not_found", ["cat", "R/main/../x"]),
+    (13, "object_not_found", ["cat", "R/main/../x"]),
     (2, "invalid_key", ["put", "-", "R/main/a\0b"]),
     (2, "invalid_uri", ["put", "-", "R/main/\udcff"]),
     (2, "invalid_uri", ["put", "-", "R/main/"]),
@@ -158,20 +160,20 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (4, "no_changes", ["revert", "R/main", "R/main~2"]),
     (5, "unexpected_head", ["hard-reset", "R/main", "R/v0", "--expect", "R/main~1"]),
     (4, "no_changes", ["cherry-pick", "R/main", "R/main"]),
-    (1, "ref_store_unavailable", ["repo", "list", "--dsn", "host=/nonexistent dbname=none"]),
-    (1, "repository_not_found", ["branch", "list", "lakefs://nothing-here"]),
-    (1, "repository_not_found", ["tag", "list", "lakefs://nothing-here"]),
+    (12, "ref_store_unavailable", ["repo", "list", "--dsn", "host=/nonexistent dbname=none"]),
+    (13, "repository_not_found", ["branch", "list", "lakefs://nothing-here"]),
+    (13, "repository_not_found", ["tag", "list", "lakefs://nothing-here"]),
     (2, "invalid_uri", ["tag", "list", "R/main"]),
-    (1, "repository_not_found", ["refs", "dump", "lakefs://nothing-here"]),
+    (13, "repository_not_found", ["refs", "dump", "lakefs://nothing-here"]),
     (2, "invalid_uri", ["refs", "dump", "R/main"]),
-    (1, "missing_file", ["refs", "restore", "lakefs://restored", "empty"]),
-    (1, "missing_file", ["refs", "restore", "lakefs://restored", "namespace"]),
-    (1, "store_unreachable", ["refs", "restore", "lakefs://restored", "no-such-folder"]),
-    (1, "already_exists", ["refs", "restore", "R", "empty"]),
+    (10, "missing_file", ["refs", "restore", "lakefs://restored", "empty"]),
+    (10, "missing_file", ["refs", "restore", "lakefs://restored", "namespace"]),
+    (12, "store_unreachable", ["refs", "restore", "lakefs://restored", "no-such-folder"]),
+    (14, "already_exists", ["refs", "restore", "R", "empty"]),
     (2, "invalid_name", ["refs", "restore", "lakefs://X", "empty"]),
     (2, "invalid_name", ["refs", "restore", "lakefs://restored", "empty", "--default-branch", "-"]),
     (2, "invalid_input", ["refs", "restore", "lakefs://restored", "empty", "--range-records", "0"]),
-    (1, "ref_not_found", ["show", "R/nothing"]),
+    (13, "ref_not_found", ["show", "R/nothing"]),
     (2, "invalid_uri", ["show", "R"]),
     (2, "invalid_uri", ["merge-base", "R/main", "lakefs://other/main"]),
     (2, "invalid_ref", ["merge-base", "R/main", "R/main~x"]),
@@ -188,34 +190,34 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (2, "invalid_input", ["revert", "R/main", "R/joined"]),
     (2, "invalid_input", ["cherry-pick", "R/main", "R/joined", "--parent-number", "3"]),
     (2, "invalid_key", ["reset", "R/main", "--prefix", "\udcff"]),
-    (1, "ref_not_found", ["reset", "R/v0", "--prefix", "a"]),
+    (13, "ref_not_found", ["reset", "R/v0", "--prefix", "a"]),
     (2, "invalid_key", ["diff", "R/main", "R/v0", "--prefix", "\udcff"]),
-    (1, "ref_not_found", ["blame", "R/nothing/"]),
+    (13, "ref_not_found", ["blame", "R/nothing/"]),
     (2, "invalid_uri", ["blame", "R"]),
     (2, "invalid_input", ["log", "R/main", "--path", "a", "--prefix", "a"]),
     (2, "invalid_input", ["diff", "R/main", "R/v0", "--tree", "--summary"]),
     (2, "invalid_input", ["diff", "R/main", "--three-dot"]),
     (2, "invalid_input", ["diff", "R/main", "R/v0", "--three-dot", "--three-way"]),
-    (1, "ref_not_found", ["restore", "R/main", "--from", "R/nothing", "--path", "a"]),
-    (1, "ref_not_found", ["restore", "R/nothing", "--from", "R/main", "--path", "a"]),
-    (1, "object_not_found", ["restore", "R/main", "--from", "R/v0", "--path", "nothing/"]),
+    (13, "ref_not_found", ["restore", "R/main", "--from", "R/nothing", "--path", "a"]),
+    (13, "ref_not_found", ["restore", "R/nothing", "--from", "R/main", "--path", "a"]),
+    (13, "object_not_found", ["restore", "R/main", "--from", "R/v0", "--path", "nothing/"]),
     (4, "no_changes", ["restore", "R/main", "--from", "R/main", "--path", "a"]),
-    (1, "object_not_found", ["restore", "R/main", "--from", "R/v0", "--path", "a/../b"]),
+    (13, "object_not_found", ["restore", "R/main", "--from", "R/v0", "--path", "a/../b"]),
     (4, "no_changes", ["merge", "R/other", "R/main", "--path", "a/../b"]),
     (2, "invalid_key", ["commit", "R/dirty", "-m", "x", "--path", ""]),
     (4, "no_changes", ["commit", "R/main", "-m", "x", "--path", "nothing/"]),
-    (1, "ref_not_found", ["merge", "R/nothing", "R/main", "--dry-run"]),
-    (1, "ref_not_found", ["branch", "set", "R/nothing", "--never"]),
-    (1, "protected", ["branch", "set", "R/main", "--expires", "7d"]),
-    (1, "repository_not_found", ["branch", "prune", "lakefs://nothing-here"]),
+    (13, "ref_not_found", ["merge", "R/nothing", "R/main", "--dry-run"]),
+    (13, "ref_not_found", ["branch", "set", "R/nothing", "--never"]),
+    (11, "protected", ["branch", "set", "R/main", "--expires", "7d"]),
+    (13, "repository_not_found", ["branch", "prune", "lakefs://nothing-here"]),
     (2, "invalid_input", ["protect", "add", "R", "a/*"]),
-    (1, "repository_not_found", ["protect", "list", "lakefs://nothing-here"]),
-    (1, "not_found", ["protect", "remove", "R", "nothing"]),
-    (1, "not_found", ["hooks", "show", "R", "nothing"]),
-    (1, "repository_not_found", ["hooks", "runs", "lakefs://nothing-here"]),
+    (13, "repository_not_found", ["protect", "list", "lakefs://nothing-here"]),
+    (13, "not_found", ["protect", "remove", "R", "nothing"]),
+    (13, "not_found", ["hooks", "show", "R", "nothing"]),
+    (13, "repository_not_found", ["hooks", "runs", "lakefs://nothing-here"]),
     (2, "invalid_input", ["hooks", "validate", "no-such-file"]),
     (2, "invalid_input", ["repo", "set", "R", "--meta", "no-value"]),
-    (1, "repository_not_found", ["repo", "show", "lakefs://nothing-here"]),
+    (13, "repository_not_found", ["repo", "show", "lakefs://nothing-here"]),
     (4, "nothing_to_do", ["cache", "show"]),
     (4, "nothing_to_do", ["cache", "clear"]),
     (2, "invalid_input", ["quickstart", "no-such-folder"]),
@@ -326,7 +328,7 @@ def test_an_ambiguous_prefix(scene: Scene) -> None:
         shared = next((each for each in starts if starts.count(each) > 1), None)
         if shared:
             break
-    assert "add more digits" in failed(1, "log", scene.uri(shared))
+    assert "add more digits" in failed(13, "log", scene.uri(shared))
     (one, *_) = ids
     assert said("log", scene.uri(one[:20]), "--amount", "1")[0]["id"] == one
 
@@ -365,14 +367,14 @@ def meanwhile(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
 
 
 def test_a_stale_dsn_is_1() -> None:
-    said_of_it = failed(1, "repo", "list", "--dsn", "host=/nonexistent dbname=none")
+    said_of_it = failed(12, "repo", "list", "--dsn", "host=/nonexistent dbname=none")
     assert "Check that the server runs" in said_of_it
 
 
 def test_an_object_gone_from_below_is_1(scene: Scene) -> None:
     scene.commit("main", {"a": "1"})
     Path(said("stat", scene.uri("main", "a"))["address"].removeprefix("file://")).unlink()
-    assert "missing from" in failed(1, "cat", scene.uri("main", "a"))
+    assert "missing from" in failed(10, "cat", scene.uri("main", "a"))
 
 
 def test_a_listing_that_breaks_leaves_no_whole_list(
@@ -391,7 +393,7 @@ def test_a_listing_that_breaks_leaves_no_whole_list(
 
     monkeypatch.setattr(objects, "object_document", breaking)
     ran = run("ls", "-r", scene.uri("main"), "--output", "json")
-    assert ran.code == 1
+    assert ran.code == 10
     with pytest.raises(json.JSONDecodeError):
         json.loads(ran.out)
     assert json.loads(ran.err) == {"error": "the range is torn", "kind": "corrupt_file"}
@@ -428,3 +430,24 @@ def test_a_reader_that_goes_away_is_no_error(scene: Scene) -> None:
         with process.stderr:
             assert process.stderr.read() == b""
         assert process.wait() == 141
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["branch", "delete", "R/mian"], "main"),
+        (["log", "R/trnuk"], "trunk"),
+        (["log", "R/relaese"], "release"),
+        (["ls", "R/qqqq/"], None),
+        (["repo", "show", "R-"], "R"),
+    ],
+)
+def test_a_mistyped_name_is_guessed(scene: Scene, words: list[str], meant: str | None) -> None:
+    scene.branch("trunk")
+    ok("branch", "create", scene.uri("hidden-qqqq"), "--source", scene.uri("main"), "--hidden")
+    ok("tag", "create", scene.uri("release"), scene.uri("main"))
+    said_of_it = failed(13, *(each.replace("R", scene.uri()) for each in words))
+    if meant is None:
+        assert "did you mean" not in said_of_it
+    else:
+        assert f"(did you mean '{meant.replace('R', scene.name)}'?)" in said_of_it

@@ -22,19 +22,19 @@ def test_branches_are_protected(scene: Scene) -> None:
     assert made == [{"pattern": each, "blocked": everything} for each in ("main", "release-*")]
     assert said("branch", "list", uri)[0]["protected"] == everything
     assert ok("branch", "list", uri).splitlines()[1].split()[-1] == "protected"
-    assert "protected against 'stage'" in failed(1, "put", "-", scene.uri("main", "b"), stdin=b"1")
+    assert "protected against 'stage'" in failed(11, "put", "-", scene.uri("main", "b"), stdin=b"1")
     assert said("protect", "add", uri, "main", "--block", "delete", "--block", "reset") == [
         {"pattern": "main", "blocked": ["delete", "reset"]},
         made[1],
     ]
     scene.commit("main", {"a": "2"})
-    assert "protected against 'reset'" in failed(1, "op", "undo", main)
+    assert "protected against 'reset'" in failed(11, "op", "undo", main)
     lines = ok("protect", "list", uri).splitlines()
     assert [each.split() for each in lines[:2]] == [
         ["pattern", "blocked"],
         ["main", "delete,", "reset"],
     ]
-    assert "the rule with the pattern" in failed(1, "protect", "remove", uri, "main", "nothing")
+    assert "the rule with the pattern" in failed(13, "protect", "remove", uri, "main", "nothing")
     assert said("protect", "remove", uri, "main") == [made[1]]
     assert "matches no branch" in failed(2, "protect", "add", uri, "a/*")
     assert run("protect", "add", uri, "a", "--block", "merge").code == 2
@@ -50,13 +50,13 @@ def test_a_repository_is_read_only_and_has_labels(scene: Scene) -> None:
     assert made == {**shown, "read_only": True, "metadata": {"owner": "joe", "tier": "gold"}}
     assert said("repo", "show", uri) == made
     assert made in said("repo", "list")
-    assert "read-only" in failed(1, "rm", at)
-    assert "read-only" in failed(1, "repo", "delete", uri)
+    assert "read-only" in failed(11, "rm", at)
+    assert "read-only" in failed(11, "repo", "delete", uri)
     lines = ok("repo", "set", uri, "--unset", "tier").splitlines()
     assert lines[0] == f"{uri} (read-only)"
     assert lines[-1].split() == ["owner", "=", "joe"]
     assert "the label 'tier' does not exist" in failed(
-        1, "repo", "set", uri, "--writable", "--unset", "tier"
+        13, "repo", "set", uri, "--writable", "--unset", "tier"
     )
     assert "--read-only and --writable" in failed(
         2, "repo", "set", uri, "--writable", "--read-only"
@@ -71,7 +71,7 @@ def test_a_merge_by_force_changes_a_read_only_repository(scene: Scene) -> None:
     dev, main = scene.branch("dev"), scene.uri("main")
     scene.commit("dev", {"b": "2"})
     ok("repo", "set", scene.uri(), "--read-only")
-    assert "read-only" in failed(1, "merge", dev, main)
+    assert "read-only" in failed(11, "merge", dev, main)
     made = said("merge", dev, main, "--force")
     assert said("log", main, "--amount", "1")[0]["id"] == made["id"]
     assert said("repo", "show", scene.uri())["read_only"] is True
@@ -83,7 +83,7 @@ def test_a_repository_is_born_read_only_and_deleted_by_force(tmp_path: Path, dsn
     made = said(*lake, "repo", "create", uri, str(tmp_path / "1"), *words)
     assert (made["read_only"], made["metadata"]) == (True, {"owner": "joe"})
     assert ok(*lake, "repo", "list").splitlines()[1].endswith("read-only")
-    failed(1, *lake, "repo", "delete", uri)
+    failed(11, *lake, "repo", "delete", uri)
     assert said(*lake, "repo", "delete", uri, "--force")["deleted"] is True
 
 
@@ -104,7 +104,7 @@ def test_hidden_branches_and_their_expiry(scene: Scene) -> None:
     assert "either --expires" in failed(2, "branch", "set", secret)
     assert "either --expires" in failed(2, "branch", "set", secret, "--never", "--expires", "1d")
     assert "is not a duration" in failed(2, "branch", "set", secret, "--expires", "soon")
-    assert "cannot expire" in failed(1, "branch", "set", main, "--expires", "1d")
+    assert "cannot expire" in failed(11, "branch", "set", main, "--expires", "1d")
     assert said("branch", "prune", uri) == []
     pruned = run("branch", "prune", uri, "--dry-run")
     assert (pruned.code, "0 branches would be deleted" in pruned.err) == (0, True)

@@ -45,7 +45,7 @@ def refused(code: str, arguments: list[str]) -> str:
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
     )
     assert "Traceback" not in done.stderr
-    assert done.returncode == 1, done
+    assert done.returncode == 15, done
     said = json.loads(done.stdout)
     assert said["kind"] == "missing_dependency"
     message: str = said["error"]

@@ -23,6 +23,6 @@ def test_purge(scene: Scene) -> None:
     assert job(0, "resume_purge", scene.uri(), made["id"]) == made
     assert ok("purge", "resume", scene.uri(), made["id"])
     gone = run("cat", scene.uri("main~1", "users/1"), "--output", "json")
-    assert (gone.code, gone.json["kind"]) == (1, "purged")
+    assert (gone.code, gone.json["kind"]) == (10, "purged")
     assert job(4, "run_purge", scene.uri(), "kept")["kind"] == "purge_blocked"
     assert job(0, "run_purge", scene.uri(), "kept", "--dry-run")["receipt"] == ""

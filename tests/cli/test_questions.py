@@ -41,7 +41,7 @@ def names() -> list[str]:
 )
 def test_only_a_yes_deletes(scene: Scene, answer: bytes) -> None:
     code, seen = answered(answer, "repo", "delete", scene.uri())
-    assert code != 0
+    assert code == 130
     assert "Traceback" not in seen
     assert scene.name in names()
 
@@ -72,13 +72,13 @@ def test_an_option_spares_the_question(scene: Scene, option: str) -> None:
 
 def test_a_pipe_is_not_asked(scene: Scene) -> None:
     assert "is deleted" in ok("repo", "delete", scene.uri())
-    assert "no repository" in failed(1, "repo", "delete", scene.uri())
-    assert run("repo", "delete", scene.uri(), "--yes").code == 1
+    assert "no repository" in failed(13, "repo", "delete", scene.uri())
+    assert run("repo", "delete", scene.uri(), "--yes").code == 13
 
 
 def test_what_is_not_there_is_not_asked_about() -> None:
     code, seen = answered(b"", "repo", "delete", "lakefs://nothing-here")
-    assert (code, "[y/N]" in seen) == (1, False)
+    assert (code, "[y/N]" in seen) == (13, False)
 
 
 # --- deletions of objects -------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def objects_of(scene: Scene) -> list[Path]:
 @pytest.mark.parametrize("deletion", DELETIONS, ids=" ".join)
 def test_only_a_yes_deletes_objects(doomed: Scene, deletion: list[str]) -> None:
     code, seen = answered(b"n\n", *words_of(deletion, doomed))
-    assert code != 0
+    assert code == 130
     assert "[y/N]" in seen
     assert "Traceback" not in seen
     assert len(objects_of(doomed)) == 2
@@ -130,3 +130,50 @@ def test_an_option_spares_the_question_of_objects(
     code, seen = answered(b"", *words_of(deletion, doomed, option))
     assert (code, "[y/N]" in seen) == (0, False)
     assert len(objects_of(doomed)) == (2 if option == "--dry-run" else 1)
+
+
+# --- moves and deletions of branches --------------------------------------------------------------
+
+
+def test_a_deletion_of_a_branch_asks_and_says_how_to_undo_it(scene: Scene) -> None:
+    head, dev = scene.commit("main", {"a": "1"}), scene.branch("dev")
+    code, seen = answered(b"n\n", "branch", "delete", dev)
+    assert (code, "[y/N]" in seen, "staged" in seen) == (130, True, False)
+    scene.put("dev", {"b": "1"})
+    code, seen = answered(b"y\n", "branch", "delete", dev)
+    assert (code, "staged" in seen) == (0, True)
+    again = f"branch create {dev} --source {scene.uri(head['id'][:12])}"
+    assert again in " ".join(seen.replace("\r\n", "").split())
+    ok(*again.split())
+    assert ok("branch", "delete", dev) == (
+        f"{dev} is deleted; `sparklake {again}` creates it again\n"
+    )
+    ok(*again.split())
+    assert answered(b"", "branch", "delete", dev, "--yes")[0] == 0
+
+
+def test_a_hard_reset_asks_and_says_how_to_undo_it(scene: Scene) -> None:
+    first = scene.commit("main", {"a": "1"})
+    second = scene.commit("main", {"a": "2"})
+    main, back = scene.uri("main"), scene.uri("main~1")
+    code, seen = answered(b"n\n", "hard-reset", main, back)
+    assert (code, "op undo" in seen, "staged" in seen) == (130, True, False)
+    assert said("log", main)[0] == second
+    code, seen = answered(b"y\n", "hard-reset", main, back, "--force")
+    assert (code, "staged changes are dropped" in " ".join(seen.split())) == (0, True)
+    assert said("log", main)[0] == first
+    ok("op", "undo", main)
+    assert said("log", main)[0] == second
+    assert answered(b"", "hard-reset", main, back, "-y")[0] == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 10), (b"y\n", 0)], ids=repr)
+def test_each_step_of_a_repair_is_asked_for(scene: Scene, answer: bytes, code: int) -> None:
+    scene.commit("main", {"a": "the same", "b": "the same"})
+    lost = Path(said("stat", scene.uri("main", "b"))["address"].removeprefix("file://"))
+    lost.unlink()
+    ended, seen = answered(answer, "repair", scene.uri())
+    assert ended == code
+    assert "an object is missing at its address" in seen
+    assert ("it was declined" in seen) == (code != 0)
+    assert lost.exists() == (code == 0)

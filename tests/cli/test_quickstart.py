@@ -108,4 +108,4 @@ def test_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     from sparklake.cli.quickstart import sample as setting
 
     monkeypatch.setattr(setting, "find_spec", lambda name: importlib.util.find_spec("no_such_one"))
-    assert "pip install 'sparklake[spark]'" in failed(1, "quickstart")
+    assert "pip install 'sparklake[spark]'" in failed(15, "quickstart")

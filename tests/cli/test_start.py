@@ -135,7 +135,7 @@ def test_the_script_works_as_the_module_does(scene: Scene) -> None:
     assert ran.stderr == ""
     assert json.loads(ran.stdout) == said("log", scene.uri("main"))[0]
     ran = subprocess.run([SCRIPT, "ls", scene.uri("no")], capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout) == (1, "")
+    assert (ran.returncode, ran.stdout) == (13, "")
     assert ran.stderr.startswith("error: ")
     assert "Traceback" not in ran.stderr
 

@@ -34,7 +34,7 @@ def test_a_check_exits_by_severity(scene: Scene) -> None:
     assert run("check", scene.uri(), "--tables").code == 0
     failed(2, "check", scene.uri(), "--tables", "--content")
     failed(2, "check", scene.uri(), "--sample", "0.5")
-    failed(1, "check", scene.uri(), "--resume", "20260101T000000Z-00000000")
+    failed(13, "check", scene.uri(), "--resume", "20260101T000000Z-00000000")
 
 
 def test_warnings_have_an_exit_code_of_their_own(scene: Scene) -> None:

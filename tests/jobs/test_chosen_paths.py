@@ -26,5 +26,5 @@ def test_commit_merge_and_restore(scene: Scene) -> None:
     made = job(0, "commit", main, "-m", "one", "--path", "new")
     assert made == said("log", main)[0]
     assert [each["path"] for each in said("diff", main)] == ["right"]
-    assert job(1, "restore", main, "--from", main, "--path", "x")["kind"] == "object_not_found"
+    assert job(13, "restore", main, "--from", main, "--path", "x")["kind"] == "object_not_found"
     assert job(4, "commit", main, "-m", "none", "--path", "x/")["kind"] == "no_changes"

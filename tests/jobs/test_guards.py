@@ -11,8 +11,8 @@ def test_protection(scene: Scene) -> None:
     made = job(0, "add_protection", uri, "main", "b*", "--block", "commit", "--block", "stage")
     assert [each["blocked"] for each in made] == [["commit", "stage"]] * 2
     assert made == job(0, "list_protections", uri) == said("protect", "list", uri)
-    assert job(1, "put", "-", scene.uri("main", "a"), stdin=b"1")["kind"] == "protected"
-    assert job(1, "remove_protection", uri, "c*")["kind"] == "not_found"
+    assert job(11, "put", "-", scene.uri("main", "a"), stdin=b"1")["kind"] == "protected"
+    assert job(13, "remove_protection", uri, "c*")["kind"] == "not_found"
     assert job(0, "remove_protection", uri, "b*", "main") == []
     assert job(2, "add_protection", uri, "a b")["kind"] == "invalid_input"
     assert len(job(0, "add_protection", uri, "main")[0]["blocked"]) == 4
@@ -23,8 +23,8 @@ def test_settings(scene: Scene) -> None:
     made = job(0, "set_repository", uri, "--read-only", "--meta", "owner=joe")
     assert made == job(0, "show_repository", uri) == said("repo", "show", uri)
     assert (made["read_only"], made["metadata"]) == (True, {"owner": "joe"})
-    assert job(1, "put", "-", scene.uri("main", "a"), stdin=b"1")["kind"] == "read_only"
-    assert job(1, "delete_repository", uri)["kind"] == "read_only"
+    assert job(11, "put", "-", scene.uri("main", "a"), stdin=b"1")["kind"] == "read_only"
+    assert job(11, "delete_repository", uri)["kind"] == "read_only"
     assert job(2, "set_repository", uri)["kind"] == "invalid_input"
     assert job(2, "set_repository", uri, "--read-only", "--writable")["kind"] == "invalid_input"
     assert job(0, "set_repository", uri, "--unset", "owner")["metadata"] == {}

@@ -44,7 +44,7 @@ def test_log_of_a_path_and_blame(scene: Scene) -> None:
     (line,) = ok("blame", scene.uri("main", "b")).splitlines()
     assert line.split()[0] == third["id"][:12]
     assert line.endswith("Z  b")
-    assert job(1, "blame", scene.uri("none"))["kind"] == "ref_not_found"
+    assert job(13, "blame", scene.uri("none"))["kind"] == "ref_not_found"
 
 
 def test_rolled_up_differences(scene: Scene) -> None:

@@ -21,11 +21,11 @@ def test_a_repository_and_a_branch(tmp_path: Path) -> None:
     uri = f"lakefs://jobs-{tmp_path.name.replace('_', '-').lower()}"
     made = job(0, "create_repository", uri, str(tmp_path / "ns"), "--default-branch", "trunk")
     assert made["default_branch"] == "trunk"
-    assert job(1, "create_repository", uri, str(tmp_path / "ns"))["kind"] == "already_exists"
+    assert job(14, "create_repository", uri, str(tmp_path / "ns"))["kind"] == "already_exists"
     assert made in said("repo", "list")
     at = job(0, "create_branch", f"{uri}/dev", "--source", f"{uri}/trunk")
     assert at == said("branch", "list", uri)[0]
-    assert job(1, "create_branch", f"{uri}/x", "--source", f"{uri}/no")["kind"] == "ref_not_found"
+    assert job(13, "create_branch", f"{uri}/x", "--source", f"{uri}/no")["kind"] == "ref_not_found"
 
 
 def test_an_import(scene: Scene, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_repositories(tmp_path: Path, dsn: str) -> None:
         "storage_namespace": f"file://{tmp_path / '1'}",
     }
     assert job(0, "delete_repository", "lakefs://two", "--yes", *lake)["deleted"] is True
-    assert job(1, "delete_repository", *lake, "lakefs://two")["kind"] == "repository_not_found"
+    assert job(13, "delete_repository", *lake, "lakefs://two")["kind"] == "repository_not_found"
     assert job(2, "delete_repository", *lake, "lakefs://two/main")["kind"] == "invalid_uri"
     assert job(0, "list_repositories", *lake) == []
 
@@ -67,10 +67,10 @@ def test_branches(scene: Scene) -> None:
     assert job(0, "reset", "--object", "b", scene.uri("main"))["dirty"] is True
     assert scene.paths("main") == ["a", "e"]
     assert job(0, "reset", scene.uri("main"), "--object", "e")["dirty"] is False
-    assert job(1, "reset", scene.uri("v1"))["kind"] == "ref_not_found"
-    assert job(0, "delete_branch", dev) == {"name": "dev:joe-bugfix-1234", "deleted": True}
-    assert job(1, "delete_branch", dev)["kind"] == "ref_not_found"
-    assert job(1, "delete_branch", scene.uri("main"))["kind"] == "protected"
+    assert job(13, "reset", scene.uri("v1"))["kind"] == "ref_not_found"
+    assert job(0, "delete_branch", dev)["deleted"] is True
+    assert job(13, "delete_branch", dev)["kind"] == "ref_not_found"
+    assert job(11, "delete_branch", scene.uri("main"))["kind"] == "protected"
     assert job(2, "list_branches", scene.uri("main"))["kind"] == "invalid_uri"
 
 
@@ -78,10 +78,10 @@ def test_tags(scene: Scene) -> None:
     head = scene.commit("main", {"a": "1"})
     made = job(0, "create_tag", scene.uri("v2.3"), scene.uri("main"))
     assert made == {"name": "v2.3", "commit_id": head["id"]}
-    assert job(1, "create_tag", scene.uri("v2.3"), scene.uri("main"))["kind"] == "already_exists"
+    assert job(14, "create_tag", scene.uri("v2.3"), scene.uri("main"))["kind"] == "already_exists"
     assert job(0, "list_tags", scene.uri()) == [made] == said("tag", "list", scene.uri())
     assert job(0, "delete_tag", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
-    assert job(1, "delete_tag", scene.uri("v2.3"))["kind"] == "ref_not_found"
+    assert job(13, "delete_tag", scene.uri("v2.3"))["kind"] == "ref_not_found"
     assert job(0, "list_tags", scene.uri()) == []
     wrong = job(2, "create_tag", scene.uri("v3"), "lakefs://other/main")
     assert wrong["kind"] == "invalid_uri"
@@ -98,8 +98,8 @@ def test_refs(scene: Scene, dsn: str) -> None:
     assert job(2, *words, "--range-records", "5")["kind"] == "invalid_input"
     assert job(0, *words) == said(*lake, "repo", "list")[0]
     assert said(*lake, "log", "lakefs://back/main")[0] == head
-    assert job(1, *words)["kind"] == "already_exists"
-    assert job(1, "dump_refs", scene.uri())["kind"] == "namespace_in_use"
+    assert job(14, *words)["kind"] == "already_exists"
+    assert job(14, "dump_refs", scene.uri())["kind"] == "namespace_in_use"
     assert job(0, "delete_repository", *lake, "lakefs://back")["deleted"] is True
 
 
@@ -119,7 +119,7 @@ def test_an_object_is_put_looked_at_and_removed(scene: Scene, tmp_path: Path) ->
     assert job(2, "put", str(file), uri, "--meta", "k")["kind"] == "invalid_input"
     assert job(0, "rm", uri) == {"path": "a/b?c#d e%.bin", "removed": 1}
     for name in ("stat", "cat", "rm"):
-        assert job(1, name, uri)["kind"] == "object_not_found"
+        assert job(13, name, uri)["kind"] == "object_not_found"
         assert job(2, name, scene.uri("main", ""))["kind"] == "invalid_uri"
 
 
@@ -130,7 +130,7 @@ def test_mv_and_cp(scene: Scene) -> None:
     assert scene.paths("main") == ["ab/3", "c", "c/1"]
     copied = {"source": "c/", "path": "ab/", "copied": 1}
     assert job(0, "cp", f"{main}c/", f"{main}ab/") == copied
-    assert job(1, "cp", f"{main}c/", f"{main}ab/")["kind"] == "already_exists"
+    assert job(14, "cp", f"{main}c/", f"{main}ab/")["kind"] == "already_exists"
     assert job(0, "cp", f"{main}c/", f"{main}ab/", "--force") == copied
     assert job(2, "mv", f"{main}c/", f"{main}c/d/")["kind"] == "invalid_input"
     assert job(2, "mv", scene.uri("v0", "c/"), f"{main}d/")["kind"] == "invalid_uri"
@@ -140,7 +140,7 @@ def test_rm_takes_a_folder_and_not_its_namesakes(scene: Scene) -> None:
     scene.put("main", dict.fromkeys(["a", "a/1", "a/b/2", "a-b", "ab/3"], "x"))
     assert job(0, "rm", "-r", scene.uri("main", "a")) == {"path": "a", "removed": 3}
     assert scene.paths("main") == ["a-b", "ab/3"]
-    assert job(1, "rm", scene.uri("main", "a"), "--recursive")["kind"] == "object_not_found"
+    assert job(13, "rm", scene.uri("main", "a"), "--recursive")["kind"] == "object_not_found"
     assert job(2, "rm", "-r", scene.uri("main"))["kind"] == "invalid_uri"
     assert job(0, "rm", "-r", scene.uri("main", "")) == {"path": "", "removed": 2}
     assert scene.paths("main") == []
@@ -154,7 +154,7 @@ def test_ls_lists_one_level_or_all(scene: Scene) -> None:
         assert job(0, "ls", uri, *words[1:]) == said("ls", uri, *words[1:])
     assert len(job(0, "ls", "-r", scene.uri("main@"))) == 4
     assert job(0, "ls", scene.uri("main", "nothing/")) == []
-    assert job(1, "ls", scene.uri("nothing"))["kind"] == "ref_not_found"
+    assert job(13, "ls", scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_a_list_that_is_cut_short_cannot_be_taken_for_whole(
@@ -169,7 +169,7 @@ def test_a_list_that_is_cut_short_cannot_be_taken_for_whole(
 
     monkeypatch.setattr(Repository, "objects", objects)
     ran = run("ls", "-r", scene.uri("main"))
-    assert ran.code == 1
+    assert ran.code == 12
     with pytest.raises(json.JSONDecodeError):
         json.loads(ran.text)
     assert json.loads(ran.err) == {"error": "gone", "kind": "store_unreachable"}
@@ -182,14 +182,14 @@ def test_rebase(scene: Scene) -> None:
     done = job(0, "rebase", dev, "--onto", main, "--strategy", "source-wins")
     assert (done["name"], done["made"]) == ("dev", [done["commit_id"]])
     assert job(4, "rebase", dev, "--onto", main)["kind"] == "no_changes"
-    assert job(1, "rebase", dev, "--onto", scene.uri("nothing"))["kind"] == "ref_not_found"
+    assert job(13, "rebase", dev, "--onto", scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_merge_base(scene: Scene) -> None:
     dev, main = scene.diverge()
     assert job(0, "merge_base", dev, main) == said("merge-base", dev, main)
     assert job(0, "merge_base", dev, main, "--all") == said("merge-base", dev, main, "--all")
-    assert job(1, "merge_base", dev, scene.uri("nothing"))["kind"] == "ref_not_found"
+    assert job(13, "merge_base", dev, scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_log_and_show(scene: Scene) -> None:
@@ -204,7 +204,7 @@ def test_log_and_show(scene: Scene) -> None:
         assert job(0, "log", main, *words) == said("log", main, *words) != []
     assert job(2, "log", main, "--since", "never")["kind"] == "invalid_input"
     assert job(0, "show", main) == said("show", main)
-    assert job(1, "show", scene.uri("nothing"))["kind"] == "ref_not_found"
+    assert job(13, "show", scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_no_spark_is_loaded_where_none_is_needed(scene: Scene) -> None:
@@ -242,7 +242,7 @@ def test_reverts_and_cherry_picks(scene: Scene) -> None:
     assert len(job(0, "revert", main, main, main, "--allow-empty")) == 2
     assert job(2, "revert", main, "lakefs://other/main")["kind"] == "invalid_uri"
     assert job(2, "revert", main, main, "--parent-number", "2")["kind"] == "invalid_input"
-    assert job(1, "cherry_pick", main, scene.uri("nothing"))["kind"] == "ref_not_found"
+    assert job(13, "cherry_pick", main, scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_moves_of_branches(scene: Scene) -> None:
@@ -261,12 +261,12 @@ def test_moves_of_branches(scene: Scene) -> None:
     assert job(4, "undo_operation", main)["kind"] == "dirty_branch"
     assert job(4, "hard_reset", main, main)["kind"] == "dirty_branch"
     assert job(0, "hard_reset", main, main, "--force") == there
-    assert job(1, "undo_operation", scene.uri("nothing"))["kind"] == "ref_not_found"
+    assert job(13, "undo_operation", scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_writes(scene: Scene) -> None:
     assert job(0, "list_writes", scene.uri()) == said("writes", scene.uri()) == []
-    assert job(1, "abandon_write", scene.uri(), "nothing")["kind"] == "not_found"
+    assert job(13, "abandon_write", scene.uri(), "nothing")["kind"] == "not_found"
     with sparklake.connect() as lake:
         writes = lake.repository(scene.name)._context.refs.writes
         open_write = writes.begin("w1", "data/w1", "main", "joe").id

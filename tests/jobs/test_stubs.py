@@ -122,5 +122,5 @@ def test_a_job_asks_nobody(scene: Scene) -> None:
 def test_lines_are_printed_where_they_are_asked_for(scene: Scene) -> None:
     ran = run("list_branches", scene.uri(), "--output", "jsonl")
     assert ran.json["name"] == "main"
-    error = job(1, "abandon_write", scene.uri(), "none")
+    error = job(13, "abandon_write", scene.uri(), "none")
     assert error["kind"] == NotFoundError.kind

@@ -15,6 +15,7 @@ from sparklake.errors import (
     AlreadyExistsError,
     AmbiguousRefError,
     DirtyBranchError,
+    ImmutableRefError,
     ImportErrorsError,
     InvalidInputError,
     InvalidKeyError,
@@ -26,11 +27,13 @@ from sparklake.errors import (
     MissingFileError,
     NamespaceInUseError,
     NoChangesError,
+    NotFoundError,
     NothingToDoError,
     ObjectNotFoundError,
     ProtectedError,
     PurgeBlockedError,
     RaceLostError,
+    ReadOnlyError,
     RefNotFoundError,
     RepositoryNotFoundError,
     StoreError,
@@ -221,6 +224,8 @@ ABSENT: list[Case] = [
     ("delete branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").delete("k")),
     ("stage branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").stage(table())),
     ("prefix branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").delete_prefix("")),
+    ("status", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").status()),
+    ("status against", RefNotFoundError, "'nope'", lambda lab: lab.main.status("nope")),
     ("reset branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").reset()),
     ("commit branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").commit("m")),
     ("object", ObjectNotFoundError, "'main'.*'nope'", lambda lab: lab.repo.stat("main", "nope")),
@@ -616,6 +621,10 @@ EXIT_CODES = {
     DirtyBranchError: 4,
     PurgeBlockedError: 4,
     RaceLostError: 5,
+    NotFoundError: 13,
+    AlreadyExistsError: 14,
+    (ProtectedError, ReadOnlyError, ImmutableRefError): 11,
+    MissingFileError: 10,
 }
 
 CANNOT_BE_WRONG = {
@@ -640,7 +649,7 @@ def test_refused(small_lab: Lab, error: type[SparklakeError], words: str, verb: 
     with refused(small_lab.lake, error, words, small_lab.folder) as raised:
         verb(small_lab)
     expected = [code for kind, code in EXIT_CODES.items() if issubclass(error, kind)]
-    assert raised.value.exit_code == (expected or [1])[0]
+    assert raised.value.exit_code == (expected or [12])[0]
 
 
 @pytest.mark.parametrize(("error", "words", "verb"), ROWS)

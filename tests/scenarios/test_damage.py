@@ -317,7 +317,7 @@ def test_no_permission(mode: int, verb: str) -> None:
         before = files_below(folder)
         answer = answer_of_a_stranger(namespace, verb)
         assert answer["kind"] == "store_permission", answer
-        assert answer["exit_code"] == 1
+        assert answer["exit_code"] == 11
         assert str(secret if mode == 0o777 else namespace) in answer["words"]
         assert "allow this user" in answer["words"]
         assert files_below(folder) == before
@@ -349,7 +349,7 @@ def test_what_must_write_finds_a_read_only_namespace_at_once(verb: str) -> None:
             each.chmod(0o755)
         before = files_below(folder)
         answer = answer_of_a_stranger(namespace, verb)
-        assert (answer["kind"], answer["exit_code"]) == ("read_only_namespace", 1), answer
+        assert (answer["kind"], answer["exit_code"]) == ("read_only_namespace", 11), answer
         assert f"must write to file://{namespace}, but cannot" in answer["words"]
         assert "allow this user" in answer["words"]
         assert files_below(folder) == before

@@ -15,15 +15,19 @@ from sparklake.errors import MissingDependencyError
 
 OWN_SESSION = """
 import json
+from sparklake.engine.choice import Runners
 from sparklake.session import active_session, spark_session
 
 assert active_session() is None
 spark = spark_session("an app")
-assert active_session() is spark
+runners = Runners("spark")
+assert active_session() is spark is runners.session()
 names = ["spark.app.name", "spark.master", "spark.ui.enabled", "spark.sql.session.timeZone"]
 print(json.dumps([spark.conf.get(name) for name in names] + [spark.range(10).count()]))
 spark.stop()
 assert active_session() is None
+assert runners.session() is active_session() is not spark
+active_session().stop()
 """
 
 

@@ -79,14 +79,20 @@ def driver_environment() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield one cluster for all tests of a run."""
-    folder = tmp_path_factory.mktemp("cluster")
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@contextmanager
+def running_cluster(folder: Path, memory: str = "1g") -> Iterator[Cluster]:
+    """Run a master and two workers of one core and some memory each."""
     with ExitStack() as stack:
-        log = stack.enter_context(_daemon(folder / "master", "master.Master", MASTER_HOST))
+        log = stack.enter_context(_daemon(folder / "master", "master.Master", MASTER_HOST, memory))
         master = _logged(log, r"spark://[\d.]+:\d+")
         for number, host in enumerate(WORKER_HOSTS):
             place = folder / f"worker-{number}"
             options = ("--work-dir", str(place / "work"), master)
-            log = stack.enter_context(_daemon(place, "worker.Worker", host, *options))
+            log = stack.enter_context(_daemon(place, "worker.Worker", host, memory, *options))
             _logged(log, "Successfully registered with master")
         yield Cluster(master, _archive(folder))
 
@@ -98,7 +104,7 @@ def _archive(folder: Path) -> Path:
 
 
 @contextmanager
-def _daemon(place: Path, name: str, host: str, *options: str) -> Iterator[Path]:
+def _daemon(place: Path, name: str, host: str, memory: str, *options: str) -> Iterator[Path]:
     """Run a master or a worker in its own folder; yield its log."""
     place.mkdir()
     environment = {
@@ -107,7 +113,7 @@ def _daemon(place: Path, name: str, host: str, *options: str) -> Iterator[Path]:
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
         "SPARK_WORKER_CORES": "1",
-        "SPARK_WORKER_MEMORY": "1g",
+        "SPARK_WORKER_MEMORY": memory,
     }
     spark_class = str(SPARK_HOME / "bin" / "spark-class")
     address = ("--host", host, "--port", "0", "--webui-port", "0")

@@ -19,11 +19,11 @@ def dies_at(step: int, owner: type, names: Sequence[str]) -> Iterator[None]:
     left = [step]
 
     def mortal(method: Any) -> Any:
-        def call(*given: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
             left[0] -= 1
             if left[0] < 0:
                 raise CrashError
-            return method(*given)
+            return method(*given, **named)
 
         return call
 

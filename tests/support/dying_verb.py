@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 from campaigns.forks import Order, serve
-from sparklake import Lake
+from sparklake import Lake, Once
 from sparklake.verbs.tables.write_request import WriteMode
+from tests.support.once_verbs import VERBS, Stage
 from tests.support.table_writes import write
 
 
@@ -20,6 +22,9 @@ def carry_out(lake: Lake, order: Order) -> None:
         branch.commit("changes")
     elif order["verb"] == "collect":
         repository.collect_garbage(grace=timedelta())
+    elif order["verb"] == "once":
+        stage = Stage(repository, branch, Path(order["folder"]))
+        VERBS[order["name"]].act(stage, Once(order["key"]))
     elif order["verb"] == "put":
         branch.put(order["path"], order["body"].encode())
     elif order["verb"] == "write":

@@ -524,7 +524,7 @@ def _moved_ref(scene: Scene) -> Injection:
 
 def _expired_head(scene: Scene) -> Injection:
     name = scene.rng.choice(sorted(scene.state.branches))
-    expired = {*scene.state.expired, scene.state.branches[name].commit_id}
+    expired = {**scene.state.expired, scene.state.branches[name].commit_id: 0}
     with changed_state(scene, expired=expired):
         yield expected(FindingKind.REF_EXPIRED, name)
 
@@ -629,10 +629,11 @@ def _probe(scene: Scene) -> Injection:
 
 
 def _unfinished_check(scene: Scene) -> Injection:
-    key = f"_sparklake/checks/20260101T000000Z-{scene.rng.randbytes(4).hex()}"
-    with file_as(scene.root / key / "summary.json", b"{}"):
-        yield expected(FindingKind.TEMPORARY_FILE, f"{key}/")
-    shutil.rmtree(scene.root / key)
+    check_id = f"20260101T000000Z-{scene.rng.randbytes(4).hex()}"
+    folder = scene.root / "_sparklake/checks/open" / check_id
+    with file_as(folder / "summary.json", b"{}"):
+        yield expected(FindingKind.TEMPORARY_FILE, check_id)
+    shutil.rmtree(folder)
 
 
 def _stray_object(scene: Scene) -> Injection:

@@ -140,3 +140,9 @@ def refused(
         yield raised
     assert type(raised.value) is error
     assert fingerprint(lake, *folders) == before
+
+
+def assert_healthy(repository: Repository) -> None:
+    """Check that all refs, tables and objects of a repository are as they should be."""
+    report = repository.check("content")
+    assert report.faults == (), report.faults

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from campaigns.forks import Forks, forks
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import (
     AlreadyExistsError,
@@ -28,42 +26,13 @@ from tests.support.lakes import (
     commit_all,
     contents,
     namespace_of,
-    postgres_lake,
     put_all,
     stage_table,
 )
+from tests.support.mortals import MAX_STEPS, Mortals, deaths
 from tests.support.table_writes import write
 
 BASE = {f"base/{number}": b"%d" % number for number in range(9)}
-MAX_STEPS = 500
-
-
-class Mortals:
-    """Sends verbs to their deaths."""
-
-    def __init__(self, children: Forks, dsn: str) -> None:
-        self._children = children
-        self._dsn = dsn
-
-    def send(self, last: int, verb: str, **order: Any) -> bool:
-        """Run a verb that dies instead of taking a step; return whether it came to that."""
-        answer = self._children.send(self._dsn, last, verb=verb, **order)
-        assert answer.error is None
-        assert answer.died == (answer.steps == last)
-        return answer.died
-
-
-@pytest.fixture(scope="module")
-def mortals(dsn: str, scratch: Path) -> Iterator[Mortals]:
-    with forks("tests.support.dying_verb") as children:
-        yield Mortals(children, dsn)
-
-
-@pytest.fixture(scope="module")
-def survivor(dsn: str) -> Iterator[Lake]:
-    """Is a lake that waits for no lock longer than a moment."""
-    with postgres_lake(f"{dsn} options='-c lock_timeout=5s'") as lake:
-        yield lake
 
 
 @pytest.fixture
@@ -84,14 +53,6 @@ def fresh(survivor: Lake, repository: Repository) -> Callable[[str], Branch]:
         return opened.create_branch(f"branch-{next(numbers)}", source)
 
     return make
-
-
-def deaths(run: Callable[[int], bool]) -> int:
-    """Run a verb that dies before step 1, then 2, and so on until it survives; counts deaths."""
-    for last in range(1, MAX_STEPS):
-        if not run(last):
-            return last - 1
-    raise AssertionError("it never ends")
 
 
 def lines(repository: Repository, branch: Branch, verb: str) -> int:

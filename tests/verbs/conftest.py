@@ -10,7 +10,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository
 from tests.support.delta_desks import Desk, desk_on
-from tests.support.lakes import memory_lake, postgres_lake
+from tests.support.lakes import assert_healthy, memory_lake, postgres_lake
 from tests.support.memory_folders import memory_folder
 from tests.support.postgres import fresh_database
 from tests.support.s3_fixtures import Bucket
@@ -60,6 +60,18 @@ def repo(any_lake: Lake, folder: Path) -> Repository:
     """Is an empty repository whose trees have many ranges."""
     name = f"repo-{uuid4().hex}"
     return any_lake.create_repository(name, str(folder / "namespace"), range_records=4)
+
+
+@pytest.fixture
+def healthy_at_end(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check at the end of a test that its repository is healthy."""
+    if "desk" in request.fixturenames:
+        desk: Desk = request.getfixturevalue("desk")
+        found = desk.repo
+    else:
+        found = request.getfixturevalue("repo")
+    yield
+    assert_healthy(found)
 
 
 @pytest.fixture

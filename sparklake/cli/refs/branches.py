@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import global_options
+from sparklake.cli.options import ExistOkOption, OnceOption, YesOption, global_options
 from sparklake.cli.parsing import duration
 from sparklake.cli.text import date, number, short
 from sparklake.documents import Document, branch_document
 from sparklake.errors import InvalidInputError
-from sparklake.uri import ref_uri, repository_uri, same_repository
-
-if TYPE_CHECKING:
-    from sparklake.graveler.ports import BranchState
+from sparklake.graveler.ports import BranchState
+from sparklake.uri import SCHEME, ref_uri, repository_uri, same_repository
 
 app = typer.Typer(
     name="branch", help="Branches: create, list, set, delete, prune.", no_args_is_help=True
@@ -50,12 +48,16 @@ def create(
         bool, typer.Option("--hidden", help="Leave the branch out of listings.")
     ] = False,
     expires: ExpiresOption = None,
+    exist_ok: ExistOkOption = False,
+    once: OnceOption = None,
 ) -> None:
     """Create a branch at any ref, in constant time."""
     branch, start = ref_uri(uri), ref_uri(source)
     repository = invocation.repository(same_repository(branch, start))
-    made = repository.create_branch(branch.ref, start.ref, hidden, duration(expires))
-    state = made.state
+    run = invocation.once(once)
+    made = repository.create_branch(branch.ref, start.ref, hidden, duration(expires), exist_ok, run)
+    # The branch of an earlier run may have moved since, or be gone.
+    state = BranchState(**run.result) if run and run.repeated and run.result else made.state
     invocation.out.one(branch_document(state), f"{branch} is at {short(state.commit_id)}")
 
 
@@ -106,11 +108,27 @@ def prune(
 
 @app.command()
 @command
-def delete(invocation: Invocation, uri: BranchArgument) -> None:
+def delete(invocation: Invocation, uri: BranchArgument, yes: YesOption = False) -> None:
     """Delete a branch and its staged changes; its commits stay."""
     branch = ref_uri(uri)
-    invocation.repository(branch.repository).delete_branch(branch.ref)
-    invocation.out.one({"name": branch.ref, "deleted": True}, f"{branch} is deleted")
+    repository = invocation.repository(branch.repository)
+    state = repository.branch(branch.ref).state
+    again = f"`sparklake branch create {branch} --source {_at(branch.repository, state)}`"
+    if not yes:
+        staged = ", with its staged changes, which cannot be restored" if state.layers else ""
+        invocation.out.confirm(
+            f"This deletes {branch}{staged}. Its commits stay, and {again} creates it again. "
+            "Delete it?"
+        )
+    repository.delete_branch(branch.ref)
+    invocation.out.one(
+        {"name": branch.ref, "deleted": True, "commit_id": state.commit_id},
+        f"{branch} is deleted; {again} creates it again",
+    )
+
+
+def _at(repository: str, state: BranchState) -> str:
+    return f"{SCHEME}{repository}/{short(state.commit_id)}"
 
 
 def _table(invocation: Invocation, states: Sequence[BranchState]) -> None:

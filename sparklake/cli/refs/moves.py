@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import BranchArgument, global_options
+from sparklake.cli.options import BranchArgument, YesOption, global_options
 from sparklake.cli.text import date, one_line, short
 from sparklake.documents import branch_document, operation_document
 from sparklake.uri import ref_uri, refs_uri, same_repository
@@ -68,6 +68,7 @@ def hard_reset(
     force: Annotated[
         bool, typer.Option("--force", help="Drop staged changes instead of refusing to move.")
     ] = False,
+    yes: YesOption = False,
 ) -> None:
     """Move a branch to any ref, without a commit."""
     target, to = ref_uri(uri), ref_uri(ref)
@@ -76,5 +77,10 @@ def hard_reset(
     if expected is not None:
         same_repository(target, expected)
     branch = repository.branch(target.ref)
+    back = f"`sparklake op undo {target}` moves it back"
+    if not yes:
+        staged = " Its staged changes are dropped and cannot be restored." if force else ""
+        invocation.out.confirm(f"This moves {target} to {to}.{staged} {back}. Move it?")
     made = branch.hard_reset(to.ref, expected.ref if expected else None, force)
-    invocation.out.one(branch_document(branch.state), f"{target} is at {short(made.id)}")
+    text = f"{target} is at {short(made.id)}; {back}"
+    invocation.out.one(branch_document(branch.state), text)

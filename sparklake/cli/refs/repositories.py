@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import MetaOption, global_options
+from sparklake.cli.options import MetaOption, YesOption, global_options
 from sparklake.cli.parsing import labels, settings_change
 from sparklake.cli.text import date, one_line
 from sparklake.documents import repository_document
@@ -113,7 +113,7 @@ def set_repository(
 def delete(
     invocation: Invocation,
     uri: RepositoryArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: YesOption = False,
     force: Annotated[
         bool, typer.Option("--force", help="Delete even if the repository is read-only.")
     ] = False,

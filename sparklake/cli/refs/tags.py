@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import global_options
+from sparklake.cli.options import ExistOkOption, OnceOption, global_options
 from sparklake.cli.text import short
 from sparklake.documents import tag_document
 from sparklake.uri import ref_uri, repository_uri, same_repository
@@ -24,10 +24,13 @@ def create(
     invocation: Invocation,
     uri: TagArgument,
     target: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
+    exist_ok: ExistOkOption = False,
+    once: OnceOption = None,
 ) -> None:
     """Create a tag, which never moves, at any ref."""
     tag, ref = ref_uri(uri), ref_uri(target)
-    made = invocation.repository(same_repository(tag, ref)).create_tag(tag.ref, ref.ref)
+    repository = invocation.repository(same_repository(tag, ref))
+    made = repository.create_tag(tag.ref, ref.ref, exist_ok, invocation.once(once))
     invocation.out.one(tag_document(made), f"{tag} is {short(made.commit_id)}")
 
 

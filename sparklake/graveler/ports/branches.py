@@ -13,6 +13,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import OPEN, Action, Guard
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
+from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.records import Record
 
 
@@ -89,7 +90,7 @@ class BranchMove:
     new ids, so an operation that has read these layers, or layers added on top since, loses the
     race. `change_summaries` is stored with the commits: the change summary of each commit, where it
     is known. `fence` is the fence of a branch of the repository, read before anything that the new
-    head refers to was read or written.
+    head refers to was read or written. `once` is recorded with the move.
     """
 
     branch: str
@@ -102,6 +103,7 @@ class BranchMove:
     cut: LayerCut | None = None
     change_summaries: Mapping[CommitId, bytes] = field(default_factory=dict)
     fence: int = field(kw_only=True)
+    once: OnceRecord | None = None
 
 
 class Branches(Protocol):
@@ -119,6 +121,7 @@ class Branches(Protocol):
         *,
         hidden: bool = False,
         lifetime: timedelta | None = None,
+        once: OnceRecord | None = None,
     ) -> BranchState:
         """Create a branch in constant time; raise AlreadyExistsError.
 
@@ -170,9 +173,17 @@ class Staging(Protocol):
     if the branch's guard refuses it at that moment.
 
     `fence` is as in a BranchMove. It is None if nothing is staged that refers to an object.
+    `once` is recorded with the change.
     """
 
-    def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
+    def put(
+        self,
+        branch: str,
+        records: Sequence[Record],
+        *,
+        fence: int | None,
+        once: OnceRecord | None = None,
+    ) -> None:
         """Stage records and tombstones in the top layer, all of them or none.
 
         Opens a new rows layer when the top layer is sealed or is a run.
@@ -186,6 +197,7 @@ class Staging(Protocol):
         write: str | None = None,
         *,
         fence: int | None,
+        once: OnceRecord | None = None,
     ) -> Layer:
         """Seal the layers below, and add a run on top.
 
@@ -224,6 +236,7 @@ class Staging(Protocol):
         run: MetaRangeId | None = None,
         *,
         fence: int | None,
+        once: OnceRecord | None = None,
     ) -> None:
         """Remove records from a branch's layers, and add a run on top.
 

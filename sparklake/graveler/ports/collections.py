@@ -17,13 +17,21 @@ class RepositorySnapshot:
     """A repository at one moment: refs, commits, and rows of staging layers.
 
     `expired` are the commits that had expired before. `expiring` are the commits that expire at
-    this moment.
+    this moment. In the same way, the trees of `collected` commits were given up before, and those
+    of `collecting` commits at this moment.
     """
 
     refs: RefsSnapshot
     rows: Callable[[int], Iterator[Record]]
     expired: Set[CommitId] = frozenset()
     expiring: Set[CommitId] = frozenset()
+    collected: Set[CommitId] = frozenset()
+    collecting: Set[CommitId] = frozenset()
+
+    @property
+    def treeless(self) -> Set[CommitId]:
+        """The commits that keep no tree from this moment on."""
+        return self.collected | self.collecting
 
     @property
     def unkept(self) -> Set[CommitId]:
@@ -37,14 +45,29 @@ class Collections(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Exclude every other collection; raise CollectionOpenError if one is in progress."""
 
+    def alone_with_tables(self) -> AbstractContextManager[None]:
+        """Exclude dumps of refs and every other collection of trees, or raise CollectionOpenError.
+
+        Both change which tables of the namespace are named, apart from branches.
+        """
+
     def look(self) -> AbstractContextManager[RepositorySnapshot]:
         """Return the current state of the repository. It blocks nothing and expires no commit."""
 
-    def begin(self) -> AbstractContextManager[RepositorySnapshot]:
+    def begin(self, *, trees: bool = False) -> AbstractContextManager[RepositorySnapshot]:
         """Raise the fence of all branches; return the repository at that moment.
+
+        With `trees`, trees that the retention does not keep are given up at that moment: their
+        commits count as collected from then on. Otherwise `collecting` is only what could be.
 
         Commits that the retention does not keep expire at that moment, by the store's own
         clock, and stay expired. Everything published before is included. An operation that
         began before and has not published yet gets a CollectionBegunError. Raises
         ReadOnlyError, unless forced.
+        """
+
+    def end_tree_sweep(self) -> None:
+        """Count a sweep that has deleted tables, after its last deletion.
+
+        Whoever reads a ref afterwards sees a higher `RepositoryRefs.tree_sweeps`.
         """

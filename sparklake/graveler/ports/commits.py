@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports.once import OnceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,13 @@ class TagInfo:
 class Tags(Protocol):
     """The tags of one repository. Changes raise ReadOnlyError in a read-only repository."""
 
-    def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
-        """Create a tag; raise AlreadyExistsError, or ExpiredError for an expired commit."""
+    def create(
+        self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
+    ) -> TagInfo:
+        """Create a tag; raise AlreadyExistsError, or ExpiredError for an expired commit.
+
+        `once` is recorded with it.
+        """
 
     def find(self, name: str) -> TagInfo | None:
         """Return a tag."""
@@ -36,7 +42,7 @@ class Tags(Protocol):
 
 
 class Commits(Protocol):
-    """The commits of one repository. Only `Branches.move` adds commits."""
+    """The commits of one repository. Only `Branches.move` adds commits, and `restore`."""
 
     def find(self, commit_id: CommitId) -> Commit | None:
         """Return a commit."""
@@ -65,6 +71,18 @@ class Commits(Protocol):
         """Return which of some commits have expired.
 
         The head of a branch and the commit of a tag never count as expired.
+        """
+
+    def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
+        """Return which of some commits have lost their trees to a garbage collection.
+
+        All of them have expired.
+        """
+
+    def restore(self, commits: Sequence[Commit]) -> None:
+        """Add commits, and replace those of the same ids. The ids must prove the content.
+
+        This repairs a damaged store: a commit never changes otherwise.
         """
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:

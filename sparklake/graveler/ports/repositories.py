@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports.branches import Branches, BranchState, Staging
 from sparklake.graveler.ports.commits import Commits, Operations, TagInfo, Tags
+from sparklake.graveler.ports.once import OnceKeys
 from sparklake.graveler.ports.registers import HookRuns, Purges, Writes
 
 if TYPE_CHECKING:
@@ -75,6 +77,13 @@ class RepositoryRefs(Protocol):
         """Return all refs and all commits in one consistent snapshot."""
 
     @property
+    def tree_sweeps(self) -> int:
+        """The number of tree sweeps that had ended at the latest read of a ref or commit.
+
+        A table of one id may name other objects after a sweep than before it.
+        """
+
+    @property
     def branches(self) -> Branches: ...
     @property
     def tags(self) -> Tags: ...
@@ -93,6 +102,8 @@ class RepositoryRefs(Protocol):
     @property
     def writes(self) -> Writes: ...
     @property
+    def once_keys(self) -> OnceKeys: ...
+    @property
     def collections(self) -> Collections: ...
 
 
@@ -108,8 +119,16 @@ class RefStore(Protocol):
         Raises AlreadyExistsError for a used name, NamespaceInUseError for a used namespace.
         """
 
-    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+    def restore_repository(
+        self,
+        info: RepositoryInfo,
+        refs: RefsSnapshot,
+        who: str,
+        collected: Collection[CommitId] = (),
+    ) -> None:
         """Create a repository with refs and commits, and nothing staged.
+
+        The `collected` commits have expired and have no trees.
 
         One transaction, which logs each ref. The branches must include the default one.
         Raises the errors of `create_repository`.

@@ -76,7 +76,7 @@ def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[
     """Return the records under a metarange in key order. All its tables are verified."""
     if not table_id:
         return []
-    range_ids = ref_table_ids(store, table_id, entity)
+    _, *range_ids = ref_table_ids(store, table_id, entity)
     found = [each for some in _read(store, range_ids, entity, _RANGES) for each in some]
     if any(before.key >= after.key for before, after in pairwise(found)):
         raise InvalidDumpError(f"{table_key(table_id)} does not list its ranges in key order")
@@ -84,11 +84,11 @@ def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[
 
 
 def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str]:
-    """Return the ids of the ranges under a metarange of refs."""
+    """Return the ids of a metarange and its ranges. The metarange is verified."""
     if not table_id:
         return []
     (ranges,) = _read(store, [table_id], entity, _META_RANGES)
-    return [each.identity.decode(errors="replace") for each in ranges]
+    return [table_id, *(each.identity.decode(errors="replace") for each in ranges)]
 
 
 def _read(

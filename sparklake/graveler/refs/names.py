@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 from sparklake.errors import InvalidInputError, InvalidNameError, InvalidRefError
 from sparklake.graveler.globs import name_pattern
@@ -19,6 +21,7 @@ _ID_PREFIX = re.compile(r"[0-9a-f]{1,64}")
 _REF = re.compile(r"(?P<base>[^~^@$]+)(?P<modifiers>(?:[~^][0-9]*|[@$])*)")
 _STEP = re.compile(r"([~^])([0-9]*)")
 _MAX_STEP_DIGITS = 9
+_MOST_COMPARED = 10_000
 
 
 class StepKind(str, Enum):
@@ -99,6 +102,15 @@ def validate_repository_name(name: str) -> str:
             "digits and '-', starting with a letter or digit"
         )
     return name
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return a question about a mistyped name, such as " (did you mean 'main'?)", or ""."""
+    # Lazy import: only errors need it.
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(islice(known, _MOST_COMPARED)), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def validate_branch_name(name: str) -> str:

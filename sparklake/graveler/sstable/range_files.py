@@ -96,18 +96,24 @@ def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, byt
     return info, table.file
 
 
-def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
-    """Write the metarange of ranges in key order, durable on return.
-
-    Nothing is written for no ranges.
-    """
+def make_meta_range(ranges: Ranges) -> tuple[MetaRange, dict[str, bytes]]:
+    """Return the metarange of ranges in key order, and its file by key. No ranges have no file."""
     if not ranges:
-        return NO_TREE
+        return NO_TREE, {}
     listed = range_list(ranges)
     _ = listed.block.encoded  # Threads share trees.
-    meta_range_id = MetaRangeId(file_id(listed.block.ids.data))
-    store.put_many_if_absent({table_key(meta_range_id): make_table(listed.block).file})
-    return MetaRange(meta_range_id, listed)
+    tree = MetaRange(MetaRangeId(file_id(listed.block.ids.data)), listed)
+    return tree, {table_key(tree.id): make_table(listed.block).file}
+
+
+def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
+    """Write the metarange of ranges in key order, durably, where no collection runs.
+
+    Verbs use `put_tables` instead, which respects running collections.
+    """
+    tree, files = make_meta_range(ranges)
+    store.put_many_if_absent(files)
+    return tree
 
 
 # --- reading --------------------------------------------------------------------------------------

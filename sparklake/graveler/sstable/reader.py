@@ -30,7 +30,7 @@ from sparklake.graveler.sstable.layout import (
 
 _PLACE = slice(BlockColumn.OFFSET, BlockColumn.RAW_SIZE + 1)
 _PLACE_COLUMNS = (BlockColumn.OFFSET, BlockColumn.SIZE, BlockColumn.RAW_SIZE)
-_GAP_BYTES = 32 * 1024
+_GAP_BYTES = 128 * 1024
 """A gap up to this size between data blocks is read, because that costs less than a second read."""
 _NO_IDS: Ids = np.zeros((0, 4), np.uint64)
 

@@ -12,6 +12,7 @@ from sparklake.errors import AlreadyExistsError, RaceLostError, RefNotFoundError
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb, TagInfo
+from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.memory.state import State
 
 
@@ -30,10 +31,12 @@ class MemoryBranches:
         *,
         hidden: bool = False,
         lifetime: timedelta | None = None,
+        once: OnceRecord | None = None,
     ) -> BranchState:
         """Create a branch."""
         state = self._state
         with state.lock:
+            state.check_once(once)
             state.require_writable(force=self._force)
             state.check_kept(commit_id)
             if name in state.branches:
@@ -46,6 +49,7 @@ class MemoryBranches:
                 expires=_end(lifetime),
                 guard=state.settings.guard(name),
             )
+            state.add_once(once)
             state.log(who, RefVerb.CREATE_BRANCH.value, name, None, commit_id)
             return state.seen(state.branches[name], force=self._force)
 
@@ -84,6 +88,7 @@ class MemoryBranches:
         """Apply a compare-and-swap."""
         state = self._state
         with state.lock:
+            state.check_once(move.once)
             actions = actions_of(move.verb)
             branch = state.open_branch(move.branch, *actions, force=self._force, fence=move.fence)
             sealed = {layer.id for layer in branch.layers if layer.sealed}
@@ -98,7 +103,8 @@ class MemoryBranches:
                 state.check_kept(move.to)
             for each in move.commits:
                 state.commits.setdefault(each.id, each)
-                state.expired.discard(each.id)
+                state.expired.pop(each.id, None)
+                state.collected.discard(each.id)
             for commit_id, touched in move.change_summaries.items():
                 state.change_summaries.setdefault(commit_id, touched)
             moved = replace(branch, commit_id=move.to)
@@ -106,6 +112,7 @@ class MemoryBranches:
                 state.cut_layers(moved, move.applied_layers, move.cut)
             else:
                 state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
+            state.add_once(move.once)
             if move.to != move.expected:
                 state.log(move.who, move.verb, move.branch, move.expected, move.to)
 
@@ -139,16 +146,20 @@ class MemoryTags:
         self._state = state
         self._force = force
 
-    def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
+    def create(
+        self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
+    ) -> TagInfo:
         """Create a tag."""
         state = self._state
         with state.lock:
+            state.check_once(once)
             state.require_writable(force=self._force)
             state.check_kept(commit_id)
             if name in state.tags:
                 raise AlreadyExistsError(f"the tag {name!r} already exists")
             state.require_commit(commit_id)
             state.tags[name] = TagInfo(name, commit_id)
+            state.add_once(once)
             state.log(who, RefVerb.CREATE_TAG.value, name, None, commit_id)
             return state.tags[name]
 

@@ -59,7 +59,17 @@ class MemoryCommits:
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
         """Return which of some commits have expired."""
         with self._state.lock:
-            return self._state.expired.intersection(commit_ids)
+            return self._state.expired.keys() & set(commit_ids)
+
+    def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
+        """Return which of some commits have lost their trees."""
+        with self._state.lock:
+            return self._state.collected.intersection(commit_ids)
+
+    def restore(self, commits: Sequence[Commit]) -> None:
+        """Add commits, and replace those of the same ids."""
+        with self._state.lock:
+            self._state.commits.update((each.id, each) for each in commits)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Return the commit `steps` first parents back; None past the first."""

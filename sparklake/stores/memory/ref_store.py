@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import count
 from threading import RLock
@@ -11,9 +12,11 @@ from uuid import uuid4
 from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.memory.branches import MemoryBranches, MemoryTags
 from sparklake.stores.memory.commits import MemoryCommits, MemoryOperations
+from sparklake.stores.memory.once import MemoryOnceKeys
 from sparklake.stores.memory.registers import (
     MemoryCollections,
     MemoryHookRuns,
@@ -75,9 +78,19 @@ class MemoryRefStore:
         refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
         self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
 
-    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+    def restore_repository(
+        self,
+        info: RepositoryInfo,
+        refs: RefsSnapshot,
+        who: str,
+        collected: Collection[CommitId] = (),
+    ) -> None:
         """Create a repository with refs and commits."""
-        self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
+        with self._lock:
+            self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
+            state = self._state(info.uid)
+            state.expired.update(dict.fromkeys(collected, int(time.time())))
+            state.collected.update(collected)
 
     def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
         with self._lock:
@@ -126,9 +139,11 @@ class MemoryRefStore:
             ):
                 part.clear()
             state.expired.clear()
+            state.collected.clear()
             state.hook_runs.clear()
             state.purges.clear()
             state.writes.clear()
+            state.once_keys.clear()
             state.is_gone = True
 
     def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
@@ -162,7 +177,13 @@ class MemoryRefs:
         self.hook_runs = MemoryHookRuns(state)
         self.purges = MemoryPurges(state, force=force)
         self.writes = MemoryWrites(state)
+        self.once_keys = MemoryOnceKeys(state)
         self.collections = MemoryCollections(state, self.snapshot, force=force)
+
+    @property
+    def tree_sweeps(self) -> int:
+        """The number of tree sweeps that have ended."""
+        return self._state.tree_sweeps
 
     def snapshot(self) -> RefsSnapshot:
         """Return all refs and all commits."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from threading import Lock
 
-from sparklake.errors import AlreadyExistsError, CollectionOpenError, RepositoryNotFoundError
+from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot, Write, WriteState
 from sparklake.graveler.ports.registers import HookRun, Purge, PurgeState
 from sparklake.graveler.records import Record
-from sparklake.graveler.retention import expired_commits
+from sparklake.graveler.repository_moments import collection_open_error, repository_snapshot
 from sparklake.stores.memory.state import State
 
 
@@ -70,25 +71,23 @@ class MemoryCollections:
         self._snapshot = snapshot
         self._force = force
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Exclude every other collection."""
-        if not self._state.collecting.acquire(blocking=False):
-            raise CollectionOpenError("a garbage collection is running: wait for its end")
-        try:
-            yield
-        finally:
-            self._state.collecting.release()
+        return _held(self._state.collecting)
+
+    def alone_with_tables(self) -> AbstractContextManager[None]:
+        """Exclude dumps of refs and every other collection of trees."""
+        return _held(self._state.naming_tables)
 
     @contextmanager
     def look(self) -> Iterator[RepositorySnapshot]:
         """Return the current state of the repository."""
         with self._state.lock:
-            moment = self._moment()
+            moment = self._moment(int(time.time()))
         yield moment
 
     @contextmanager
-    def begin(self) -> Iterator[RepositorySnapshot]:
+    def begin(self, *, trees: bool = False) -> Iterator[RepositorySnapshot]:
         """Raise the fence and expire commits; return the repository at that moment."""
         state = self._state
         with state.lock:
@@ -97,19 +96,43 @@ class MemoryCollections:
             for name, branch in state.branches.items():
                 sealed = tuple(replace(layer, sealed=True) for layer in branch.layers)
                 state.branches[name] = replace(branch, layers=sealed)
-            moment = self._moment()
-            state.expired |= moment.expiring
+            now = int(time.time())
+            moment = self._moment(now)
+            state.expired.update(dict.fromkeys(moment.expiring, now))
+            if trees:
+                state.collected |= moment.collecting
         yield moment
 
-    def _moment(self) -> RepositorySnapshot:
+    def end_tree_sweep(self) -> None:
+        """Count a sweep that has deleted tables."""
+        with self._state.lock:
+            self._state.tree_sweeps += 1
+
+    def _moment(self, now: int) -> RepositorySnapshot:
         rows = {layer: dict(kept) for layer, kept in self._state.rows.items()}
 
         def read(layer_id: int) -> Iterator[Record]:
             return iter(sorted(rows[layer_id].items()))
 
-        refs, expired = self._snapshot(), frozenset(self._state.expired)
-        unkept = expired_commits(refs, self._state.settings.retention, int(time.time()))
-        return RepositorySnapshot(refs, read, expired, unkept - expired)
+        state = self._state
+        return repository_snapshot(
+            self._snapshot(),
+            read,
+            retention=state.settings.retention,
+            expired_at=dict(state.expired),
+            collected=frozenset(state.collected),
+            now=now,
+        )
+
+
+@contextmanager
+def _held(lock: Lock) -> Iterator[None]:
+    if not lock.acquire(blocking=False):
+        raise collection_open_error()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class MemoryPurges:

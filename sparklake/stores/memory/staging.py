@@ -9,6 +9,7 @@ from sparklake.errors import RaceLostError, WriteEndedError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind, WriteState
+from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.records import Record
 from sparklake.stores.memory.state import State
 
@@ -20,11 +21,20 @@ class MemoryStaging:
         self._state = state
         self._force = force
 
-    def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
+    def put(
+        self,
+        branch: str,
+        records: Sequence[Record],
+        *,
+        fence: int | None,
+        once: OnceRecord | None = None,
+    ) -> None:
         """Stage records and tombstones in the top layer."""
         state = self._state
         with state.lock:
+            state.check_once(once)
             layers = self._open(branch, Action.STAGE, fence).layers
+            state.add_once(once)
             if not records:
                 return
             if layers and not layers[0].sealed:
@@ -44,14 +54,17 @@ class MemoryStaging:
         write: str | None = None,
         *,
         fence: int | None,
+        once: OnceRecord | None = None,
     ) -> Layer:
         """Seal the layers below, and add a run on top."""
         with self._state.lock:
+            self._state.check_once(once)
             state = self._open(branch, Action.STAGE, fence)
             if seen is not None and state.content != seen.content:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
             if write is not None:
                 self._end(write, branch)
+            self._state.add_once(once)
             self.seal(branch)
             number = next(self._state.next_layer)
             run = Layer(number, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
@@ -97,13 +110,16 @@ class MemoryStaging:
         run: MetaRangeId | None = None,
         *,
         fence: int | None,
+        once: OnceRecord | None = None,
     ) -> None:
         """Remove records from a branch's layers, and add a run on top."""
         state = self._state
         with state.lock:
+            state.check_once(once)
             now = self._open(branch, Action.STAGE if run else Action.RESET, fence)
             if now.content != seen.content:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+            state.add_once(once)
             state.cut_layers(now, {layer.id for layer in now.layers}, cut)
             if run:
                 self.add_run(branch, run, fence=fence)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 
-from sparklake.errors import RaceLostError, RefNotFoundError
+from sparklake.errors import OnceKeyBusyError, RaceLostError, RefNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action, RepositorySettings, check_fence, read_only_error
 from sparklake.graveler.ids import CommitId
@@ -21,6 +21,7 @@ from sparklake.graveler.ports import (
     TagInfo,
     Write,
 )
+from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.ports.registers import HookRun, Purge
 from sparklake.graveler.retention import expired_error
 from sparklake.graveler.times import MICROSECOND, SECOND
@@ -36,17 +37,23 @@ class State:
     branches: dict[str, BranchState] = field(default_factory=dict)
     tags: dict[str, TagInfo] = field(default_factory=dict)
     commits: dict[CommitId, Commit] = field(default_factory=dict)
-    expired: set[CommitId] = field(default_factory=set)
+    expired: dict[CommitId, int] = field(default_factory=dict)
+    """The time at which each expired commit expired, in unix seconds."""
+    collected: set[CommitId] = field(default_factory=set)
+    tree_sweeps: int = 0
     change_summaries: dict[CommitId, bytes] = field(default_factory=dict)
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
     hook_runs: list[HookRun] = field(default_factory=list)
     purges: list[Purge] = field(default_factory=list)
     writes: dict[str, Write] = field(default_factory=dict)
+    once_keys: dict[str, tuple[OnceRecord, float]] = field(default_factory=dict)
+    """The once keys, each with the end of its lifetime."""
     is_gone: bool = False
     settings: RepositorySettings = field(default_factory=RepositorySettings)
     fence: int = 0
     collecting: Lock = field(default_factory=Lock)
+    naming_tables: Lock = field(default_factory=Lock)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def branch(self, name: str) -> BranchState:
@@ -116,6 +123,25 @@ class State:
                     self.rows[left[0].id] = rows
         gone = self.drop_layers(branch, {layer.id for layer in branch.layers})
         self.branches[branch.name] = replace(gone, layers=tuple(left))
+
+    def find_once(self, key: str) -> OnceRecord | None:
+        """Return the record of a key that has not expired."""
+        record, end = self.once_keys.get(key, (None, 0.0))
+        return record if end > time.time() else None
+
+    def check_once(self, record: OnceRecord | None) -> None:
+        """Raise OnceKeyBusyError for a record with a key that is in use."""
+        if record is not None and self.find_once(record.key) is not None:
+            raise OnceKeyBusyError.of(record.key)
+
+    def add_once(self, record: OnceRecord | None) -> None:
+        """Add a record, if there is one, and delete expired ones."""
+        if record is None:
+            return
+        now = time.time()
+        for key in [key for key, (_, end) in self.once_keys.items() if end <= now]:
+            del self.once_keys[key]
+        self.once_keys[record.key] = (record, now + record.lifetime.total_seconds())
 
     def log(
         self, who: str, verb: str, ref: str, source: CommitId | None, to: CommitId | None

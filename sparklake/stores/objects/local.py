@@ -28,6 +28,7 @@ from sparklake.stores.objects.local_files import (
     stored,
     sync,
     walk,
+    write_new,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class LocalStore:
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
         """Write an object unless it exists; return whether this call wrote it."""
-        return bool(self._publish({key: partial(_write, body)}))
+        return bool(self._publish({key: partial(write_new, body)}))
 
     def replace(self, key: str, body: bytes) -> None:
         """Write an object, replacing an existing one."""
@@ -101,7 +102,7 @@ class LocalStore:
             dirty = self._make_directories({target.parent})
             source = self.root / TEMPORARY / f"{int(time.time())}-{uuid4().hex}"
             try:
-                source.write_bytes(body)
+                write_new(body, source)
                 sync([source])
                 source.replace(target)
             finally:
@@ -110,7 +111,7 @@ class LocalStore:
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         """Write objects unless they exist, many at a time; return the keys that it wrote."""
-        return self._publish({key: partial(_write, body) for key, body in bodies.items()})
+        return self._publish({key: partial(write_new, body) for key, body in bodies.items()})
 
     def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
         """Write each local file unless its key exists; return the keys that it wrote.
@@ -245,10 +246,6 @@ def _is_key(text: str) -> bool:
     """Return whether a key can be a file path: without empty or reserved parts."""
     parts = text.split("/")
     return "" not in parts and TEMPORARY not in parts
-
-
-def _write(body: bytes, path: Path) -> None:
-    path.write_bytes(body)
 
 
 def _remove_abandoned(folder: Path) -> None:

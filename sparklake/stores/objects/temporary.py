@@ -50,10 +50,13 @@ def remove_temporary(store: ObjectStore, before: int) -> int:
 
 
 def _folders(store: LocalStore) -> Iterator[Path]:
-    """Yield the folders of temporary files: of the store, and of stores below `_sparklake/`."""
+    """Yield the folders of temporary files: of the store, and of runs that use parts of it."""
     yield store.root / TEMPORARY
     with store_errors(store.root):
-        yield from store.root.glob(f"_sparklake/*/*/{TEMPORARY}")
+        yield from store.root.glob(f"_sparklake/gc/*/{TEMPORARY}")
+        checks = store.root / "_sparklake" / "checks"
+        for each in checks.glob("open/*"):
+            yield from (each / TEMPORARY, checks / each.name / TEMPORARY)
 
 
 def _files(store: LocalStore, folder: Path) -> Iterator[StoredObject]:

@@ -7,7 +7,7 @@ seal waits for this lock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import RefNotFoundError
@@ -24,12 +24,28 @@ if TYPE_CHECKING:
     from sparklake.graveler.ports import LayerCut
 
 
+@dataclass(slots=True)
+class SeenSweeps:
+    """The highest number of tree sweeps that a read has returned."""
+
+    count: int = 0
+
+    def see(self, count: int) -> None:
+        """Note the number that a read has returned."""
+        self.count = max(self.count, count)
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The repository whose refs are changed. With `force`, even if it is read-only."""
 
     uid: str
     force: bool = False
+    sweeps: SeenSweeps = field(default_factory=SeenSweeps, compare=False)
+
+
+TREE_SWEEPS = "(SELECT tree_sweeps FROM sparklake.repositories WHERE uid = %(uid)s)"
+"""The number of tree sweeps, for reads of refs and commits."""
 
 
 def lock_branch(

@@ -18,6 +18,7 @@ from sparklake.errors import (
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.stores.postgres.branch_rows import (
+    TREE_SWEEPS,
     Scope,
     cut_layers,
     drop_layers,
@@ -33,25 +34,30 @@ from sparklake.stores.postgres.commits import (
     log_operation,
     renew_commits,
 )
+from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.settings import hold_settings
+from sparklake.stores.postgres.turns import TURN, wait_for_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
     from sparklake.graveler.ids import CommitId
+    from sparklake.graveler.ports.once import OnceRecord
     from sparklake.stores.postgres.connections import Connections
 
 # One statement reads a branch and its layers at one moment. With `force` nothing is read-only.
-_SELECT = """
+_SELECT = f"""
     SELECT b.name, b.commit_id, b.hidden, floor(extract(epoch FROM b.expires))::bigint,
            coalesce(b.expires <= clock_timestamp(), false), b.read_only AND NOT %(force)s::boolean,
-           b.protected, b.fence, l.id, l.kind, l.sealed, l.meta_range_id
+           b.protected, b.fence, {TREE_SWEEPS}, l.id, l.kind, l.sealed, l.meta_range_id
     FROM sparklake.branches b
     LEFT JOIN sparklake.layers l ON l.repository_uid = b.repository_uid AND l.branch = b.name
     WHERE b.repository_uid = %(uid)s
-"""
-_OWN_COLUMNS = 8
+"""  # noqa: S608  (an expression, no values)
+_OWN_COLUMNS = 9
+_SWEEPS = 8
+"""The column with the number of tree sweeps."""
 
 ALL_BRANCHES = _SELECT + " ORDER BY b.name, l.id DESC"
 ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
@@ -60,7 +66,7 @@ ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
 def locked_state(connection: psycopg.Connection, scope: Scope, name: str) -> BranchState:
     """Return a locked branch, which therefore exists."""
     values = {"uid": scope.uid, "force": scope.force, "name": name}
-    (found,) = states_of(connection.execute(ONE_BRANCH, values).fetchall())
+    (found,) = states_of(connection.execute(ONE_BRANCH, values).fetchall(), scope)
     return found
 
 
@@ -69,14 +75,19 @@ def all_branches(connection: psycopg.Connection, uid: str) -> Sequence[BranchSta
     return states_of(connection.execute(ALL_BRANCHES, {"uid": uid, "force": False}).fetchall())
 
 
-def states_of(rows: Sequence[tuple[Any, ...]]) -> Sequence[BranchState]:
-    """Return the branches of rows sorted by branch, then newest layer first."""
+def states_of(rows: Sequence[tuple[Any, ...]], scope: Scope | None = None) -> Sequence[BranchState]:
+    """Return the branches of rows sorted by branch, then newest layer first.
+
+    A scope notes the number of tree sweeps.
+    """
+    if rows and scope is not None:
+        scope.sweeps.see(rows[0][_SWEEPS])
     return [_state(list(joined)) for _, joined in groupby(rows, key=itemgetter(0))]
 
 
 def _state(rows: Sequence[tuple[Any, ...]]) -> BranchState:
     own = rows[0][:_OWN_COLUMNS]
-    name, commit_id, hidden, expires, is_expired, read_only, protected, fence = own
+    name, commit_id, hidden, expires, is_expired, read_only, protected, fence, _ = own
     return BranchState(
         name=name,
         commit_id=commit_id,
@@ -106,9 +117,6 @@ _SWAP = f"""
         AND (%(is_new)s::boolean OR {IS_KEPT})
 """  # noqa: S608
 
-# The lock's name as a number.
-_TURN = "hashtextextended(%(turn)s, 0)"
-
 
 class PostgresBranches:
     """The branches of one repository."""
@@ -126,9 +134,11 @@ class PostgresBranches:
         *,
         hidden: bool = False,
         lifetime: timedelta | None = None,
+        once: OnceRecord | None = None,
     ) -> BranchState:
         """Create a branch."""
         with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, once)
             guard = hold_settings(connection, self._scope).guard(name)
             try:
                 made = connection.execute(
@@ -155,11 +165,11 @@ class PostgresBranches:
     def find(self, name: str) -> BranchState | None:
         """Return a branch and its layers as of one moment."""
         rows = self._connections.fetch(ONE_BRANCH, {**self._values, "name": name})
-        return next(iter(states_of(rows)), None)
+        return next(iter(states_of(rows, self._scope)), None)
 
     def list(self) -> Sequence[BranchState]:
         """Return all branches in the byte order of their names."""
-        return states_of(self._connections.fetch(ALL_BRANCHES, self._values))
+        return states_of(self._connections.fetch(ALL_BRANCHES, self._values), self._scope)
 
     def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
         """Delete a branch and its staged changes."""
@@ -189,6 +199,7 @@ class PostgresBranches:
     def move(self, move: BranchMove) -> None:
         """Apply a compare-and-swap, all of it or nothing."""
         with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, move.once)
             known = [
                 each.id
                 for each in move.commits
@@ -228,7 +239,7 @@ class PostgresBranches:
         """Hold a branch's turn, in FIFO order of requests."""
         with ExitStack() as held:
             connection = held.enter_context(self._connections.transaction())
-            _wait_for_turn(connection, self._turn(name), seconds)
+            wait_for_turn(connection, self._turn(name), seconds)
             yield
             # Work done in turn is valid, even if the server has become unreachable
             # since.
@@ -238,7 +249,7 @@ class PostgresBranches:
     def is_turn_held(self, name: str) -> bool:
         """Return whether someone holds the turn of a branch."""
         # A separate statement releases the lock at once.
-        query = f"SELECT NOT pg_try_advisory_xact_lock({_TURN})"
+        query = f"SELECT NOT pg_try_advisory_xact_lock({TURN})"
         ((is_held,),) = self._connections.fetch(query, {"turn": self._turn(name)})
         return bool(is_held)
 
@@ -272,12 +283,3 @@ class PostgresBranches:
             if head == move.expected and not is_new:
                 check_not_expired(connection, self._uid, move.to)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
-
-
-def _wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) -> None:
-    """Take a lock for the rest of the transaction. Postgres serves waiters in FIFO order."""
-    # A timeout of 0 would mean none.
-    bound = f"{max(round(seconds * 1000), 1)}ms"
-    connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))
-    with suppress(psycopg.errors.LockNotAvailable):
-        connection.execute(f"SELECT pg_advisory_xact_lock({_TURN})", {"turn": turn})

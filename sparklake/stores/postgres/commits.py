@@ -9,6 +9,7 @@ from psycopg.types.json import Jsonb
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import Operation
 from sparklake.graveler.retention import expired_error
+from sparklake.stores.postgres.branch_rows import TREE_SWEEPS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
@@ -16,16 +17,17 @@ if TYPE_CHECKING:
     import psycopg
 
     from sparklake.graveler.ids import CommitId
+    from sparklake.stores.postgres.branch_rows import Scope
     from sparklake.stores.postgres.connections import Connections
 
 BULK_COMMITS = 1000
 """The fewest commits of a bulk load. The statistics of fewer are left to autovacuum."""
 
-_SELECT = """
+_SELECT = f"""
     SELECT c.id, c.parents, c.committer, c.message, c.creation_date, c.meta_range_id, c.metadata,
-           c.generation
+           c.generation, {TREE_SWEEPS}
     FROM sparklake.commits c
-"""
+"""  # noqa: S608  (an expression, no values)
 
 _INSERT = """
     INSERT INTO sparklake.commits
@@ -33,6 +35,14 @@ _INSERT = """
          generation, touched)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
 """
+
+_RESTORE = _INSERT.replace(
+    "DO NOTHING",
+    """(repository_uid, id) DO UPDATE SET
+        parents = excluded.parents, committer = excluded.committer, message = excluded.message,
+        creation_date = excluded.creation_date, meta_range_id = excluded.meta_range_id,
+        metadata = excluded.metadata, generation = excluded.generation""",
+)
 
 IS_KEPT = """NOT EXISTS (SELECT 1 FROM sparklake.expired_commits
     WHERE repository_uid = %(uid)s AND commit_id = %(commit)s)"""
@@ -123,9 +133,10 @@ _FIRST_ANCESTOR = (
 class PostgresCommits:
     """The commits of one repository."""
 
-    def __init__(self, connections: Connections, uid: str) -> None:
+    def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
-        self._uid = uid
+        self._uid = scope.uid
+        self._sweeps = scope.sweeps
 
     def find(self, commit_id: CommitId) -> Commit | None:
         """Return a commit."""
@@ -133,7 +144,7 @@ class PostgresCommits:
             _SELECT + " WHERE c.repository_uid = %(uid)s AND c.id = %(id)s",
             {"uid": self._uid, "id": commit_id},
         )
-        return _commit(rows[0]) if rows else None
+        return next(iter(self._commits(rows)), None)
 
     def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
         """Return up to `limit` commits whose id begins with a prefix, in the order of ids."""
@@ -146,21 +157,21 @@ class PostgresCommits:
             """,
             {"uid": self._uid, "prefix": prefix, "limit": limit},
         )
-        return [_commit(row) for row in rows]
+        return self._commits(rows)
 
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
         """Return the given commits and their ancestors, nearest first, at most `limit`."""
         rows = self._connections.fetch(
             _ANCESTRY, {"uid": self._uid, "ids": list(commit_ids), "limit": limit}
         )
-        return [_commit(row) for row in rows]
+        return self._commits(rows)
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
         """Return commits, their ancestors down to a generation, and the parents of all."""
         rows = self._connections.fetch(
             _ANCESTRY_DOWN_TO, {"uid": self._uid, "ids": list(commit_ids), "least": least}
         )
-        return [_commit(row) for row in rows]
+        return self._commits(rows)
 
     def change_summaries(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
         """Return the stored change summaries of commits, where they exist."""
@@ -180,12 +191,33 @@ class PostgresCommits:
         )
         return {commit_id for (commit_id,) in rows}
 
+    def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
+        """Return which of some commits have lost their trees."""
+        rows = self._connections.fetch(
+            "SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s"
+            " AND commit_id = ANY(%(ids)s) AND tree_collected",
+            {"uid": self._uid, "ids": list(commit_ids)},
+        )
+        return {commit_id for (commit_id,) in rows}
+
+    def restore(self, commits: Sequence[Commit]) -> None:
+        """Add commits, and replace those of the same ids."""
+        with self._connections.transaction() as connection:
+            rows = [_row(self._uid, each) for each in commits]
+            connection.cursor().executemany(_RESTORE, rows)
+
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Return the commit `steps` first parents back; None past the first."""
         rows = self._connections.fetch(
             _FIRST_ANCESTOR, {"uid": self._uid, "id": commit_id, "steps": steps}
         )
-        return _commit(rows[0]) if rows else None
+        return next(iter(self._commits(rows)), None)
+
+    def _commits(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[Commit]:
+        """Return the commits of rows, and note the number of tree sweeps in them."""
+        if rows:
+            self._sweeps.see(rows[0][-1])
+        return [_commit(row) for row in rows]
 
 
 def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
@@ -204,12 +236,26 @@ def insert_commit(
     return connection.execute(_INSERT, _row(uid, commit, touched)).rowcount > 0
 
 
-def mark_expired(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:
+def mark_expired(
+    connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId], now: int
+) -> None:
     """Mark commits as expired, within the transaction that raises the fence."""
     if commit_ids:
         connection.execute(
-            "INSERT INTO sparklake.expired_commits (repository_uid, commit_id)"
-            " SELECT %s, id FROM unnest(%s::text[]) AS id ON CONFLICT DO NOTHING",
+            "INSERT INTO sparklake.expired_commits (repository_uid, commit_id, expired_at)"
+            " SELECT %s, id, %s FROM unnest(%s::text[]) AS id ON CONFLICT DO NOTHING",
+            (uid, now, list(commit_ids)),
+        )
+
+
+def mark_collected(
+    connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]
+) -> None:
+    """Mark the trees of expired commits as collected, within the transaction of the fence."""
+    if commit_ids:
+        connection.execute(
+            "UPDATE sparklake.expired_commits SET tree_collected = true"
+            " WHERE repository_uid = %s AND commit_id = ANY(%s)",
             (uid, list(commit_ids)),
         )
 
@@ -258,7 +304,7 @@ def _row(uid: str, commit: Commit, touched: bytes | None = None) -> tuple[Any, .
 
 
 def _commit(row: tuple[Any, ...]) -> Commit:
-    identity, parents, committer, message, date, meta_range_id, metadata, generation = row
+    identity, parents, committer, message, date, meta_range_id, metadata, generation, _ = row
     return Commit(
         id=identity,
         parents=tuple(parents),

@@ -17,7 +17,10 @@ from sparklake.stores.postgres.commits import (
     PostgresOperations,
     insert_commits,
     log_operation,
+    mark_collected,
+    mark_expired,
 )
+from sparklake.stores.postgres.once import PostgresOnceKeys
 from sparklake.stores.postgres.registers import (
     ONE_MOMENT,
     PostgresCollections,
@@ -30,11 +33,12 @@ from sparklake.stores.postgres.staging import PostgresStaging, PostgresWrites
 from sparklake.stores.postgres.tags import PostgresTags
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import psycopg
 
     from sparklake.graveler.commits import Commit
+    from sparklake.graveler.ids import CommitId
     from sparklake.stores.postgres.connections import Connections
 
 _RANGE_RECORDS = "range_records"
@@ -64,17 +68,32 @@ class PostgresRefStore:
         refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
         self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
 
-    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+    def restore_repository(
+        self,
+        info: RepositoryInfo,
+        refs: RefsSnapshot,
+        who: str,
+        collected: Collection[CommitId] = (),
+    ) -> None:
         """Create a repository with refs and commits, in one transaction."""
-        self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
+        self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY, sorted(collected))
 
-    def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
+    def _create(
+        self,
+        info: RepositoryInfo,
+        refs: RefsSnapshot,
+        who: str,
+        verb: RefVerb,
+        collected: Sequence[CommitId] = (),
+    ) -> None:
         with self._connections.transaction() as connection:
             # One creation at a time: two new namespaces could overlap.
             connection.execute("LOCK TABLE sparklake.repositories IN SHARE ROW EXCLUSIVE MODE")
             _refuse_taken(connection, info)
             _insert_repository(connection, info)
             insert_commits(connection, info.uid, refs.commits)
+            mark_expired(connection, info.uid, collected, info.creation_date)
+            mark_collected(connection, info.uid, collected)
             _insert_names(connection, info, refs)
             for each in refs.named:
                 log_operation(
@@ -122,17 +141,24 @@ class PostgresRefs:
 
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
+        self._scope = scope
         self._uid = scope.uid
         self.branches = PostgresBranches(connections, scope)
         self.tags = PostgresTags(connections, scope)
-        self.commits = PostgresCommits(connections, scope.uid)
+        self.commits = PostgresCommits(connections, scope)
         self.staging = PostgresStaging(connections, scope)
         self.operations = PostgresOperations(connections, scope.uid)
         self.settings = PostgresSettings(connections, scope)
         self.hook_runs = PostgresHookRuns(connections, scope.uid)
         self.purges = PostgresPurges(connections, scope)
         self.writes = PostgresWrites(connections, scope.uid)
+        self.once_keys = PostgresOnceKeys(connections, scope.uid)
         self.collections = PostgresCollections(connections, scope)
+
+    @property
+    def tree_sweeps(self) -> int:
+        """The number of tree sweeps that had ended at the latest read."""
+        return self._scope.sweeps.count
 
     def snapshot(self) -> RefsSnapshot:
         """Return all refs and all commits, from one snapshot."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
-from sparklake.errors import CollectionOpenError, RefStoreUnavailableError
+from sparklake.errors import RefStoreUnavailableError
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.ports.registers import (
@@ -20,9 +20,9 @@ from sparklake.graveler.ports.registers import (
     PurgeCounts,
     PurgeState,
 )
-from sparklake.graveler.retention import expired_commits
+from sparklake.graveler.repository_moments import collection_open_error, repository_snapshot
 from sparklake.stores.postgres.branches import all_branches
-from sparklake.stores.postgres.commits import all_commits, mark_expired
+from sparklake.stores.postgres.commits import all_commits, mark_collected, mark_expired
 from sparklake.stores.postgres.settings import lock_settings, settings_of
 from sparklake.stores.postgres.staging import layer_rows
 from sparklake.stores.postgres.tags import all_tags
@@ -39,9 +39,14 @@ ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _NOW = """
     SELECT read_only, protection, metadata, retention,
-           ARRAY(SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s),
            floor(extract(epoch FROM clock_timestamp()))::bigint
     FROM sparklake.repositories WHERE uid = %(uid)s
+"""
+
+
+_EXPIRED = """
+    SELECT commit_id, expired_at, tree_collected
+    FROM sparklake.expired_commits WHERE repository_uid = %(uid)s
 """
 
 
@@ -53,17 +58,24 @@ class PostgresCollections:
         self._scope = scope
         self._uid = scope.uid
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Exclude every other collection, by a transaction-level lock."""
+        return self._held("collection")
+
+    def alone_with_tables(self) -> AbstractContextManager[None]:
+        """Exclude dumps of refs and every other collection of trees."""
+        return self._held("tables")
+
+    @contextmanager
+    def _held(self, name: str) -> Iterator[None]:
         with ExitStack() as held:
             connection = held.enter_context(self._connections.transaction())
             row = connection.execute(
                 "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))",
-                (f"{self._uid} collection",),
+                (f"{self._uid} {name}",),
             ).fetchone()
             if row is None or not row[0]:
-                raise CollectionOpenError("a garbage collection is running: wait for its end")
+                raise collection_open_error()
             yield
             # The work is valid, even if the server has become unreachable since.
             with suppress(RefStoreUnavailableError):
@@ -73,10 +85,10 @@ class PostgresCollections:
     def look(self) -> Iterator[RepositorySnapshot]:
         """Return the current state of the repository."""
         with self._connections.transaction(ONE_MOMENT) as connection:
-            yield _moment(connection, self._uid)
+            yield _moment(connection, self._uid)[0]
 
     @contextmanager
-    def begin(self) -> Iterator[RepositorySnapshot]:
+    def begin(self, *, trees: bool = False) -> Iterator[RepositorySnapshot]:
         """Raise all fences and expire commits; return the repository at that moment."""
         with ExitStack() as held:
             with self._connections.transaction() as connection:
@@ -85,9 +97,19 @@ class PostgresCollections:
                 # It sees everything published. Nothing can be published while the
                 # locks are held.
                 reading = held.enter_context(self._connections.transaction(ONE_MOMENT))
-                moment = _moment(reading, self._uid)
-                mark_expired(connection, self._uid, sorted(moment.expiring))
+                moment, now = _moment(reading, self._uid)
+                mark_expired(connection, self._uid, sorted(moment.expiring), now)
+                if trees:
+                    mark_collected(connection, self._uid, sorted(moment.collecting))
             yield moment
+
+    def end_tree_sweep(self) -> None:
+        """Count a sweep that has deleted tables."""
+        with self._connections.transaction() as connection:
+            connection.execute(
+                "UPDATE sparklake.repositories SET tree_sweeps = tree_sweeps + 1 WHERE uid = %s",
+                (self._uid,),
+            )
 
 
 def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
@@ -99,14 +121,23 @@ def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
     )
 
 
-def _moment(connection: psycopg.Connection, uid: str) -> RepositorySnapshot:
+def _moment(connection: psycopg.Connection, uid: str) -> tuple[RepositorySnapshot, int]:
+    """Return a repository, and the time in unix seconds."""
     refs, rows = snapshot_of(connection, uid), partial(layer_rows, connection, uid)
     found = connection.execute(_NOW, {"uid": uid}).fetchone()
     if found is None:
-        return RepositorySnapshot(refs, rows)
-    *columns, expired, now = found
-    unkept = expired_commits(refs, settings_of(*columns).retention, now)
-    return RepositorySnapshot(refs, rows, frozenset(expired), unkept.difference(expired))
+        return RepositorySnapshot(refs, rows), 0
+    *columns, now = found
+    expired = connection.execute(_EXPIRED, {"uid": uid}).fetchall()
+    moment = repository_snapshot(
+        refs,
+        rows,
+        retention=settings_of(*columns).retention,
+        expired_at={commit_id: date for commit_id, date, _ in expired},
+        collected={commit_id for commit_id, _, is_collected in expired if is_collected},
+        now=now,
+    )
+    return moment, now
 
 
 def _raise_fences(connection: psycopg.Connection, uid: str) -> None:

@@ -104,7 +104,7 @@ def _retention(said: Mapping[str, Any] | None) -> Retention | None:
     if said is None:
         return None
     rules = tuple(BranchRetention(**each) for each in said["branches"])
-    return Retention(said["default_days"], rules)
+    return Retention(said["default_days"], rules, said.get("tree_days"))
 
 
 def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:

@@ -26,6 +26,7 @@ from sparklake.stores.postgres.branch_rows import (
     seal_layers,
 )
 from sparklake.stores.postgres.branches import locked_state
+from sparklake.stores.postgres.once import add_once_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from sparklake.graveler.ids import CommitId, MetaRangeId
     from sparklake.graveler.ports import LayerCut
+    from sparklake.graveler.ports.once import OnceRecord
     from sparklake.graveler.records import Record
     from sparklake.stores.postgres.connections import Connections
 
@@ -153,21 +155,34 @@ class PostgresStaging:
         self._scope = scope
         self._uid = scope.uid
 
-    def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
+    def put(
+        self,
+        branch: str,
+        records: Sequence[Record],
+        *,
+        fence: int | None,
+        once: OnceRecord | None = None,
+    ) -> None:
         """Stage records and tombstones in the top layer, all of them or none."""
         rows = sorted(dict(records).items())  # Key order: two writers cannot deadlock.
-        with self._connections.transaction() as connection:
-            layer_id = hold_open_layer(connection, self._scope, branch, fence)
-            if layer_id is not None:
-                _upsert(connection, layer_id, rows)
-                return
+        # A record locks the repository, which must be locked before a layer.
+        if once is None and self._put_into_open_layer(branch, rows, fence):
+            return
         # A new transaction: the first one may have locked a layer, and the branch must be
         # locked first.
         with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, once)
             lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
             if rows:
                 layer_id = hold_open_layer(connection, self._scope, branch, fence)
                 _upsert(connection, layer_id or insert_layer(connection, self._uid, branch), rows)
+
+    def _put_into_open_layer(self, branch: str, rows: Sequence[Record], fence: int | None) -> bool:
+        with self._connections.transaction() as connection:
+            layer_id = hold_open_layer(connection, self._scope, branch, fence)
+            if layer_id is not None:
+                _upsert(connection, layer_id, rows)
+        return layer_id is not None
 
     def add_run(
         self,
@@ -177,9 +192,11 @@ class PostgresStaging:
         write: str | None = None,
         *,
         fence: int | None,
+        once: OnceRecord | None = None,
     ) -> Layer:
         """Seal the layers below, and add a run on top."""
         with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, once)
             head = lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
             if seen is not None:
                 _check_seen(connection, self._uid, head, seen)
@@ -243,9 +260,11 @@ class PostgresStaging:
         run: MetaRangeId | None = None,
         *,
         fence: int | None,
+        once: OnceRecord | None = None,
     ) -> None:
         """Remove records from a branch's layers, and add a run on top."""
         with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, once)
             action = Action.STAGE if run else Action.RESET
             head = lock_branch(connection, self._scope, branch, action, fence=fence)
             _check_seen(connection, self._uid, head, seen)

@@ -8,14 +8,16 @@ import psycopg
 
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
 from sparklake.graveler.ports import RefVerb, TagInfo
-from sparklake.stores.postgres.branch_rows import Scope
+from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, Scope
 from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, log_operation
+from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.settings import hold_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sparklake.graveler.ids import CommitId
+    from sparklake.graveler.ports.once import OnceRecord
     from sparklake.stores.postgres.connections import Connections
 
 
@@ -32,9 +34,12 @@ class PostgresTags:
         self._scope = scope
         self._uid = scope.uid
 
-    def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
+    def create(
+        self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
+    ) -> TagInfo:
         """Create a tag."""
         with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, once)
             hold_settings(connection, self._scope)
             try:
                 made = connection.execute(
@@ -54,11 +59,15 @@ class PostgresTags:
     def find(self, name: str) -> TagInfo | None:
         """Return a tag."""
         rows = self._connections.fetch(
-            "SELECT name, commit_id FROM sparklake.tags"
+            f"SELECT name, commit_id, {TREE_SWEEPS} FROM sparklake.tags"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND name = %(name)s",
             {"uid": self._uid, "name": name},
         )
-        return TagInfo(*rows[0]) if rows else None
+        if not rows:
+            return None
+        *found, sweeps = rows[0]
+        self._scope.sweeps.see(sweeps)
+        return TagInfo(*found)
 
     def list(self) -> Sequence[TagInfo]:
         """Return all tags in the byte order of their names."""

@@ -28,7 +28,10 @@ MOST_SAMPLED = 100
 
 FAULT_SCHEMA = pa.schema(
     [
-        *(NAMED_SCHEMA.field(each) for each in ("high", "low", "size", "table", "address", "path")),
+        *(
+            NAMED_SCHEMA.field(each)
+            for each in ("high", "low", "size", "table", "address", "checksum", "path")
+        ),
         pa.field("kind", pa.string(), nullable=False),
         pa.field("detail", pa.string(), nullable=False),
     ]
@@ -109,7 +112,8 @@ def compare_bucket(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     buckets = (tags % np.uint64(share.fault_buckets)).astype(np.int64)
     write_buckets(folder, rows_key(COMPARED_STEP, name), rows, buckets, share.fault_buckets)
     if share.shows_unnamed:
-        _report_unnamed(folder, name, listed.filter(pa.array(~hit)), share.before, result)
+        unnamed = listed.filter(pa.array(~hit))
+        _report_unnamed(place.open_report(), name, unnamed, share.before, result)
     return _encode(result)
 
 
@@ -175,7 +179,7 @@ def _stored(named: pa.Table, listed: pa.Table) -> tuple[StoredSizes, Any]:
 
 
 def _report_unnamed(
-    folder: ObjectStore, name: str, rows: pa.Table, before: int, result: BucketResult
+    report: ObjectStore, name: str, rows: pa.Table, before: int, result: BucketResult
 ) -> None:
     """Write the objects that nothing names, and count them."""
     if not rows.num_rows:
@@ -187,18 +191,18 @@ def _report_unnamed(
     found = [
         Finding(kind, address, size=size) for kind, address, size in zip(*columns, strict=True)
     ]
-    write_findings(folder, f"findings/unnamed-{name}", found)
+    write_findings(report, f"findings/unnamed-{name}", found)
     for kind in set(kinds):
         some = [each for each in found if each.kind is kind]
         result.kinds[kind.value] = len(some)
         result.findings += some[:MOST_SAMPLED]
 
 
-def write_findings(folder: ObjectStore, stem: str, findings: list[Finding]) -> None:
+def write_findings(report: ObjectStore, stem: str, findings: list[Finding]) -> None:
     """Write findings as a Parquet file of the report."""
     body = io.BytesIO()
     parquet.write_table(finding_table(findings), body)
-    folder.replace(f"{stem}.parquet", body.getvalue())
+    report.replace(f"{stem}.parquet", body.getvalue())
 
 
 def _hashes(rows: pa.Table) -> Any:

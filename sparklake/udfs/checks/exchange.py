@@ -33,18 +33,24 @@ _OFFSET_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckPlace:
-    """The repository that tasks check, and the folder of the check, as a URI.
+    """The repository that tasks check, and the folders of the check, as URIs.
 
-    `buckets` is the number of buckets of named objects.
+    `folder` has the files that tasks exchange, and `report` the findings. `buckets` is the number
+    of buckets of named objects.
     """
 
     workspace: Workspace
     folder: str
+    report: str
     buckets: int = 1
 
     def open_folder(self) -> ObjectStore:
-        """Return the store of the check's folder."""
+        """Return the store of the files that tasks exchange."""
         return open_store(self.folder)
+
+    def open_report(self) -> ObjectStore:
+        """Return the store of the report."""
+        return open_store(self.report)
 
 
 Work = Callable[[CheckPlace, str, bytes], bytes]

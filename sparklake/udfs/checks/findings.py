@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -164,7 +164,9 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
         _L, "nothing names an object below data/ yet, or a crash left it", _GC
     ),
     FindingKind.TABLE_UNREFERENCED: KindFacts(
-        _L, "no commit, staged change or dump names a table", "it does no harm"
+        _L,
+        "no kept commit, staged change or dump names a table",
+        "it does no harm; `sparklake gc run` removes it under a rule with --trees",
     ),
     FindingKind.TEMPORARY_FILE: KindFacts(
         _L,
@@ -196,6 +198,7 @@ class Finding:
     first_path: str = ""
     last_path: str = ""
     size: int = 0
+    checksum: str = ""
     commits: tuple[str, ...] = ()
     commit_count: int = 0
     branches: tuple[str, ...] = ()
@@ -229,19 +232,32 @@ FINDING_SCHEMA = pa.schema(
         pa.field("first_path", pa.string(), nullable=False),
         pa.field("last_path", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
         pa.field("commits", pa.list_(pa.string()), nullable=False),
         pa.field("commit_count", pa.int64(), nullable=False),
         pa.field("branches", pa.list_(pa.string()), nullable=False),
         pa.field("way_out", pa.string(), nullable=False),
     ]
 )
-"""The rows of the report. `size` is in bytes."""
+"""The rows of the report. `size`, in bytes, and `checksum` are those that an entry records."""
+
+
+_FIELDS = [each.name for each in fields(Finding)]
 
 
 def finding_document(each: Finding) -> dict[str, Any]:
     """Return a finding as a row of FINDING_SCHEMA."""
     values = {**asdict(each), "kind": each.kind.value, "severity": each.severity.value}
     return {name: {**values, "way_out": each.way_out}[name] for name in FINDING_SCHEMA.names}
+
+
+def finding_rows(table: pa.Table) -> Iterator[Finding]:
+    """Yield the findings in a table of FINDING_SCHEMA."""
+    for row in table.to_pylist():
+        values = {**row, "kind": FindingKind(row["kind"])}
+        for name in ("commits", "branches"):
+            values[name] = tuple(values[name])
+        yield Finding(**{name: values[name] for name in _FIELDS})
 
 
 def finding_table(findings: Iterable[Finding]) -> pa.Table:

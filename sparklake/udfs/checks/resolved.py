@@ -72,7 +72,7 @@ def resolve_faults(place: CheckPlace, name: str, encoded: bytes) -> bytes:
         for each in _findings(place, rows.filter(pa.array(_of(rows, table.tag))), table)
     ]
     if findings:
-        write_findings(folder, f"findings/objects-{name}", findings)
+        write_findings(place.open_report(), f"findings/objects-{name}", findings)
     for each in findings:
         count = result.kinds[each.kind.value] = result.kinds.get(each.kind.value, 0) + 1
         if count <= MOST_SAMPLED:
@@ -101,6 +101,7 @@ def _findings(place: CheckPlace, rows: pa.Table, table: AffectedTable) -> Iterat
                 first_path=path,
                 last_path=path,
                 size=each["size"],
+                checksum=each["checksum"],
                 commits=table.commits,
                 commit_count=table.commit_count,
                 branches=table.branches,

@@ -28,6 +28,7 @@ from sparklake.stores.objects.key_checks import check_key
 from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
 from sparklake.udfs.imports.tasks import ImportTaskSettings
 from sparklake.udfs.objects.object_rows import microsecond_mtimes, record_batch
+from sparklake.udfs.objects.plain_texts import plain_uris
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.staged_rows import (
     STAGE_SCHEMA,
@@ -46,8 +47,6 @@ computed from the object. A missing `mtime` is the time of the import."""
 Read = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 """A function that turns the input of a task into rows of IMPORT_SCHEMA."""
 
-# Addresses without NUL and without parts that begin with '.'. They pass every check.
-_PLAIN_ADDRESS = r"^(s3a?://[A-Za-z0-9._-]{3,255}|file://)(/[^./\x00][^/\x00]*)+$"
 Spoiled = dict[int, dict[str, str]]
 """The texts that are not UTF-8, escaped, by row and column."""
 
@@ -101,12 +100,8 @@ class _RowEncoder:
             return plain
         address = rows.column("address")
         most = MAX_KEY_BYTES - len(self.settings.folder.encode())
-        conditions = [
-            pc.match_substring_regex(address, _PLAIN_ADDRESS),
-            pc.less_equal(pc.binary_length(rows.column("path")), most),
-        ]
-        for each in conditions:
-            plain &= each.fill_null(False).to_numpy(zero_copy_only=False)
+        fits = pc.less_equal(pc.binary_length(rows.column("path")), most)
+        plain &= plain_uris(address) & fits.fill_null(False).to_numpy(zero_copy_only=False)
         return plain & ~self.own.mask(address)
 
     def _encoded(self, rows: pa.RecordBatch) -> pa.RecordBatch:

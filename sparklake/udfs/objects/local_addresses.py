@@ -40,7 +40,8 @@ def stored_address(address: str) -> str:
 
 def stored_addresses(addresses: pa.StringArray) -> pa.StringArray:
     """Return addresses as records contain them. Keys in the namespace stay as they are."""
-    addresses = pc.replace_substring_regex(addresses, f"^{_S3A}", "s3://")
+    if pc.any(pc.starts_with(addresses, _S3A)).as_py():
+        addresses = pc.replace_substring_regex(addresses, f"^{_S3A}", "s3://")
     files = pc.starts_with(addresses, _FILE)
     if not pc.any(files).as_py():
         return addresses

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from heapq import nlargest
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cachetools import LRUCache
 
 from sparklake._lightness import lazy_module
-from sparklake.errors import CorruptFileError
+from sparklake.config import DEFAULT_ONCE, OnceSettings
+from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.graveler.ports.once import OnceRecord
+from sparklake.graveler.retention import collected_error
 from sparklake.udfs.settings import Workspace
 
 if TYPE_CHECKING:
@@ -63,24 +67,65 @@ class MoveGuard(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class OnceRun:
+    """A run with a once key. `encode` returns the stored form of the verb's result."""
+
+    key: str
+    digest: str
+    id: str
+    encode: Callable[[Any], Mapping[str, Any]]
+    lifetime: timedelta
+
+    def record(self, result: Any) -> OnceRecord:
+        """Return the record of the run with a result."""
+        return self.stored(self.encode(result))
+
+    def stored(self, result: Mapping[str, Any]) -> OnceRecord:
+        """Return the record of the run with the stored form of a result."""
+        return OnceRecord(self.key, self.digest, self.id, result, self.lifetime)
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """An open repository."""
+    """An open repository. Tables that a sweep has replaced are never read from its caches.
+
+    With `once`, the verb that it is for runs under a once key.
+    """
 
     info: RepositoryInfo
-    workspace: Workspace
-    store: ObjectStore
     refs: RepositoryRefs
     runners: Runners
     committer: str
     graph: CommitGraph
-    trees: Trees
-    lookups: Lookups
+    tables: TableCaches
     move_guard: MoveGuard
+    versions: tuple[MetaRangeId, ...] = ()
+    once_terms: OnceSettings = DEFAULT_ONCE
+    once: OnceRun | None = None
+
+    @property
+    def workspace(self) -> Workspace:
+        """The settings for tasks."""
+        return replace(self.tables.current().workspace, versions=self.versions)
+
+    @property
+    def store(self) -> ObjectStore:
+        """The storage namespace."""
+        return self.tables.current().store
+
+    @property
+    def trees(self) -> Trees:
+        """The reader of metaranges."""
+        return self.tables.current().trees
 
     @property
     def open_ranges(self) -> OpenRanges:
         """The open ranges, for lookups of single objects."""
-        return self.lookups.open_ranges
+        return self.tables.current().lookups.open_ranges
+
+    def recorded(self, result: object) -> OnceRecord | None:
+        """Return the record for the change that ends a verb with this result."""
+        return None if self.once is None else self.once.record(result)
 
     def title(self, verb: str, what: str) -> str:
         """Return the description of a verb's jobs for the Spark UI."""
@@ -91,14 +136,65 @@ class Context:
         return self.runners.choose(records, self.title(verb, what))
 
     def tree(self, commit: Commit) -> MetaRange:
-        """Return the metarange of a commit."""
-        return self.trees.get(commit.meta_range_id)
+        """Return the metarange of a commit; raise ExpiredError if its tree was collected."""
+        with naming_collected(self, [commit.id]):
+            return self.trees.get(commit.meta_range_id)
 
     def tree_before(self, commit: Commit, number: int = 1) -> MetaRangeId:
         """Return the tree of a commit's parent, or the empty tree for a first commit."""
         if not commit.parents:
             return EMPTY_META_RANGE
         return self.graph.commit(commit.parents[number - 1]).meta_range_id
+
+
+@contextmanager
+def naming_collected(context: Context, commit_ids: Sequence[CommitId]) -> Iterator[None]:
+    """Raise ExpiredError where a table is missing because a commit's tree was collected."""
+    try:
+        yield
+    except MissingFileError as error:
+        collected = context.refs.commits.collected(commit_ids)
+        first = next(filter(collected.__contains__, commit_ids), None)
+        if first is None:
+            raise
+        raise collected_error(first) from error
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTables:
+    """An open store and what was read from it, until the next tree sweep."""
+
+    workspace: Workspace
+    store: ObjectStore
+    trees: Trees
+    lookups: Lookups
+
+    @staticmethod
+    def of(workspace: Workspace) -> OpenTables:
+        """Open the store of a workspace."""
+        store = workspace.open_store()
+        return OpenTables(workspace, store, Trees(store), Lookups(store))
+
+
+class TableCaches:
+    """The caches of a repository's tables, which start anew after each tree sweep.
+
+    A table that was deleted and written again may name other objects. Only commits that were
+    published after the sweep name the new one, and reading such a commit shows the sweep.
+    """
+
+    def __init__(self, workspace: Workspace, refs: RepositoryRefs) -> None:
+        self._refs = refs
+        self._lock = Lock()
+        self._open = OpenTables.of(workspace)
+
+    def current(self) -> OpenTables:
+        """Return the open tables after the latest tree sweep that was seen."""
+        with self._lock:
+            sweeps = self._refs.tree_sweeps
+            if sweeps > self._open.workspace.tree_sweeps:
+                self._open = OpenTables.of(replace(self._open.workspace, tree_sweeps=sweeps))
+            return self._open
 
 
 class Lookups:

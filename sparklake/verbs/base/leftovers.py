@@ -9,6 +9,9 @@ from sparklake.graveler.ports import ObjectStore, StoredObject
 CHECKS_FOLDER = "_sparklake/checks"
 """The folder of all checks in a namespace."""
 
+OPEN_FOLDER = "open"
+"""The folder next to the reports with the files of checks that have not ended."""
+
 REPORT_NAME = "report.json"
 """The name of a check's report, which is written at its end."""
 
@@ -17,16 +20,15 @@ PROBE_PREFIX = "_sparklake/probe-"
 
 
 def unfinished_checks(store: ObjectStore) -> dict[str, list[StoredObject]]:
-    """Return the files of checks that have no report, by folder."""
-    folders: dict[str, list[StoredObject]] = {}
-    for each in store.list(f"{CHECKS_FOLDER}/"):
-        name = each.key.removeprefix(f"{CHECKS_FOLDER}/").partition("/")[0]
-        folders.setdefault(f"{CHECKS_FOLDER}/{name}/", []).append(each)
-    return {
-        folder: files
-        for folder, files in folders.items()
-        if all(each.key != f"{folder}{REPORT_NAME}" for each in files)
-    }
+    """Return the exchanged files of checks that have not ended, by the id of the check.
+
+    Reports are not read, however many there are.
+    """
+    prefix = f"{CHECKS_FOLDER}/{OPEN_FOLDER}/"
+    found: dict[str, list[StoredObject]] = {}
+    for each in store.list(prefix):
+        found.setdefault(each.key.removeprefix(prefix).partition("/")[0], []).append(each)
+    return found
 
 
 def probes(store: ObjectStore) -> Iterator[StoredObject]:
@@ -39,6 +41,9 @@ def abandoned_keys(store: ObjectStore, before: int) -> Iterator[str]:
     for each in probes(store):
         if each.mtime < before:
             yield each.key
-    for files in unfinished_checks(store).values():
+    for check_id, files in unfinished_checks(store).items():
         if all(each.mtime < before for each in files):
+            report = [each.key for each in store.list(f"{CHECKS_FOLDER}/{check_id}/")]
+            if f"{CHECKS_FOLDER}/{check_id}/{REPORT_NAME}" not in report:
+                yield from report
             yield from (each.key for each in files)

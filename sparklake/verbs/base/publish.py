@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sparklake.graveler.commits import Commit, new_commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.planning.change_summary import encode_summary
 from sparklake.graveler.ports import BranchMove, BranchState, LayerCut
+from sparklake.graveler.ports.once import OnceRecord
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.signing import Signature
 
@@ -21,14 +22,16 @@ def publish(
     signature: Signature,
     applied_layers: Sequence[int] = (),
     cut: LayerCut | None = None,
+    result: Callable[[Commit], object] = lambda made: made,
 ) -> Commit:
     """Move a branch from the expected head to a new commit; raise RaceLostError.
 
     `applied_layers` are the staging layers that the tree contains. With a cut, it contains only the
-    cut part of them.
+    cut part of them. `result` returns the result of the verb, which a once key records.
     """
     made = signed_commit(parents, meta_range_id, signature)
-    publish_all(context, state, verb, [made], applied_layers, cut)
+    once = context.recorded(result(made))
+    _publish(context, state, verb, [made], applied_layers, cut, once)
     return made
 
 
@@ -51,15 +54,25 @@ def publish_all(
     state: BranchState,
     verb: str,
     commits: Sequence[Commit],
-    applied_layers: Sequence[int] = (),
-    cut: LayerCut | None = None,
 ) -> None:
     """Move a branch from the expected head over new commits to the last of them.
 
-    Either all of them exist afterwards, or none. The state's fence is the one that the verb read at
-    its start. Raises RaceLostError, CollectionBegunError, and HookFailedError if a hook of the
-    branch refuses the move.
+    Either all of them exist afterwards, or none. They are the result of the verb. The state's fence
+    is the one that the verb read at its start. Raises RaceLostError, CollectionBegunError, and
+    HookFailedError if a hook of the branch refuses the move.
     """
+    _publish(context, state, verb, commits, (), None, context.recorded(commits))
+
+
+def _publish(
+    context: Context,
+    state: BranchState,
+    verb: str,
+    commits: Sequence[Commit],
+    applied_layers: Sequence[int],
+    cut: LayerCut | None,
+    once: OnceRecord | None,
+) -> None:
     move = BranchMove(
         branch=state.name,
         expected=state.commit_id,
@@ -71,6 +84,7 @@ def publish_all(
         cut=cut,
         change_summaries=change_summaries(context, commits),
         fence=state.fence,
+        once=once,
     )
     with context.move_guard.around_move(context, move):
         context.refs.branches.move(move)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,8 +18,9 @@ from sparklake.graveler.refs.names import (
     is_commit_id,
     is_commit_id_prefix,
     parse_ref,
+    suggestion,
 )
-from sparklake.graveler.retention import expired_error
+from sparklake.graveler.retention import collected_error, expired_error
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.retries import retry_lost_races
 
@@ -48,8 +49,12 @@ class ResolvedRef:
         return self.branch.layers if self.branch else ()
 
     def tree(self, context: Context) -> MetaRange:
-        """Return the tree under the layers."""
-        return context.trees.get(EMPTY_META_RANGE) if self.staged else context.tree(self.commit)
+        """Return the tree under the layers; raise ExpiredError if it was collected."""
+        if self.staged:
+            return context.trees.get(EMPTY_META_RANGE)
+        if not self.is_name:
+            check_trees(context, [self.commit.id])
+        return context.tree(self.commit)
 
     def check_kept(self, context: Context) -> None:
         """Raise ExpiredError if objects of the tree may be deleted."""
@@ -71,6 +76,22 @@ def kept_commit(context: Context, text: str) -> Commit:
     found = _of_commit(context, text)
     found.check_kept(context)
     return found.commit
+
+
+def listed_commit(context: Context, text: str) -> Commit:
+    """Return the commit of a ref, to list or compare its tree; raise ExpiredError."""
+    found = _of_commit(context, text)
+    if not found.is_name:
+        check_trees(context, [found.commit.id])
+    return found.commit
+
+
+def check_trees(context: Context, commit_ids: Sequence[CommitId]) -> None:
+    """Raise ExpiredError for the first commit whose tree was collected."""
+    collected = context.refs.commits.collected(commit_ids) if commit_ids else ()
+    first = next(filter(collected.__contains__, commit_ids), None)
+    if first is not None:
+        raise collected_error(first)
 
 
 def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:
@@ -121,8 +142,8 @@ def get_branch(context: Context, name: str) -> BranchState:
     state = context.refs.branches.find(name)
     if state is None:
         raise RefNotFoundError(
-            f"{context.info.name} has no branch {name!r}; `sparklake branch list` shows "
-            "its branches"
+            f"{context.info.name} has no branch {name!r}"
+            f"{suggestion(name, _names(context))}; `sparklake branch list` shows its branches"
         )
     return state
 
@@ -165,10 +186,19 @@ def _by_prefix(context: Context, prefix: str) -> Commit:
         raise AmbiguousRefError(f"several commit ids start with {prefix!r}: add more digits")
     if not found:
         raise RefNotFoundError(
-            f"{context.info.name} has no branch, tag or commit {prefix!r}; `sparklake branch "
-            "list`, `sparklake tag list` and `sparklake log` show them"
+            f"{context.info.name} has no branch, tag or commit {prefix!r}"
+            f"{suggestion(prefix, [*_names(context), *_tags(context)])}; `sparklake branch list`, "
+            "`sparklake tag list` and `sparklake log` show them"
         )
     return found[0]
+
+
+def _names(context: Context) -> Iterator[str]:
+    return (each.name for each in context.refs.branches.list() if not each.hidden)
+
+
+def _tags(context: Context) -> Iterator[str]:
+    return (each.name for each in context.refs.tags.list())
 
 
 def _follow(context: Context, text: str, commit: Commit, step: RefStep) -> Commit:

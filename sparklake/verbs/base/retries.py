@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from tenacity import (
     Retrying,
@@ -14,7 +14,8 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from sparklake.errors import CollectionBegunError, RaceLostError
+from sparklake.errors import CollectionBegunError, MissingFileError, RaceLostError
+from sparklake.udfs.adopted_ranges import is_sweep_open
 from sparklake.verbs.base.context import Context
 
 MAX_ATTEMPTS = 10
@@ -55,19 +56,44 @@ def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -
         return retry_lost_races(attempt)
 
 
-def retry_on_gc(verb: Callable[P, T]) -> Callable[P, T]:
-    """Return a verb that restarts from nothing when a collection has started."""
+def retry_on_gc(
+    verb: Callable[Concatenate[Context, P], T],
+) -> Callable[Concatenate[Context, P], T]:
+    """Return a verb that restarts from nothing when a collection has started.
+
+    It also restarts if a table was missing because a collection has deleted it meanwhile.
+    """
 
     @wraps(verb)
-    def run(*arguments: P.args, **options: P.kwargs) -> T:
+    def run(context: Context, /, *arguments: P.args, **options: P.kwargs) -> T:
+        def attempt() -> T:
+            sweeps = context.refs.tree_sweeps
+            try:
+                return verb(context, *arguments, **options)
+            except MissingFileError as error:
+                if _has_swept(context, sweeps):
+                    raise CollectionBegunError(
+                        "nothing was changed: a garbage collection has deleted a table that the "
+                        f"operation had begun to read. Try again. {error}"
+                    ) from error
+                raise
+
         retrying = Retrying(
             retry=retry_if_exception_type(CollectionBegunError),
             stop=stop_after_attempt(_GC_ATTEMPTS),
             reraise=True,
         )
-        return retrying(verb, *arguments, **options)
+        return retrying(attempt)
 
     return run
+
+
+def _has_swept(context: Context, sweeps: int) -> bool:
+    """Return whether tables are being deleted, or have been since a number of sweeps."""
+    if is_sweep_open(context.store):
+        return True
+    context.refs.branches.find(context.info.default_branch)  # Reads the number.
+    return context.refs.tree_sweeps > sweeps
 
 
 def _is_race(error: BaseException) -> bool:

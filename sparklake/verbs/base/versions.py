@@ -37,11 +37,10 @@ def with_versions(
                 return verb(context, *arguments, **options)
             except AddressTakenError as error:
                 version = find_version(context, error.path, error.address)
-                known = context.workspace.versions
+                known = context.versions
                 if version is None or version in known:
                     raise
-                workspace = replace(context.workspace, versions=(*known, version))
-                context = replace(context, workspace=workspace)
+                context = replace(context, versions=(*known, version))
 
     return run
 

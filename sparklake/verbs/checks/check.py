@@ -101,15 +101,14 @@ def _reported(
 ) -> CheckReport:
     """Write the report; return it."""
     kinds = Counter(each.kind for each in findings) + objects.kinds
-    write_findings(steps.folder, f"{FINDINGS_FOLDER}/tables", findings)
+    write_findings(steps.report, f"{FINDINGS_FOLDER}/tables", findings)
     first = tuple(_first_of_each(chain(findings, objects.findings)))
-    folder = steps.folder.uri
+    location = steps.report.uri
     report = CheckReport(
-        steps.state.id, steps.state.level, counts, dict(sorted(kinds.items())), first, folder
+        steps.state.id, steps.state.level, counts, dict(sorted(kinds.items())), first, location
     )
-    steps.folder.replace(REPORT_NAME, msgspec.json.encode(report.document()))
-    steps.save(is_done=True)
-    steps.clear(())
+    steps.report.replace(REPORT_NAME, msgspec.json.encode(report.document()))
+    steps.clear()
     return report
 
 

@@ -12,7 +12,7 @@ from sparklake.stores.objects.temporary import temporary_files
 from sparklake.udfs.adopted_ranges import MARKER_KEY
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.leftovers import CHECKS_FOLDER, probes, unfinished_checks
+from sparklake.verbs.base.leftovers import probes, unfinished_checks
 from sparklake.verbs.checks.dumps import dump_table_ids
 from sparklake.verbs.checks.refs import Moment
 
@@ -38,11 +38,11 @@ def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
     yield from _collection_findings(store)
     for each in probes(store):
         yield Finding(FindingKind.TEMPORARY_FILE, each.key, size=each.size)
-    for folder, files in sorted(unfinished_checks(store).items()):
-        if folder != f"{CHECKS_FOLDER}/{check_id}/":
+    for each_id, files in sorted(unfinished_checks(store).items()):
+        if each_id != check_id:
             size = sum(each.size for each in files)
-            detail = "the files of a check that has not ended"
-            yield Finding(FindingKind.TEMPORARY_FILE, folder, detail, size=size)
+            detail = "a check that has not ended"
+            yield Finding(FindingKind.TEMPORARY_FILE, each_id, detail, size=size)
 
 
 def _collection_findings(store: ObjectStore) -> Iterator[Finding]:

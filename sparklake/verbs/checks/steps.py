@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -14,7 +14,6 @@ import msgspec
 from sparklake.errors import (
     InvalidInputError,
     LostResultError,
-    MissingFileError,
     NotFoundError,
     StoreUnreachableError,
 )
@@ -31,7 +30,7 @@ from sparklake.udfs.checks.exchange import (
 )
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.leftovers import CHECKS_FOLDER, REPORT_NAME
+from sparklake.verbs.base.leftovers import CHECKS_FOLDER, OPEN_FOLDER, REPORT_NAME
 from sparklake.verbs.base.namespace import check_apart, first_write
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 
@@ -51,15 +50,18 @@ class CheckState:
     sample: float
     salt: int
     buckets: int = 0
-    is_done: bool = False
 
 
 @dataclass(slots=True)
 class Steps:
-    """The steps of one check, which continue with the results that its folder has."""
+    """The steps of one check, which continue with the results that its folder has.
+
+    `report` is the store of the report.
+    """
 
     context: Context
     folder: ObjectStore
+    report: ObjectStore
     state: CheckState
     known: set[str] = field(default_factory=set)
 
@@ -68,7 +70,8 @@ class Steps:
         """The place, for tasks. Tables are read from the store itself, not from a cache."""
         info = self.context.info
         workspace = Workspace(info.storage_namespace, info.range_records, instance=info.uid)
-        return CheckPlace(workspace, self.folder.uri, max(1, self.state.buckets))
+        buckets = max(1, self.state.buckets)
+        return CheckPlace(workspace, self.folder.uri, self.report.uri, buckets)
 
     @property
     def store(self) -> ObjectStore:
@@ -106,12 +109,10 @@ class Steps:
             )
         return [results[name] for name in names]
 
-    def clear(self, kept: Iterable[str]) -> None:
+    def clear(self) -> None:
         """Delete everything but the report."""
-        prefixes = (SUMMARY_KEY, REPORT_NAME, f"{FINDINGS_FOLDER}/", *kept)
         for each in list(self.folder.list()):
-            if not each.key.startswith(prefixes):
-                self.folder.delete(each.key)
+            self.folder.delete(each.key)
 
 
 def open_steps(context: Context, options: CheckOptions) -> Steps:
@@ -131,7 +132,7 @@ def open_steps(context: Context, options: CheckOptions) -> Steps:
         sample=options.sample,
         salt=uuid.uuid4().int % _LARGEST_SALT,
     )
-    steps = Steps(context, _folder(context, options, state.id), state)
+    steps = Steps(context, *_folders(context, options, state.id), state)
     with first_write(steps.folder, "a check"):
         steps.save()
     return steps
@@ -140,23 +141,32 @@ def open_steps(context: Context, options: CheckOptions) -> Steps:
 def _resumed(context: Context, options: CheckOptions, check_id: str) -> Steps:
     if not _ID.fullmatch(check_id):
         raise InvalidInputError(f"{check_id!r} is not the id of a check: a check prints its id")
-    folder = _folder(context, options, check_id)
-    try:
-        body = folder.get(SUMMARY_KEY)
-    except (MissingFileError, StoreUnreachableError):
-        raise NotFoundError(f"{context.info.name} has no check {check_id!r}") from None
-    state = decode_json(body, CheckState, f"{SUMMARY_KEY} in {folder.uri}")
-    if state.is_done:
-        raise InvalidInputError(f"the check {check_id!r} has ended: its report is in {folder.uri}")
+    folder, report = _folders(context, options, check_id)
+    if _has(report, REPORT_NAME):
+        raise InvalidInputError(f"the check {check_id!r} has ended: its report is in {report.uri}")
+    if not _has(folder, SUMMARY_KEY):
+        raise NotFoundError(f"{context.info.name} has no check {check_id!r}")
+    state = decode_json(folder.get(SUMMARY_KEY), CheckState, f"{SUMMARY_KEY} in {folder.uri}")
     if (state.level, state.sample) != (options.level, options.sample):
         raise InvalidInputError(
             f"the check {check_id!r} has the level {state.level.value} and the sample "
             f"{state.sample}: resume it with the same options"
         )
-    return Steps(context, folder, state, {each.key for each in folder.list()})
+    return Steps(context, folder, report, state, {each.key for each in folder.list()})
 
 
-def _folder(context: Context, options: CheckOptions, check_id: str) -> ObjectStore:
+def _has(store: ObjectStore, key: str) -> bool:
+    try:
+        return store.find(key) is not None
+    except StoreUnreachableError:
+        return False  # The folder does not exist.
+
+
+def _folders(
+    context: Context, options: CheckOptions, check_id: str
+) -> tuple[ObjectStore, ObjectStore]:
+    """Return the stores of the exchanged files and of the report."""
+    root = f"{context.info.storage_namespace}/{CHECKS_FOLDER}"
     if options.to is not None:
-        return open_store(f"{check_apart(context.info, options.to)}/{check_id}")
-    return open_store(f"{context.info.storage_namespace}/{CHECKS_FOLDER}/{check_id}")
+        root = check_apart(context.info, options.to)
+    return open_store(f"{root}/{OPEN_FOLDER}/{check_id}"), open_store(f"{root}/{check_id}")

@@ -63,7 +63,7 @@ def find_delta_view(context: Context, table: TableVersion, options: Mapping[str,
     version = _version(options, log, table)
     base = max((each for each in log.checkpoints if each <= version), default=None)
     commits = _commits(log, base, version, table)
-    view = view_of(context.store, table, version, DELTA)
+    view = view_of(context, table, version, DELTA)
     if not view.exists:
         _write(context, view, table, log, base, commits)
     return view

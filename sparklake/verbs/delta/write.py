@@ -22,8 +22,9 @@ from sparklake.graveler.ports import Write
 from sparklake.udfs.objects.object_rows import FILE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.resolve import open_branch
-from sparklake.verbs.base.retries import with_branch_queue
+from sparklake.verbs.base.once import Once, digest_of, once_scope
+from sparklake.verbs.base.resolve import get_branch, open_branch
+from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.delta.table_copy import (
     BaseTable,
@@ -42,7 +43,13 @@ from sparklake.verbs.tables.write import (
     removals,
     staged_rows,
 )
-from sparklake.verbs.tables.write_request import DELTA, TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.write_request import (
+    DELTA,
+    RESULT,
+    TableWrite,
+    WriteMode,
+    WriteRequest,
+)
 from sparklake.verbs.tables.written import begun, written_files
 
 if TYPE_CHECKING:
@@ -68,10 +75,13 @@ def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 
 @contextmanager
-def edit_delta(context: Context, branch: str, path: str) -> Iterator[str]:
+def edit_delta(
+    context: Context, branch: str, path: str, *, discards: bool = False
+) -> Iterator[str]:
     """Yield the URI of a table copy for Delta to change. Stage the changes at the end.
 
-    Raises TableMovedError, and stages nothing, if another writer has committed to the table.
+    With `discards`, the changes are not staged. Raises TableMovedError, and stages nothing, if
+    another writer has committed to the table.
     """
     request = WriteRequest(branch, path, table_prefix(path), DELTA, WriteMode.OVERWRITE, (), {})
     with _copied(context, request) as copy:
@@ -80,7 +90,20 @@ def edit_delta(context: Context, branch: str, path: str) -> Iterator[str]:
                 f"{branch!r} has no Delta table at {path!r}: write one with format 'delta'"
             )
         yield copy.location
-        _stage(copy)
+        if not discards:
+            _stage(copy)
+
+
+@contextmanager
+def edit_delta_once(context: Context, branch: str, path: str, once: Once) -> Iterator[str]:
+    """Yield a URI as `edit_delta` does. If an edit with the key was staged, discard this one."""
+    digest = digest_of("edit_delta", branch, once, {"path": path})
+    with once_scope(context, once, digest, RESULT) as scope:
+        keyed = scope.context
+        with edit_delta(keyed or context, branch, path, discards=keyed is None) as location:
+            yield location
+        if keyed is not None:
+            scope.finish(RESULT.encode(TableWrite(path, 0, 0)))
 
 
 def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
@@ -158,10 +181,11 @@ def _stage(copy: _Copy) -> TableWrite:
                 "storage"
             )
 
-        def land() -> TableWrite:
+        @retry_on_gc
+        def land(_: Context) -> TableWrite:
             return _land(copy, entries, files, rows)
 
-        return with_branch_queue(context, request.branch, land)
+        return with_branch_queue(context, request.branch, lambda: land(context))
 
 
 def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
@@ -192,6 +216,7 @@ def _land(
 ) -> TableWrite:
     """Stage data files and entries, if the table's state still permits them."""
     context, request, place = copy.context, copy.request, copy.write.place
+    fence = get_branch(context, request.branch).fence
     seen = context.refs.staging.seal(request.branch, Guarded.STAGE)
     if not may_write(context, request):
         return TableWrite(request.path, 0, 0)
@@ -205,9 +230,19 @@ def _land(
         new = pa.concat_arrays([*files["name"].chunks, pa.array(names, pa.string())])
         batches.extend(removals(context, request, new))
     runner = context.runner(files.num_rows, "write", request.branch)
-    # The place of an open write is spared by every garbage collection.
-    stage_batches(context, request.branch, runner, batches, seen, copy.write.id, fence=None)
-    return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    # Every collection spares the files in the place of an open write. The fence is for the run.
+    made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    stage_batches(
+        context,
+        request.branch,
+        runner,
+        batches,
+        seen,
+        copy.write.id,
+        fence=fence,
+        result=lambda: made,
+    )
+    return made
 
 
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:

@@ -11,11 +11,12 @@ import msgspec
 from sparklake.engine.base import range_count
 from sparklake.errors import InvalidInputError, LostResultError, UnfitError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.packing import Task, divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ranges import MetaRange
 from sparklake.stores.exports import open_destination
 from sparklake.udfs.exports import (
     MARKER_KEY,
@@ -28,7 +29,7 @@ from sparklake.udfs.exports import (
 )
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.exports.marks import ExportMark, is_empty
 
 COPY_RECORDS = 100
@@ -117,8 +118,7 @@ class ExportWork:
         wanted = context.tree(commit).ranges
 
         def plan(origin: CommitId | None) -> Plan:
-            found = EMPTY_META_RANGE if origin is None else _tree_of(context, origin)
-            return plan_diff(context.trees.get(found).ranges, wanted, within)
+            return plan_diff(_tree_of(context, origin).ranges, wanted, within)
 
         return cls(
             context, store, commit, options, folder, [(each, plan(each)) for each in origins]
@@ -222,8 +222,11 @@ class ExportWork:
             )
 
 
-def _tree_of(context: Context, commit_id: CommitId) -> MetaRangeId:
-    return get_commit(context, commit_id).meta_range_id
+def _tree_of(context: Context, commit_id: CommitId | None) -> MetaRange:
+    """Return the tree of a commit or the empty tree; raise ExpiredError if it was collected."""
+    if commit_id is None:
+        return context.trees.get(EMPTY_META_RANGE)
+    return context.tree(listed_commit(context, commit_id))
 
 
 def _ranges(task: Task) -> int:

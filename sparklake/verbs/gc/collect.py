@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain, islice
@@ -47,6 +47,7 @@ from sparklake.udfs.gc import (
 from sparklake.udfs.objects.object_rows import ObjectInfo, record_batch
 from sparklake.udfs.read import list_body
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.udfs.swept_tables import candidates_key
 from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_owner
@@ -54,6 +55,7 @@ from sparklake.verbs.base.read import OBJECTS
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.leftovers import remove_leftovers
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, find_open, set_open
+from sparklake.verbs.gc.trees import UnnamedTables, collects_trees, write_collected
 
 _LONGEST = timedelta(days=36_500)
 _SAMPLE = 10
@@ -99,11 +101,17 @@ def collect_garbage(
         if dry_run:
             folder = _begun(context, None)
             with context.refs.collections.look() as moment:
+                tables = None
+                if collects_trees(context):
+                    tables = UnnamedTables.listed(context, moment, _before(grace))
                 work = _GcWork.begin(context, folder, _records(context, moment), None)
-                return work.said(work.marked(moment, grace, "found"))
+                return work.said(work.marked(moment, grace, "found", tables))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
-        _finish_interrupted(context)
-        return _collected(context, _begun(context, sweep), sweep, grace)
+        if sweep is not None or not collects_trees(context):
+            # The list of a dry run has no tables.
+            return _collected(context, sweep, grace, trees=False)
+        with context.refs.collections.alone_with_tables():
+            return _collected(context, None, grace, trees=True)
 
 
 def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
@@ -126,22 +134,29 @@ def _begun(context: Context, earlier: str | None) -> RunFolder:
     return folder
 
 
-def _collected(
-    context: Context, folder: RunFolder, sweep: str | None, grace: timedelta
-) -> Collection:
+def _collected(context: Context, sweep: str | None, grace: timedelta, *, trees: bool) -> Collection:
+    _finish_interrupted(context)
+    folder = _begun(context, sweep)
     with context.refs.collections.look() as moment:
         records = _records(context, moment)
-    # The list is complete before the fence is raised, so later objects are not part of it.
+    # Both lists are complete before the fence is raised, so they contain nothing later.
     work = _GcWork.begin(context, folder, records, sweep)
-    set_open(context.store, work.folder.run_id)
+    tables = None
+    if trees:
+        with context.refs.collections.look() as moment:
+            tables = UnnamedTables.listed(context, moment, _before(grace))
+        tables.announce(folder.run_id)
+    set_open(context.store, folder.run_id)
     try:
-        with context.refs.collections.begin() as moment:
-            run = work.marked(moment, grace, "marked")
+        with context.refs.collections.begin(trees=trees) as moment:
+            if tables is not None:
+                tables.drop_named(moment)
+                write_collected(context.store, moment)
+            run = work.marked(moment, grace, "marked", tables)
     except BaseException:
-        # Nothing has been deleted, and nothing will be.
-        set_open(context.store, None)
+        _close(context, folder.run_id)  # Nothing has been deleted, and nothing will be.
         raise
-    collection = work.said(work.swept(run))
+    collection = work.said(work.swept(run, tables))
     remove_leftovers(open_store(context.info.storage_namespace), grace)
     return collection
 
@@ -155,9 +170,16 @@ def _finish_interrupted(context: Context) -> None:
     run = folder.find()
     if run is None or run.state not in ("marked", "swept"):
         # That run had not begun to delete, and its objects may be named by now.
-        set_open(context.store, None)
+        _close(context, run_id)
         return
-    _GcWork(context, folder, NO_TREE, 0).swept(run)
+    # Tables are not deleted by a list of a dead process: the next list has them again.
+    _GcWork(context, folder, NO_TREE, 0).swept(run, None)
+
+
+def _close(context: Context, run_id: str) -> None:
+    """End a run for the verbs that run beside it."""
+    set_open(context.store, None)
+    context.store.delete(candidates_key(run_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +210,16 @@ class _GcWork:
         folder.write(CollectionRun(folder.run_id, "listed", listed.id, objects_listed=listed.count))
         return _GcWork(context, folder, listed, records, open_places(context))
 
-    def marked(self, moment: RepositorySnapshot, grace: timedelta, state: str) -> CollectionRun:
+    def marked(
+        self,
+        moment: RepositorySnapshot,
+        grace: timedelta,
+        state: str,
+        tables: UnnamedTables | None,
+    ) -> CollectionRun:
         """Write the list of objects that nothing names at a moment. Return the run."""
-        before = time.time_ns() - int(grace.total_seconds() * 1_000_000_000)
         named = self._named(moment)
-        garbage = self._garbage(named, before)
+        garbage = self._garbage(named, _before(grace))
         objects, size = self._counted("weigh", partial(weigh_body, self.folder.workspace), garbage)
         run = CollectionRun(
             id=self.folder.run_id,
@@ -204,16 +231,28 @@ class _GcWork:
             bytes=size,
             commits_expired=len(moment.expiring),
         )
+        if tables is not None:
+            run = replace(
+                run,
+                trees=len(moment.collecting),
+                tables=len(tables.sizes),
+                table_bytes=tables.size,
+            )
         self.folder.write(run)
         return run
 
-    def swept(self, run: CollectionRun) -> CollectionRun:
-        """Delete the marked objects of a run, then write its new state."""
+    def swept(self, run: CollectionRun, tables: UnnamedTables | None) -> CollectionRun:
+        """Delete unnamed tables, then the marked objects of a run. Write its new state."""
+        if tables is not None:
+            tables.sweep(run.id)
         body = partial(sweep_body, self.folder.workspace, self.context.info.storage_namespace)
         self._counted("sweep", body, self.folder.tree(run.garbage))
         done = run.swept()
         self.folder.write(done)
-        set_open(self.context.store, None)
+        # Ids that were announced are used again only after caches know that they may have changed.
+        if self.context.store.find(candidates_key(run.id)) is not None:
+            self.context.refs.collections.end_tree_sweep()
+        _close(self.context, run.id)
         self.folder.keep_only(self.folder.tree(run.garbage))
         return done
 
@@ -250,6 +289,11 @@ class _GcWork:
         table = pa.Table.from_batches(batches, WEIGHT_SCHEMA)
         objects, sizes = (table.column(name).to_pylist() for name in ("objects", "bytes"))
         return sum(objects), bounded_sum(sizes)
+
+
+def _before(grace: timedelta) -> int:
+    """Return the time in unix nanoseconds before which garbage must have been written."""
+    return time.time_ns() - int(grace.total_seconds() * 1_000_000_000)
 
 
 def _records(context: Context, moment: RepositorySnapshot) -> int:

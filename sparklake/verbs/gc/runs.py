@@ -28,7 +28,8 @@ class CollectionRun:
     The state is `begun`, `listed`, `found` by a dry run, `marked` to be swept, or `swept`. `listed`
     and `garbage` are lists of objects in the run's folder, as metaranges. `bytes` is the size of
     the garbage. `commits_expired` is the number of commits that expired when the run began. In a
-    dry run it is the number that would expire.
+    dry run it is the number that would expire. `trees` is the number of commits that lost their
+    trees in the same way. `tables` and `table_bytes` are the deleted ranges and metaranges.
     """
 
     id: str
@@ -39,6 +40,9 @@ class CollectionRun:
     objects: int = 0
     bytes: int = 0
     commits_expired: int = 0
+    trees: int = 0
+    tables: int = 0
+    table_bytes: int = 0
 
     def swept(self) -> CollectionRun:
         """Return the state after the sweep."""

@@ -23,7 +23,7 @@ from sparklake.graveler.planning.change_summary import (
 )
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.sstable.range_files import read_ranges
-from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.context import Context, Walk, naming_collected
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,8 +75,13 @@ class ChangeTest:
     def origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
         """Return the first parent with the same sought objects, or None if none is equal.
 
-        A commit without parents and without any sought object is its own origin.
+        A commit without parents and without any sought object is its own origin. Raises
+        ExpiredError if a tree that decides this was collected.
         """
+        with naming_collected(self._context, [commit.id, *parents]):
+            return self._origin(commit, parents)
+
+    def _origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
         if not parents:
             return None if self._differ(EMPTY_META_RANGE, commit.meta_range_id) else commit.id
         for each in parents:

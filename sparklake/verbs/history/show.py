@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 
+from sparklake.errors import ExpiredError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.planning.plan import OpenPiece, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
-from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import get_commit
 
@@ -18,13 +20,14 @@ from sparklake.verbs.base.resolve import get_commit
 class CommitSummary:
     """A commit, and its numbers of added, removed and changed objects.
 
-    The numbers compare it with its first parent. If it `has_expired`, its objects may be gone.
+    The numbers compare it with its first parent. They are None if a garbage collection has deleted
+    one of the two trees. If it `has_expired`, its objects may be gone.
     """
 
     commit: Commit
-    added: int
-    removed: int
-    changed: int
+    added: int | None
+    removed: int | None
+    changed: int | None
     has_expired: bool = False
 
 
@@ -34,15 +37,20 @@ def show(context: Context, ref: str) -> CommitSummary:
     The commit is compared with its first parent, or with an empty tree if it has none.
     """
     commit = get_commit(context, ref)
-    trees = context.tree_before(commit), commit.meta_range_id
-    left, right = (context.trees.get(each).ranges for each in trees)
-    counts = _counts(context, ref, plan_diff(left, right))
+    has_expired = bool(context.refs.commits.expired([commit.id]))
+    counts: Counter[str] | None = None
+    with suppress(ExpiredError), naming_collected(context, [commit.id, *commit.parents[:1]]):
+        trees = context.tree_before(commit), commit.meta_range_id
+        left, right = (context.trees.get(each).ranges for each in trees)
+        counts = _counts(context, ref, plan_diff(left, right))
+    if counts is None:
+        return CommitSummary(commit, None, None, None, has_expired)
     return CommitSummary(
         commit,
         counts[ChangeType.ADDED.value],
         counts[ChangeType.REMOVED.value],
         counts[ChangeType.CHANGED.value],
-        bool(context.refs.commits.expired([commit.id])),
+        has_expired,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,30 +18,30 @@ from sparklake.errors import (
     ImportErrorsError,
     InvalidInputError,
     NoChangesError,
-    StoreUnreachableError,
 )
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, plan_matched, plan_replace
-from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
-from sparklake.stores.objects import open_store
-from sparklake.udfs.imports.defects import Defect, Reason, error_table
+from sparklake.udfs.imports.defects import ERROR_SCHEMA, Defect, Reason, error_table
 from sparklake.udfs.imports.matching import matched_body
 from sparklake.udfs.imports.row_checks import import_body
 from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
+from sparklake.udfs.swept_tables import check_written_tables
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import check_apart, check_enclosing, check_namespace
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.publish import publish
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.base.versions import with_versions
+from sparklake.verbs.imports.error_place import checked_place
 from sparklake.verbs.imports.sources import OpenSource, open_source, source_name
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ MAX_ERRORS = 10_000
 """The most errors that the driver receives. With many tasks, each sends at most a hundred."""
 
 _ERRORS_OF_A_TASK = 100
+_STORED_ERRORS = 100
 _SHOWN = 5
 _SHOWN_LETTERS = 80
 
@@ -103,6 +104,7 @@ class ImportOptions:
     mode: str = ImportMode.REPLACE
     on_error: str = OnError.ABORT
     errors_to: str | None = None
+    if_needed: bool = False
 
     @property
     def folder(self) -> str:
@@ -153,7 +155,8 @@ def _import_objects(
     message = options.message or f"Import {source_name(source)}"
     signature = sign(context, message, options.committer, options.metadata)
     mode, settings = _checked(ImportMode, options.mode, "mode"), _task_settings(context, options)
-    check_clean(open_branch(context, branch, Action.COMMIT), "import into it")
+    begun = open_branch(context, branch, Action.COMMIT)
+    check_clean(begun, "import into it")
     check_namespace(context.store)
     opened = open_source(context, source)
     written = _write(context, branch, opened, settings)
@@ -165,25 +168,51 @@ def _import_objects(
         if written.counts:
             raise _refusal(opened, written, settings)
         raise InvalidInputError(f"nothing was imported: {opened.name} contains no objects")
-    attempts = Attempts(context, context.title("import", branch), layered=mode is ImportMode.ADD)
-    matched = _MatchedRanges(context, branch, imported, settings.folder)
-    planned = (
-        partial(_addition, StagedLayers(context), matched)
-        if mode is ImportMode.ADD
-        else partial(_replacement, settings.folder, matched)
+    moves = _ImportMoves(
+        context,
+        branch,
+        imported,
+        mode,
+        options.if_needed,
+        settings.folder,
+        signature,
+        begun.fence,
     )
 
-    # Imported objects are never garbage of this namespace, and a source may be readable only once.
-    # So only the move is retried after a collection.
-    @retry_on_gc
-    def attempt() -> Commit:
-        return _import_once(
-            attempts, get_branch(context, branch), settings.folder, planned, signature
-        )
+    def report(made: Commit) -> ImportReport:
+        errors = error_table(written.first)
+        return ImportReport(made, record_count(imported), written.said, errors, settings.errors_to)
 
-    made = with_branch_queue(context, branch, attempt)
-    errors = error_table(written.first)
-    return ImportReport(made, record_count(imported), written.said, errors, settings.errors_to)
+    def attempt(context: Context) -> Commit:
+        return moves.attempt(context, report)
+
+    return report(with_branch_queue(context, branch, lambda: retry_on_gc(attempt)(context)))
+
+
+def _stored(report: ImportReport) -> Mapping[str, Any]:
+    """Return a report as JSON for a once key, with the first errors."""
+    return {
+        "commit": report.commit.id,
+        "objects": report.objects,
+        "counts": dict(report.counts),
+        "errors": report.errors.slice(0, _STORED_ERRORS).to_pylist(),
+        "errors_to": report.errors_to,
+    }
+
+
+def _report(context: Context, stored: Mapping[str, Any]) -> ImportReport:
+    """Return the report of an earlier run."""
+    return ImportReport(
+        context.graph.commit(stored["commit"]),
+        stored["objects"],
+        stored["counts"],
+        pa.Table.from_pylist(stored["errors"], schema=ERROR_SCHEMA),
+        stored["errors_to"],
+    )
+
+
+RESULT: ResultCodec[ImportReport] = ResultCodec(_stored, _report)
+"""The stored form of a report, for once keys."""
 
 
 # --- before ---------------------------------------------------------------------------------------
@@ -193,7 +222,7 @@ def _task_settings(context: Context, options: ImportOptions) -> ImportTaskSettin
     if options.folder:
         object_key(options.folder)
     skips = _checked(OnError, options.on_error, "on_error") is OnError.SKIP
-    errors_to = None if options.errors_to is None else _checked_place(context, options.errors_to)
+    errors_to = None if options.errors_to is None else checked_place(context, options.errors_to)
     return ImportTaskSettings(options.folder, time.time_ns(), skips, errors_to)
 
 
@@ -205,23 +234,6 @@ def _checked(kind: type[E], text: str, name: str) -> E:
         raise InvalidInputError(
             f"{text!r} is not a valid {name} of an import: choose {words}"
         ) from error
-
-
-def _checked_place(context: Context, errors_to: str) -> str:
-    """Return an empty place outside of the namespace for a table of errors."""
-    root = check_apart(context.info, errors_to)
-    check_enclosing(root)
-    try:
-        is_used = any(True for _ in open_store(root).scan(""))
-    except StoreUnreachableError:
-        if not root.startswith("file://"):
-            raise
-        is_used = False
-    if is_used:
-        raise InvalidInputError(
-            f"{root} is not empty: choose a new location for the table of errors"
-        )
-    return root
 
 
 # --- the tasks ------------------------------------------------------------------------------------
@@ -286,20 +298,59 @@ def _shown(each: Defect) -> str:
 # --- the move -------------------------------------------------------------------------------------
 
 
-def _import_once(
-    attempts: Attempts, state: BranchState, folder: str, planned: ImportPlan, signature: Signature
-) -> Commit:
-    context = attempts.context
-    check_clean(state, "import into it")
-    head = context.graph.commit(state.commit_id)
-    plan = planned(context.tree(head))
-    outcome = attempts.run(partial(apply_body, context.workspace), plan)
-    tree = attempts.finish(plan, outcome, head.meta_range_id)
-    if tree.id == head.meta_range_id:
-        raise NoChangesError(
-            f"{state.name!r} already has all of these objects under {folder or '/'!r}"
+@dataclass(slots=True)
+class _ImportMoves:
+    """The attempts to move a branch over the imported ranges, which were written at a fence.
+
+    Imported objects are never garbage of this namespace, and a source may be readable only once. So
+    only the move is retried after a collection.
+    """
+
+    context: Context
+    branch: str
+    imported: Ranges
+    mode: ImportMode
+    if_needed: bool
+    folder: str
+    signature: Signature
+    fence: int
+    _attempts: Attempts = field(init=False)
+    _planned: ImportPlan = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begin()
+
+    def attempt(self, context: Context, report: Callable[[Commit], ImportReport]) -> Commit:
+        """Move the branch; raise CollectionBegunError if a collection has deleted the ranges."""
+        state = get_branch(context, self.branch)
+        check_clean(state, "import into it")
+        if state.fence != self.fence:
+            check_written_tables(context.store, [each.id for each in self.imported])
+            self.fence = state.fence
+            self._begin()
+        head = context.graph.commit(state.commit_id)
+        plan = self._planned(context.tree(head))
+        outcome = self._attempts.run(partial(apply_body, context.workspace), plan)
+        tree = self._attempts.finish(plan, outcome, head.meta_range_id)
+        if tree.id == head.meta_range_id:
+            if self.if_needed:
+                return head
+            raise NoChangesError(
+                f"{state.name!r} already has all of these objects under {self.folder or '/'!r}"
+            )
+        return publish(context, state, "import", [head], tree.id, self.signature, result=report)
+
+    def _begin(self) -> None:
+        """Forget the tables of earlier attempts, which a collection may have deleted."""
+        layered = self.mode is ImportMode.ADD
+        title = self.context.title("import", self.branch)
+        self._attempts = Attempts(self.context, title, layered=layered)
+        matched = _MatchedRanges(self.context, self.branch, self.imported, self.folder)
+        self._planned = (
+            partial(_addition, StagedLayers(self.context), matched)
+            if layered
+            else partial(_replacement, self.folder, matched)
         )
-    return publish(context, state, "import", [head], tree.id, signature)
 
 
 class _MatchedRanges:

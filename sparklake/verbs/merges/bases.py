@@ -12,8 +12,9 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.merge_base import merge_bases
 from sparklake.graveler.graph.virtual_base import VirtualBases
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.write_ranges import virtual_merge_body
-from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.context import Context, Walk, naming_collected
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.three_way import plan_sides
@@ -61,6 +62,12 @@ class BaseTrees:
             self._made[ids] = _virtual_tree(self.context, ids)
         return BaseTree(self._made[ids], ids)
 
+    def tree(self, source: Commit, dest: Commit) -> MetaRange:
+        """Return the base tree of a merge, read; raise ExpiredError if it was collected."""
+        tree_id, commits = self.get(source, dest)
+        with naming_collected(self.context, commits):
+            return self.context.trees.get(tree_id)
+
 
 def _some_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
     bases = common_ancestors(context, left, right)
@@ -77,7 +84,7 @@ def _virtual_tree(context: Context, bases: tuple[CommitId, ...]) -> MetaRangeId:
     walk = Walk(context.graph)
 
     def tree(commit_id: CommitId) -> MetaRangeId:
-        return walk.commit(commit_id).meta_range_id
+        return context.tree(walk.commit(commit_id)).id
 
     def merge(
         name: CommitId, base: MetaRangeId, source: MetaRangeId, dest: MetaRangeId

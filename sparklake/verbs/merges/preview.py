@@ -27,7 +27,7 @@ from sparklake.udfs.results import (
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import encode_tasks
-from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.merges.bases import merge_base
@@ -118,7 +118,8 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
 
 def _plan(context: Context, sides: ThreeWayTrees) -> Plan:
     """Return the plan of the three-way diff of the chosen keys."""
-    base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
+    with naming_collected(context, sides.bases):
+        base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     plan = plan_three_way_diff(base, source, dest, sides.path_filter.hull)
     return filtered_plan(plan, sides.path_filter)
 

@@ -116,6 +116,7 @@ def _publish(context: Context, state: BranchState, head: Commit, commits: list[C
         commits=tuple(commits),
         change_summaries=change_summaries(context, commits),
         fence=state.fence,
+        once=context.recorded(commits),
     )
     with context.move_guard.around_move(context, move):
         context.refs.branches.move(move)

@@ -7,7 +7,7 @@ empty tree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -38,11 +38,16 @@ ORIGIN_METADATA_KEY = "cherry-pick-origin"
 COMMITTER_METADATA_KEY = "cherry-pick-committer"
 
 _SUBJECT_CHARACTERS = 200
+_SHOWN_PARENTS = 5
+_PARENT_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """The options of a replay. The verb supplies missing texts."""
+    """The options of a replay. The verb supplies missing texts.
+
+    With `if_needed`, commits that would change nothing are left out.
+    """
 
     parent_number: int | None = None
     resolution: Resolution = field(default_factory=Resolution)
@@ -50,6 +55,7 @@ class ReplayOptions:
     committer: str | None = None
     metadata: Mapping[str, str] | None = None
     allow_empty: bool = False
+    if_needed: bool = False
 
 
 class _Change(NamedTuple):
@@ -143,12 +149,21 @@ def _change(context: Context, ref: str, options: ReplayOptions) -> _Change:
     if number is not None and not 1 <= number <= count:
         raise InvalidInputError(f"commit {commit.id[:12]} has no parent {number}: it has {count}")
     if number is None and count > 1:
+        parents = "; ".join(_parents(context, commit))
         raise InvalidInputError(
             f"commit {commit.id[:12]} is a merge of {count} parents: choose the parent to "
-            "compare it with by a parent number, starting at 1"
+            f"compare it with by its number (--parent-number). {parents}"
         )
     before = context.graph.commit(commit.parents[(number or 1) - 1]) if commit.parents else None
     return _Change(commit, before)
+
+
+def _parents(context: Context, commit: Commit) -> Iterator[str]:
+    """Yield descriptions of the first parents of a merge, with their numbers."""
+    for number, each in enumerate(commit.parents[:_SHOWN_PARENTS], start=1):
+        subject = _subject(context.graph.commit(each))[:_PARENT_CHARACTERS]
+        into = ", which was merged into" if number == 1 else ""
+        yield f"{number} is {each[:12]} {subject!r}{into}"
 
 
 def _replay(
@@ -169,8 +184,11 @@ def _replay(
         check_clean(state, f"{verb} on it")
         commits = [context.graph.commit(state.commit_id)]
         for attempts, step in works:
-            commits.append(_replayed(attempts, step, commits[-1], options))
-        publish_all(context, replace(state, fence=fence), verb, commits[1:])
+            made = _replayed(attempts, step, commits[-1], options)
+            if made is not None:
+                commits.append(made)
+        if len(commits) > 1:
+            publish_all(context, replace(state, fence=fence), verb, commits[1:])
         return commits[1:]
 
     return with_branch_queue(context, branch, attempt)
@@ -178,13 +196,18 @@ def _replay(
 
 def _replayed(
     attempts: Attempts, step: _ReplayStep, head: Commit, options: ReplayOptions
-) -> Commit:
-    """Return the unpublished commit of one step over a head."""
+) -> Commit | None:
+    """Return the unpublished commit of one step over a head.
+
+    Without changes, raises NoChangesError, or returns None if only a needed commit is wanted.
+    """
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
     sides = ThreeWayTrees(base, source, head.meta_range_id, bases=bases, logs_grow=True)
     tree_id, labels = replayed_tree(attempts, sides, options.resolution, step.title)
     if tree_id == head.meta_range_id and not options.allow_empty:
+        if options.if_needed:
+            return None
         raise NoChangesError(f"nothing to do: to {step.title} would change nothing")
     return signed_commit([head], tree_id, step.signature.labelled(labels))
 

@@ -20,7 +20,7 @@ from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.base.attempts import Attempts
-from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
 from sparklake.verbs.delta.merge import table_unions
@@ -36,8 +36,9 @@ class MergedTree(NamedTuple):
 
 
 def plan_sides(context: Context, sides: ThreeWayTrees) -> Plan:
-    """Return the plan of a merge."""
-    base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
+    """Return the plan of a merge; raise ExpiredError if the tree of its base was collected."""
+    with naming_collected(context, sides.bases):
+        base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     return plan_filtered_merge(base, source, dest, sides.path_filter)
 
 
@@ -71,7 +72,13 @@ def merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution
     Raises:
         MergeConflictError: Conflicts are undecided. As with StrategyError, no branch has moved.
         StrategyError: A strategy failed.
+        ExpiredError: The tree of the base was collected.
     """
+    with naming_collected(attempts.context, sides.bases):
+        return _merged_tree(attempts, sides, resolution)
+
+
+def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
     if sides.source in (sides.base, sides.dest):
         return MergedTree(sides.dest)
     if not sides.path_filter.is_everything:

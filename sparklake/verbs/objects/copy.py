@@ -158,8 +158,10 @@ def _transfer(
             key=lambda row: row.ranges[0].min_key,
         )
         run = finish(context.store, context.workspace, rows)
-        context.refs.staging.add_run(branch, run.id, state, fence=state.fence)
-        return record_count(moved)
+        count = record_count(moved)
+        once = context.recorded(count)
+        context.refs.staging.add_run(branch, run.id, state, fence=state.fence, once=once)
+        return count
 
     return with_branch_queue(context, branch, attempt)
 

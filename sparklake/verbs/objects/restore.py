@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import NoChangesError, ObjectNotFoundError
@@ -20,6 +21,7 @@ from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
 from sparklake.udfs.objects.copy import restore_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import kept_commit, open_branch
 from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
@@ -35,6 +37,21 @@ class Restored:
     added: int
     changed: int
     removed: int
+
+
+def _stored(made: Restored) -> Mapping[str, Any]:
+    """Return a restore as JSON for a once key."""
+    counts = {"added": made.added, "changed": made.changed, "removed": made.removed}
+    return {"commit": made.commit.id, **counts}
+
+
+def _restored(context: Context, stored: Mapping[str, Any]) -> Restored:
+    """Return the restore of an earlier run."""
+    return Restored(**{**stored, "commit": context.graph.commit(stored["commit"])})
+
+
+RESULT: ResultCodec[Restored] = ResultCodec(_stored, _restored)
+"""The stored form of a restore, for once keys."""
 
 
 @with_versions
@@ -57,8 +74,10 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
         cut = cut_out(context, state, path_filter, "restore")
         if run == EMPTY_META_RANGE and not _takes(context, state, path_filter, cut):
             raise _nothing(context, state, ref, commit, paths)
-        context.refs.staging.drop(branch, state, cut, run or None, fence=fence)
-        return Restored(commit, counts.added, counts.changed, counts.removed)
+        made = Restored(commit, counts.added, counts.changed, counts.removed)
+        once = context.recorded(made)
+        context.refs.staging.drop(branch, state, cut, run or None, fence=fence, once=once)
+        return made
 
     return with_branch_queue(context, branch, attempt)
 

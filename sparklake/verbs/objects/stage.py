@@ -6,10 +6,10 @@ import hashlib
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.retries import retry_on_gc
@@ -46,6 +47,9 @@ from sparklake.verbs.base.versions import with_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+RESULT: ResultCodec[ObjectInfo] = ResultCodec(asdict, lambda _, stored: ObjectInfo(**stored))
+"""The stored form of a staged object, for once keys."""
 
 _BATCH_ROWS = 8192
 _HASHED_AT_ONCE = 1024 * 1024
@@ -70,7 +74,8 @@ def put_bytes(
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
     new = new_object(context, path, len(body), checksum, metadata, content_type)
     context.store.put_if_absent(new.key, body)
-    context.refs.staging.put(branch, [new.record], fence=fence)
+    once = context.recorded(new.info)
+    context.refs.staging.put(branch, [new.record], fence=fence, once=once)
     return new.info
 
 
@@ -109,29 +114,35 @@ def put_copy(
     fence = open_branch(context, branch, Action.STAGE).fence
     new = object_of_copy(context, path, copy, metadata, content_type)
     context.store.put_files_if_absent({new.key: copy})
-    context.refs.staging.put(branch, [new.record], fence=fence)
+    once = context.recorded(new.info)
+    context.refs.staging.put(branch, [new.record], fence=fence, once=once)
     return new.info
 
 
 def delete_object(context: Context, branch: str, path: str) -> None:
     """Stage the removal of an object. A missing object is no error."""
-    context.refs.staging.put(branch, [tombstone(existing_key(path))], fence=None)
+    removal = tombstone(existing_key(path))
+    context.refs.staging.put(branch, [removal], fence=None, once=context.recorded(None))
 
 
 @retry_on_gc
-def delete_prefix(context: Context, branch: str, prefix: str) -> int:
-    """Stage the removal of all objects under a prefix. Return the number of objects."""
+def delete_prefix(context: Context, branch: str, prefix: str, also: Sequence[str] = ()) -> int:
+    """Stage the removal of all objects under a prefix, and of some others that exist, at once.
+
+    Returns their number.
+    """
     count = 0
 
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal count
-        paths = (each.path for each in list_objects(context, branch, prefix))
+        paths = chain(also, (each.path for each in list_objects(context, branch, prefix)))
         while chunk := list(islice(paths, _BATCH_ROWS)):
             count += len(chunk)
             yield deletions(chunk)
 
     fence = open_branch(context, branch, Action.STAGE).fence
-    stage_batches(context, branch, context.runner(0, "rm", branch), rows(), fence=fence)
+    runner = context.runner(0, "rm", branch)
+    stage_batches(context, branch, runner, rows(), fence=fence, result=lambda: count)
     return count
 
 
@@ -161,14 +172,18 @@ def stage_batches(
     seen: BranchState | None = None,
     write: str | None = None,
     *,
-    fence: int | None,
+    fence: int,
     closed: bool = False,
+    result: Callable[[], object] = lambda: None,
 ) -> None:
     """Stage batches of STAGE_SCHEMA as one run, or nothing if they are empty.
 
+    The fence was read before anything that the run names, and the run's own ranges, were written.
+
     With `seen`, the sealed branch, raises RaceLostError if the branch has changed since. `write` is
     the id of the write that this call ends. With `closed`, raises CollectionOpenError for an
-    address inside of the namespace.
+    address inside of the namespace. `result` returns the result of the verb after the batches are
+    read; a once key records it.
     """
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns(), closed=closed)
@@ -176,7 +191,8 @@ def stage_batches(
     if not run.ranges:
         return
     try:
-        context.refs.staging.add_run(branch, run.id, seen, write, fence=fence)
+        once = context.recorded(result())
+        context.refs.staging.add_run(branch, run.id, seen, write, fence=fence, once=once)
     except RefStoreUnavailableError:
         # The change may have been made and only the answer lost. A retry would add the rows twice.
         if write is None or not _has_landed(context, write):
@@ -260,23 +276,27 @@ def _md5(path: Path) -> str:
 def remove_object(context: Context, branch: str, path: str) -> int:
     """Stage the removal of one object, and return 1; raise ObjectNotFoundError."""
     open_snapshot(context, branch).stat(path)
-    delete_object(context, branch, path)
+    removal = tombstone(existing_key(path))
+    context.refs.staging.put(branch, [removal], fence=None, once=context.recorded(1))
     return 1
 
 
+@retry_on_gc
 def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
     """Stage the removal of all existing objects of `paths` at once. Return their number."""
-    open_branch(context, branch, Action.STAGE)
+    fence = open_branch(context, branch, Action.STAGE).fence
     snapshot = open_snapshot(context, branch)
     there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
     if len(there) <= INLINE_ROWS:
         removals = [tombstone(existing_key(path)) for path in there]
-        context.refs.staging.put(branch, removals, fence=None)
+        once = context.recorded(len(there))
+        context.refs.staging.put(branch, removals, fence=None, once=once)
     else:
         remaining = iter(there)
         chunks = iter(lambda: list(islice(remaining, INLINE_ROWS)), [])
         runner = context.runner(0, "rm", branch)
-        stage_batches(context, branch, runner, map(deletions, chunks), fence=None)
+        rows = map(deletions, chunks)
+        stage_batches(context, branch, runner, rows, fence=fence, result=lambda: len(there))
     return len(there)
 
 
@@ -287,13 +307,8 @@ def remove_folder(context: Context, branch: str, path: str) -> int:
     ObjectNotFoundError if there is no such object.
     """
     is_folder = not path or path.endswith("/")
-    removed = delete_prefix(context, branch, path if is_folder else f"{path}/")
-    try:
-        if not is_folder:
-            removed += remove_object(context, branch, path)
-    except ObjectNotFoundError:
-        if not removed:
-            raise
+    also = [] if is_folder or not open_snapshot(context, branch).exists(path) else [path]
+    removed = delete_prefix(context, branch, path if is_folder else f"{path}/", also)
     if not removed:
         raise ObjectNotFoundError(
             f"{branch!r} has no objects below {path!r}; `sparklake ls` shows its objects"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -18,11 +18,12 @@ from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.stores.objects.local_files import store_errors
-from sparklake.stores.objects.local_walk import SkippedPath, walk_files
+from sparklake.stores.objects.local_walk import SkippedPath, SkipReason, walk_files
 from sparklake.udfs.objects.object_rows import ObjectInfo, object_record
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace
+from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.retries import retry_on_gc
 from sparklake.verbs.base.snapshot import open_snapshot
@@ -56,6 +57,25 @@ class FolderUpload:
     skipped: tuple[SkippedPath, ...] = ()
 
 
+_STORED_PATHS = 100
+
+
+def _stored(made: FolderUpload) -> Mapping[str, Any]:
+    """Return an upload as JSON for a once key, with the first skipped paths."""
+    skipped = [[each.path, each.reason.value] for each in made.skipped[:_STORED_PATHS]]
+    return {"count": made.count, "skipped": skipped}
+
+
+def _upload(_: Context, stored: Mapping[str, Any]) -> FolderUpload:
+    """Return the upload of an earlier run."""
+    skipped = (SkippedPath(path, SkipReason(reason)) for path, reason in stored["skipped"])
+    return FolderUpload(stored["count"], tuple(skipped))
+
+
+RESULT: ResultCodec[FolderUpload] = ResultCodec(_stored, _upload)
+"""The stored form of an upload, for once keys."""
+
+
 def put_many(
     context: Context, branch: str, objects: Objects, labels: Labels, *, follow_links: bool = False
 ) -> int:
@@ -71,7 +91,12 @@ def put_many(
 
 
 def _put_many(
-    context: Context, branch: str, objects: Objects, labels: Labels, follow_links: bool
+    context: Context,
+    branch: str,
+    objects: Objects,
+    labels: Labels,
+    follow_links: bool,
+    result: Callable[[int], object] = int,
 ) -> int:
     fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
@@ -79,7 +104,8 @@ def _put_many(
     with scratch_folder(disk_root()) as scratch:
         batches = _batches(_checked(pairs, follow_links=follow_links))
         written = (_write(context, batch, scratch, labels) for batch in batches)
-        return stage_objects(context, branch, chain.from_iterable(written), fence)
+        objects_written = chain.from_iterable(written)
+        return stage_objects(context, branch, objects_written, fence, result)
 
 
 @with_versions
@@ -115,11 +141,14 @@ def put_folder(
             else:
                 yield f"{below}{each}", root / each
 
-    count = put_many(context, branch, files(), labels, follow_links=follow_links)
+    def result(count: int) -> FolderUpload:
+        return FolderUpload(count, tuple(skipped))
+
+    count = _put_many(context, branch, files(), labels, follow_links, result)
     if not count:
         why = f" except {len(skipped)} that are skipped, such as links" if skipped else ""
         raise InvalidInputError(f"nothing was staged: {folder} contains no files{why}")
-    return FolderUpload(count, tuple(skipped))
+    return result(count)
 
 
 def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
@@ -139,10 +168,17 @@ def _copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[st
     return stage_objects(context, branch, copies, fence)
 
 
-def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], fence: int) -> int:
+def stage_objects(
+    context: Context,
+    branch: str,
+    objects: Iterable[ObjectInfo],
+    fence: int,
+    result: Callable[[int], object] = int,
+) -> int:
     """Stage objects that are already written, all or none. Return their number.
 
-    Few objects are staged as rows, many as one run. Raises InvalidRecordError for a repeated path.
+    Few objects are staged as rows, many as one run. `result` returns the result of the verb for
+    that number; a once key records it. Raises InvalidRecordError for a repeated path.
     """
     remaining = iter(objects)
     first = list(islice(remaining, INLINE_ROWS + 1))
@@ -151,7 +187,8 @@ def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], 
         records = dict(object_record(each, namespace) for each in first)
         if len(records) < len(first):
             raise _twice(next(_repeated(each.path for each in first)))
-        context.refs.staging.put(branch, list(records.items()), fence=fence)
+        once = context.recorded(result(len(first)))
+        context.refs.staging.put(branch, list(records.items()), fence=fence, once=once)
         return len(first)
     count = 0
 
@@ -163,7 +200,7 @@ def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], 
             yield _rows(chunk, namespace)
 
     runner = context.runner(0, "put", branch)
-    stage_batches(context, branch, runner, rows(), fence=fence)
+    stage_batches(context, branch, runner, rows(), fence=fence, result=lambda: result(count))
     return count
 
 

@@ -40,8 +40,8 @@ from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.read import list_objects
-from sparklake.verbs.base.resolve import check_clean
-from sparklake.verbs.base.retries import retry_lost_races
+from sparklake.verbs.base.resolve import check_clean, get_branch
+from sparklake.verbs.base.retries import retry_lost_races, retry_on_gc
 from sparklake.verbs.base.signing import check_texts, sign
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.commits import CommitOptions, commit
@@ -65,11 +65,15 @@ def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
         each.guard.check(each.name, Action.STAGE, Action.COMMIT)
         check_clean(each, "purge")
     for each in states:
-        runner = context.runner(0, "purge", each.name)
-        stage_batches(
-            context, each.name, runner, _removals(context, each.name, patterns), fence=None
-        )
+        _stage_removals(context, each.name, patterns)
         commit(context, each.name, options)
+
+
+@retry_on_gc
+def _stage_removals(context: Context, branch: str, patterns: Patterns) -> None:
+    fence = get_branch(context, branch).fence
+    runner = context.runner(0, "purge", branch)
+    stage_batches(context, branch, runner, _removals(context, branch, patterns), fence=fence)
 
 
 def _first(context: Context, branch: str, patterns: Patterns) -> str | None:
@@ -293,8 +297,10 @@ def _scans(context: Context) -> list[Scan]:
     found: list[Scan] = []
     trees: set[MetaRangeId] = set()
     ranges: set[RangeId] = set()
+    # The objects that only these commits named are gone, too.
+    collected = context.refs.commits.collected([each.id for each in refs.commits])
     for order, each_commit in enumerate(refs.commits):
-        if each_commit.meta_range_id in trees:
+        if each_commit.meta_range_id in trees or each_commit.id in collected:
             continue
         trees.add(each_commit.meta_range_id)
         new = [each for each in context.tree(each_commit).ranges if each.id not in ranges]

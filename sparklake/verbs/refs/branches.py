@@ -14,7 +14,7 @@ from sparklake.errors import (
 from sparklake.graveler.ports import BranchState, RefVerb, TagInfo
 from sparklake.graveler.refs.names import validate_branch_name, validate_tag_name
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.base.resolve import get_branch, get_commit
 
 _LONGEST = timedelta(days=36_500)
 
@@ -60,16 +60,44 @@ def _prune(context: Context, branch: BranchState) -> bool:
 
 
 def create_branch(
-    context: Context, name: str, source: str, *, hidden: bool, expires: timedelta | None
-) -> None:
-    """Create a branch at any ref; raise InvalidNameError, AlreadyExistsError."""
+    context: Context,
+    name: str,
+    source: str,
+    *,
+    hidden: bool,
+    expires: timedelta | None,
+    exist_ok: bool = False,
+) -> BranchState:
+    """Create a branch at any ref; raise InvalidNameError, AlreadyExistsError.
+
+    With `exist_ok`, an existing branch is returned unchanged, wherever it is.
+    """
     validate_branch_name(name)
     _check_free(context, name, context.refs.tags.find(name), "tag")
+    if exist_ok:
+        try:
+            return context.refs.branches.find(name) or _create_branch(
+                context, name, source, hidden=hidden, expires=expires
+            )
+        except AlreadyExistsError:
+            # Another writer has just created it.
+            return get_branch(context, name)
+    return _create_branch(context, name, source, hidden=hidden, expires=expires)
+
+
+def _create_branch(
+    context: Context, name: str, source: str, *, hidden: bool, expires: timedelta | None
+) -> BranchState:
     start = get_commit(context, source)
     lifetime = checked_lifetime(expires)
     with context.move_guard.around_name(context, RefVerb.CREATE_BRANCH, name, start):
-        context.refs.branches.create(
-            name, start.id, context.committer, hidden=hidden, lifetime=lifetime
+        return context.refs.branches.create(
+            name,
+            start.id,
+            context.committer,
+            hidden=hidden,
+            lifetime=lifetime,
+            once=context.recorded(BranchState(name, start.id, hidden=hidden)),
         )
 
 
@@ -87,13 +115,23 @@ def delete_branch(context: Context, name: str) -> None:
         context.refs.branches.delete(name, context.committer)
 
 
-def create_tag(context: Context, name: str, ref: str) -> TagInfo:
-    """Create a tag at a ref's commit; raise InvalidNameError, AlreadyExistsError."""
+def create_tag(context: Context, name: str, ref: str, *, exist_ok: bool = False) -> TagInfo:
+    """Create a tag at a ref's commit; raise InvalidNameError, AlreadyExistsError.
+
+    With `exist_ok`, an existing tag of the same commit is returned.
+    """
     validate_tag_name(name)
     _check_free(context, name, context.refs.branches.find(name), "branch")
     commit = get_commit(context, ref)
     with context.move_guard.around_name(context, RefVerb.CREATE_TAG, name, commit):
-        return context.refs.tags.create(name, commit.id, context.committer)
+        once = context.recorded(TagInfo(name, commit.id))
+        try:
+            return context.refs.tags.create(name, commit.id, context.committer, once=once)
+        except AlreadyExistsError:
+            found = context.refs.tags.find(name) if exist_ok else None
+            if found is None or found.commit_id != commit.id:
+                raise
+            return found
 
 
 def delete_tag(context: Context, name: str) -> None:

@@ -21,6 +21,7 @@ from sparklake.graveler.refs.dump import (
 from sparklake.graveler.refs.lakefs_limits import refused_branches, refused_tags
 from sparklake.stores.objects import open_store
 from sparklake.udfs.refs import encode_ranges, refused_body
+from sparklake.udfs.swept_tables import put_tables
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
 from sparklake.verbs.refs.dump_settings import (
@@ -74,6 +75,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
         NewerDumpError: Another program has dumped refs to the namespace since.
         RepositoryNotFoundError: The repository has been deleted.
         ReadOnlyNamespaceError: The namespace cannot be written. The refs have not been read.
+        CollectionOpenError: A collection of trees is running.
     """
     # Not through the cache, which contains only trees.
     store = open_store(context.info.storage_namespace)
@@ -81,7 +83,11 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     check_owner(store, context.info)
     check_namespace_writable(store, "a dump of refs")
     # Dumps run one after the other, so that an older dump never replaces a newer one.
-    with context.refs.branches.turn(_TURN, _TURN_SECONDS):
+    with (
+        context.refs.branches.turn(_TURN, _TURN_SECONDS),
+        # A collection of trees keeps the tables that the manifest names.
+        context.refs.collections.alone_with_tables(),
+    ):
         refs = context.refs.snapshot()
         if all(each.name != context.info.default_branch for each in refs.branches):
             raise RepositoryNotFoundError(f"the repository {context.info.name!r} no longer exists")
@@ -106,7 +112,7 @@ def _write(
     store: ObjectStore, context: Context, refs: RefsSnapshot, previous: DumpManifest | None
 ) -> DumpManifest:
     manifest, files = encode_refs(refs)
-    store.put_many_if_absent(files)
+    put_tables(store, files)
     committed = tuple(
         BranchState(each.name, each.commit_id, hidden=each.hidden) for each in refs.branches
     )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, SparklakeError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.guards import RepositorySettings
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.refs.dump import DumpManifest, find_refs, name_problems, read_dump_manifest
 from sparklake.graveler.refs.lakefs_rules import PROTECTION_KEY, RETENTION_KEY, find_lakefs_rules
 from sparklake.graveler.refs.problems import raise_all
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.udfs.adopted_ranges import COLLECTED_KEY, MARKER_KEY
 from sparklake.verbs.base.context import now
 from sparklake.verbs.base.namespace import check_enclosing, take_over_namespace
 from sparklake.verbs.refs.dump_settings import (
@@ -67,7 +70,8 @@ def restore_refs(
     # The branches may be in a table that cannot be read.
     is_whole = not any(isinstance(each, CorruptFileError | MissingFileError) for each in problems)
     problems += name_problems(refs)
-    problems += _tree_problems(store, refs)
+    collected = _collected(store, refs)
+    problems += _tree_problems(store, refs, collected)
     found = _find_settings(store, manifest, options)
     default = _default_branch(options, found.kept)
     if is_whole and all(each.name != default for each in refs.branches):
@@ -83,9 +87,11 @@ def restore_refs(
         settings=found.settings,
     )
     check_enclosing(store.uri)
-    ref_store.restore_repository(info, refs, committer)
+    ref_store.restore_repository(info, refs, committer, collected)
     try:
         take_over_namespace(store, ref_store, info)
+        # The list of a collection that was interrupted does not know these refs.
+        store.delete(MARKER_KEY)
         if found.kept is None:
             # A later dump may replace this one, and no other one of another program.
             write_settings(store, info, found.settings, (manifest,))
@@ -170,14 +176,43 @@ def _range_records(options: RestoreOptions, kept: KeptSettings | None) -> int:
 # --- trees ----------------------------------------------------------------------------------------
 
 
-def _tree_problems(store: ObjectStore, refs: RefsSnapshot) -> list[SparklakeError]:
+def _collected(store: ObjectStore, refs: RefsSnapshot) -> set[CommitId]:
+    """Return the commits of a dump whose trees a garbage collection has deleted since.
+
+    A commit that was made again since has its tree, and so has one whose tree is not deleted yet.
+    """
+    try:
+        said = decode_json(store.get(COLLECTED_KEY), list[CommitId], COLLECTED_KEY)
+    except MissingFileError:
+        return set()
+    named = {each.commit_id for each in refs.named}
+    listed = set(said) - named
+    commits = [each for each in refs.commits if each.id in listed]
+    there = {each.key for each in store.list(table_key(""))} if commits else set()
+    return {each.id for each in commits if not _is_whole(store, each.meta_range_id, there)}
+
+
+def _is_whole(store: ObjectStore, tree: MetaRangeId, there: Container[str]) -> bool:
+    """Return whether all tables of a tree are among those that exist."""
+    if tree and table_key(tree) not in there:
+        return False
+    return all(table_key(each.id) in there for each in read_meta_range(store, tree).ranges)
+
+
+def _tree_problems(
+    store: ObjectStore, refs: RefsSnapshot, collected: Container[CommitId]
+) -> list[SparklakeError]:
     """Return the problems of incomplete trees.
 
-    Every commit's metarange must exist, and all ranges of the commits of branches and tags. The
-    check takes one listing.
+    The metarange of every commit that was not collected must exist, and all ranges of the commits
+    of branches and tags. The check takes one listing.
     """
     problems: list[SparklakeError] = []
-    wanted = {table_key(each.meta_range_id): each.id for each in refs.commits if each.meta_range_id}
+    wanted = {
+        table_key(each.meta_range_id): each.id
+        for each in refs.commits
+        if each.meta_range_id and each.id not in collected
+    }
     for commit in _named_commits(refs):
         try:
             ranges = read_meta_range(store, commit.meta_range_id).ranges

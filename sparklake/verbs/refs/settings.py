@@ -77,15 +77,21 @@ class LiveSettings:
         return self.get().retention
 
     def set_retention(
-        self, default_days: int, branches: Mapping[str, int] | None = None
+        self,
+        default_days: int,
+        branches: Mapping[str, int] | None = None,
+        tree_days: int | None = None,
     ) -> Retention:
         """Let garbage collections delete the objects of commits older than `default_days`.
 
         `branches` sets the days of branches by patterns of names. The first matching pattern
-        counts. All earlier rules are replaced. Raises InvalidInputError.
+        counts. With `tree_days`, collections also delete ranges and metaranges that nothing names,
+        and those of a commit that expired so many days ago: it can then no longer be listed or
+        compared. Without it, all trees are kept. All earlier rules are replaced. Raises
+        InvalidInputError.
         """
         rules = tuple(BranchRetention(*each) for each in (branches or {}).items())
-        retention = Retention(default_days, rules)
+        retention = Retention(default_days, rules, tree_days)
         self._context.refs.settings.change(lambda now: replace(now, retention=retention))
         return retention
 

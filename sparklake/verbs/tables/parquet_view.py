@@ -47,7 +47,7 @@ def find_parquet_view(
     spark = context.runners.session()
     merges = str(options.get(MERGE_SCHEMA, spark.conf.get(_MERGES, "false"))).lower() == "true"
     terms = (PARQUET, merges, read_settings(spark))
-    view = view_of(context.store, table, _VERSION, *terms)
+    view = view_of(context, table, _VERSION, *terms)
     if not view.exists:
         listing = _FileTotals.of(table)
         shape = _shape(spark, view, table, listing, merges=merges)

@@ -32,6 +32,7 @@ from sparklake.delta_log.view_log import (
 )
 from sparklake.engine.sort import sliced
 from sparklake.graveler.ports import ObjectStore
+from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.version import TableVersion, spark_uri
 
 if TYPE_CHECKING:
@@ -84,10 +85,15 @@ class View:
         self.store.put_if_absent(f"{self.folder}/{last}", final)
 
 
-def view_of(store: ObjectStore, table: TableVersion, version: int, *terms: Any) -> View:
-    """Return the view of a table, named by the ranges and rows that contain its objects."""
+def view_of(context: Context, table: TableVersion, version: int, *terms: Any) -> View:
+    """Return the view of a table, named by the ranges and rows that contain its objects.
+
+    A range of one id may name other objects after a tree sweep, so the views get other names.
+    """
     named = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
-    return View(store, hashlib.sha256(msgspec.msgpack.encode(named)).hexdigest(), version)
+    if context.workspace.tree_sweeps:
+        named.append(context.workspace.tree_sweeps)
+    return View(context.store, hashlib.sha256(msgspec.msgpack.encode(named)).hexdigest(), version)
 
 
 def write_view(

@@ -17,8 +17,8 @@ from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.read import list_objects
-from sparklake.verbs.base.resolve import open_branch
-from sparklake.verbs.base.retries import with_branch_queue
+from sparklake.verbs.base.resolve import get_branch, open_branch
+from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.objects.stage import deletions, stage_batches
 from sparklake.verbs.tables.other_formats import check_no_other
 from sparklake.verbs.tables.spark_writer import save_rows
@@ -107,18 +107,23 @@ def is_there(context: Context, branch: str, prefix: str) -> bool:
     return next(iter(list_objects(context, branch, prefix)), None) is not None
 
 
+@retry_on_gc
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
     """Stage the files of a write. Changes to older files apply to the sealed state only."""
     branch, seen = request.branch, None
+    fence = get_branch(context, branch).fence
     if request.mode is not WriteMode.APPEND:
         seen = context.refs.staging.seal(branch, Action.STAGE)
         if not may_write(context, request):
             return TableWrite(request.path, 0, 0)
     runner = context.runner(files.num_rows, "write", branch)
     batches = _staged(context, request, write.place, files)
-    # The place of an open write is spared by every garbage collection.
-    stage_batches(context, branch, runner, batches, seen, write.id, fence=None)
-    return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    # Every collection spares the files in the place of an open write. The fence is for the run.
+    made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    stage_batches(
+        context, branch, runner, batches, seen, write.id, fence=fence, result=lambda: made
+    )
+    return made
 
 
 def _staged(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import InvalidInputError
+from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.tables.other_formats import check_supported
 from sparklake.verbs.tables.version import table_prefix
 
@@ -45,6 +46,10 @@ class TableWrite:
     path: str
     files: int
     size: int
+
+
+RESULT: ResultCodec[TableWrite] = ResultCodec(asdict, lambda _, stored: TableWrite(**stored))
+"""The stored form of a write, for once keys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import sha256
 from itertools import islice, pairwise
 
 import numpy as np
@@ -21,7 +22,7 @@ from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteStat
 from sparklake.udfs.objects.object_rows import FILE_SCHEMA, checksum_body
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.workspace import TASK_SCHEMA
-from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.context import Context, OnceRun
 
 READ_BY_TASKS_BYTES = 256 * 1024 * 1024
 """The size from which the files of a write are hashed or uploaded by Spark tasks."""
@@ -32,6 +33,8 @@ _MICROSECOND = 1_000
 """Nanoseconds per microsecond."""
 
 _TEMPORARY = "_temporary"
+_RUN_LETTERS = 16
+"""The number of digits of a write's id that stand for a once key."""
 
 
 @contextmanager
@@ -127,15 +130,31 @@ def file_shares(files: pa.Table) -> pa.Table:
 def begun(context: Context, branch: str) -> Iterator[Write]:
     """Register a write to a new place. Abandon it at the end if it has not landed.
 
-    The write stays open if its driver dies, or if Postgres is unreachable at the end.
+    The write stays open if its driver dies, or if Postgres is unreachable at the end. A run with
+    a once key abandons the open writes of earlier runs with this key.
     """
     name = uuid.uuid4().hex
+    if context.once is not None:
+        name = f"{_abandon_earlier(context, context.once)}{name[_RUN_LETTERS:]}"
     write = context.refs.writes.begin(name, f"{DATA_FOLDER}/{name}", branch, context.committer)
     try:
         yield write
     finally:
         with suppress(RefStoreUnavailableError):
             context.refs.writes.abandon([write.id])
+
+
+def _abandon_earlier(context: Context, run: OnceRun) -> str:
+    """Abandon the writes of earlier runs with a once key; return the prefix of their ids.
+
+    The key's turn is held: these runs have died, or lost the turn. They must not stage any more.
+    """
+    prefix = sha256(run.key.encode()).hexdigest()[:_RUN_LETTERS]
+    open_ids = [each.id for each in context.refs.writes.list() if each.state is WriteState.OPEN]
+    earlier = [each for each in open_ids if each.startswith(prefix)]
+    if earlier:
+        context.refs.writes.abandon(earlier)
+    return prefix
 
 
 def list_writes(context: Context) -> Sequence[Write]:

@@ -19,7 +19,7 @@ from sparklake.errors import (
     RefNotFoundError,
     RepositoryNotFoundError,
 )
-from sparklake.graveler.commits import Commit, first_commit
+from sparklake.graveler.commits import Commit, first_commit, new_commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
@@ -650,6 +650,23 @@ class RefStoreContract:
             replace(a_move(FIRST, one, "other"), change_summaries={one.id: b"again"})
         )
         assert refs.commits.change_summaries([one.id]) == {one.id: b"\0one"}
+
+    def test_damaged_commits_are_restored(self, refs: RepositoryRefs) -> None:
+        (first,) = refs.commits.find_by_prefix("")
+        other = new_commit(
+            parents=[first],
+            committer="x",
+            message="lost",
+            creation_date=7,
+            meta_range_id=MetaRangeId("ab" * 32),
+            metadata={"a": "b"},
+        )
+        refs.commits.restore([replace(first, message="damaged"), other])
+        assert refs.commits.find(first.id) == replace(first, message="damaged")
+        refs.commits.restore([first, other])
+        assert refs.commits.find(first.id) == first
+        assert refs.commits.find(other.id) == other
+        assert refs.operations.list() == refs.operations.list(1)
 
     def test_commits_are_found_by_prefix(self, refs: RepositoryRefs) -> None:
         ids = [f"{start:0<64}" for start in ("0a", "0a1", "0af", "0b", "f", "ff")]

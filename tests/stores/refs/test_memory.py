@@ -7,10 +7,11 @@ import pytest
 from sparklake.graveler.ports import RefStore
 from sparklake.stores.memory import MemoryRefStore
 from tests.stores.refs.contract import RefStoreContract
+from tests.stores.refs.once_contract import OnceContract
 from tests.stores.refs.writes_contract import WritesContract
 
 
-class TestMemoryRefStore(RefStoreContract, WritesContract):
+class TestMemoryRefStore(RefStoreContract, WritesContract, OnceContract):
     @pytest.fixture
     def store(self) -> RefStore:
         return MemoryRefStore()

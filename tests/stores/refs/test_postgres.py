@@ -33,6 +33,7 @@ from sparklake.stores.postgres.staging import prefix_end
 from tests.stores.refs import test_retention
 from tests.stores.refs.contract import RefStoreContract, a_record, staged, top
 from tests.stores.refs.histories import FIRST, a_commit, a_move, a_repository, new_refs
+from tests.stores.refs.once_contract import OnceContract
 from tests.stores.refs.writes_contract import WritesContract
 from tests.support.postgres import fresh_database
 
@@ -92,7 +93,7 @@ def admin(shared_dsn: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-class TestPostgresRefStore(RefStoreContract, WritesContract):
+class TestPostgresRefStore(RefStoreContract, WritesContract, OnceContract):
     """Takes the fixture `store` of this module."""
 
 
@@ -303,7 +304,7 @@ def test_the_documented_rights_suffice(empty_dsn: str) -> None:
                 "SELECT tablename FROM pg_tables WHERE schemaname = 'sparklake'"
             ).fetchall()
             assert {each for (each,) in tables} == set(re.findall(r"sparklake\.(\w+)", grants))
-            contract, writes = RefStoreContract(), WritesContract()
+            contract, writes, once = RefStoreContract(), WritesContract(), OnceContract()
             store = connect_ref_store(app)
             contract.test_runs_of_hooks_go_with_their_repository(store, new_refs(store, "zero"))
             contract.test_a_re_created_repository_sees_nothing_of_the_old_one(store)
@@ -311,6 +312,7 @@ def test_the_documented_rights_suffice(empty_dsn: str) -> None:
             contract.test_tags_come_and_go(new_refs(store, "two"))
             contract.test_a_reset_drops_every_layer(new_refs(store, "three"))
             contract.test_purges_come_back_newest_first(store, new_refs(store, "four"))
+            once.test_an_expired_key_is_free_again_and_deleted_in_passing(new_refs(store, "zz"))
             writes.test_a_write_is_done_with_the_run_that_it_stages(new_refs(store, "five"))
             writes.test_what_was_abandoned_stages_nothing(new_refs(store, "six"))
             test_retention.test_what_is_made_once_more_is_as_new(new_refs(store, "seven"))

@@ -10,7 +10,13 @@ from threading import Event
 
 import pytest
 
-from sparklake.errors import AlreadyExistsError, CollectionBegunError, ExpiredError, RaceLostError
+from sparklake.errors import (
+    AlreadyExistsError,
+    CollectionBegunError,
+    CollectionOpenError,
+    ExpiredError,
+    RaceLostError,
+)
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports import BranchMove, RefStore, RepositoryRefs
@@ -219,3 +225,102 @@ def test_no_ref_is_ever_left_at_what_has_expired(refs: RepositoryRefs) -> None:
         collecting.result()
     at = [each.commit_id for each in refs.snapshot().named]
     assert refs.commits.expired(at) == set()
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+def begin_trees(refs: RepositoryRefs) -> set[str]:
+    """Return which commits lose their trees as a collection begins."""
+    with refs.collections.begin(trees=True) as moment:
+        return {each.message for each in moment.refs.commits if each.id in moment.collecting}
+
+
+def test_trees_are_given_up_after_their_time(refs: RepositoryRefs) -> None:
+    made = a_line(refs)
+    ids = [each.id for each in made.values()]
+    keep(refs, HEADS_ALONE)
+    assert begin_trees(refs) == set()
+    keep(refs, Retention(0, tree_days=1))
+    assert refs.settings.get().retention == Retention(0, tree_days=1)
+    assert begin_trees(refs) == set()
+    keep(refs, Retention(0, tree_days=0))
+    with refs.collections.look() as moment:
+        assert moment.collecting == moment.treeless == set(ids[:2])
+        assert moment.collected == set()
+    # One that collects objects alone gives up no tree.
+    begin(refs)
+    assert refs.commits.collected(ids) == set()
+    assert begin_trees(refs) == {"one", "two"}
+    assert refs.commits.collected(ids) == refs.commits.expired(ids) == set(ids[:2])
+    assert refs.commits.collected(ids[2:]) == refs.commits.collected([]) == set()
+    assert begin_trees(refs) == set()
+    with refs.collections.look() as moment:
+        assert (moment.collected, moment.collecting) == (set(ids[:2]), set())
+
+
+def test_trees_go_as_soon_as_commits_expire_without_a_time(refs: RepositoryRefs) -> None:
+    a_line(refs)
+    keep(refs, Retention(0, tree_days=0))
+    assert begin_trees(refs) == {"one", "two"}
+
+
+def test_bases_of_branches_keep_their_trees(refs: RepositoryRefs) -> None:
+    made = grow(refs, {"base": [], "more": ["base"], "left": ["more"], "right": ["more"]})
+    for name in ("base", "more"):
+        refs.branches.delete(name, "ann")
+    keep(refs, Retention(0, tree_days=0))
+    assert begin_trees(refs) == {"base"}
+    assert refs.commits.expired([made["more"].id]) == {made["more"].id}
+    refs.branches.delete("right", "ann")
+    assert begin_trees(refs) == {"more", "right"}
+
+
+def test_one_that_is_made_again_has_its_tree(refs: RepositoryRefs) -> None:
+    made = a_line(refs)
+    move_to(refs, made["one"])
+    keep(refs, Retention(0, tree_days=0))
+    assert begin_trees(refs) == {"two", "three"}
+    move_to(refs, made["three"], made["two"], made["three"])
+    assert refs.commits.collected([each.id for each in made.values()]) == set()
+
+
+def test_reads_show_how_many_sweeps_have_ended(store: RefStore, uid: str) -> None:
+    refs = store.refs(uid)
+    tag = refs.tags.create("t", FIRST.id, "ann").name
+    reads: list[Callable[[RepositoryRefs], object]] = [
+        lambda refs: refs.branches.find("main"),
+        lambda refs: refs.branches.list(),
+        lambda refs: refs.staging.seal("main"),
+        lambda refs: refs.tags.find(tag),
+        lambda refs: refs.commits.find(FIRST.id),
+        lambda refs: refs.commits.find_by_prefix(FIRST.id[:8]),
+        lambda refs: refs.commits.ancestry([FIRST.id], 1),
+        lambda refs: refs.commits.ancestry_down_to([FIRST.id], 0),
+        lambda refs: refs.commits.first_ancestor(FIRST.id, 0),
+    ]
+    refs.collections.end_tree_sweep()
+    refs.collections.end_tree_sweep()
+    for read in reads:
+        seen = store.refs(uid)
+        read(seen)
+        assert seen.tree_sweeps == 2
+
+
+def test_dumps_and_collections_of_trees_exclude_each_other(store: RefStore, uid: str) -> None:
+    refs, other = store.refs(uid), store.refs(uid)
+    with refs.collections.alone(), refs.collections.alone_with_tables():
+        with pytest.raises(CollectionOpenError), other.collections.alone_with_tables():
+            pass
+        with pytest.raises(CollectionOpenError), other.collections.alone():
+            pass
+    with other.collections.alone_with_tables(), refs.collections.alone():
+        pass
+
+
+def test_a_restore_may_know_of_trees_that_are_gone(store: RefStore, refs: RepositoryRefs) -> None:
+    made = a_line(refs)
+    snapshot, info = refs.snapshot(), a_repository("restored")
+    store.restore_repository(info, snapshot, "ann", {made["one"].id})
+    restored, ids = store.refs(info.uid), [each.id for each in made.values()]
+    assert restored.commits.expired(ids) == restored.commits.collected(ids) == {made["one"].id}

@@ -62,10 +62,8 @@ def test_the_report_is_in_the_folder_of_the_check(repo: Repository, main: Branch
     assert (row["kind"], row["first_path"], row["branches"]) == ("object_missing", "a", ["main"])
     assert row["commits"] == [repo.resolve("main").id]
     files = {each.name for each in folder.rglob("*") if each.is_file()}
-    assert {each for each in files if not each.endswith(".parquet")} == {
-        "report.json",
-        "summary.json",
-    }
+    assert {each for each in files if not each.endswith(".parquet")} == {"report.json"}
+    assert not [each for each in (folder.parent / "open").rglob("*") if each.is_file()]
 
 
 def test_a_report_elsewhere_leaves_the_namespace_alone(

@@ -52,7 +52,7 @@ def repo(folder: Path, progress: Interruption, monkeypatch: pytest.MonkeyPatch) 
 
 
 def begun_checks(repo: Repository) -> Sequence[str]:
-    return [each.name for each in (namespace_of(repo) / "_sparklake" / "checks").iterdir()]
+    return [each.name for each in (namespace_of(repo) / "_sparklake/checks/open").iterdir()]
 
 
 @pytest.mark.parametrize("shares", range(1, 10, 2))
@@ -85,7 +85,7 @@ def test_an_unfinished_check_is_a_leftover(repo: Repository, progress: Interrupt
     (check_id,) = begun_checks(repo)
     progress.left = -1
     report = repo.check("refs")
-    assert [each.subject for each in report.leftovers] == [f"_sparklake/checks/{check_id}/"]
+    assert [each.subject for each in report.leftovers] == [check_id]
     with pytest.raises(InvalidInputError, match="the level objects"):
         repo.check("content", resume=check_id)
     assert repo.check(resume=check_id).is_healthy
@@ -94,5 +94,5 @@ def test_an_unfinished_check_is_a_leftover(repo: Repository, progress: Interrupt
 
 def test_progress_counts_shares(repo: Repository, progress: Interruption) -> None:
     repo.check("tables")
-    trees, ranges = progress.totals
+    trees, ranges = progress.totals[-2:]
     assert (trees, ranges) == (1, 7)

@@ -30,6 +30,7 @@ from tests.support.interleaved_calls import just_before
 from tests.support.lakes import contents, memory_lake
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_appends_of_both_sides_unite(desk: Desk) -> None:
     desk.change("dev", append(3), append(4))
     desk.change("main", append(5))
@@ -175,6 +176,7 @@ def test_other_conflicts_are_told_beside_those_of_logs(desk: Desk) -> None:
     assert rows == [(f"{LOG}{names(2)[0]}", False), ("z-behind", True)]
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_compaction_beside_an_append_and_beside_a_deletion(desk: Desk) -> None:
     desk.change("dev", optimize)
     desk.change("main", append(3))
@@ -252,6 +254,7 @@ def test_a_deletion_is_undone_from_a_checkpoint(desk: Desk) -> None:
 # --- verbs that merge, too ------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_a_revert_takes_back_what_was_appended(desk: Desk) -> None:
     """By keys it would take a commit out of the middle of the log."""
     wrong = desk.change("main", append(3), append(4))
@@ -295,6 +298,7 @@ def test_a_picked_deletion_of_what_is_not_there_is_a_conflict(desk: Desk) -> Non
         desk.main.cherry_pick(picked.id)
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_a_rebase_makes_each_commit_once_more(desk: Desk) -> None:
     desk.change("dev", append(3))
     desk.change("dev", delete("id = 3"), append(4))

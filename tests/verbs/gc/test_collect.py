@@ -99,6 +99,7 @@ def test_an_earlier_list_is_swept_as_far_as_it_is_garbage_still(repo: Repository
         repo.collect_garbage(sweep=found.id)
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_addresses_spelled_otherwise_are_names_too(repo: Repository) -> None:
     main, root = repo.branch("main"), namespace_of(repo)
     for name in ("one", "two", "three"):
@@ -197,6 +198,7 @@ def test_rows_of_addresses_wait_while_objects_are_taken(repo: Repository, tmp_pa
     assert contents(repo, "main") == {"b": b"2"}
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_a_collection_that_was_interrupted_is_ended_first(repo: Repository) -> None:
     store = repo._context.store
     store.put_if_absent("data/one", b"1")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
-from itertools import count
+from itertools import count, pairwise, product
 from pathlib import Path
 from random import Random
 
@@ -16,7 +16,12 @@ import pytest
 
 from campaigns.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
+from sparklake.errors import CollectionOpenError, ExpiredError, MissingFileError
 from sparklake.graveler.guards import Action
+from sparklake.graveler.ids import EMPTY_META_RANGE
+from sparklake.graveler.refs.dump import read_dump_manifest
+from sparklake.graveler.refs.dumped_trees import dump_table_ids, dump_trees
+from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.stores.objects import open_object
 from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.resolve import open_branch
@@ -63,6 +68,7 @@ class Writer:
                     *(self.write, self.merge, self.revert, self.fork, self.cp, self.restore),
                     *(self.reset, self.hard_reset, self.stage, self.rm, self.drop),
                     *(self.cherry_pick, self.rebase, self.undo, self.tag, self.copy_many),
+                    *(self.import_rows, self.dump),
                 ]
             )
             # What is refused has promised nothing.
@@ -155,6 +161,21 @@ class Writer:
         row = {"path": "s", "size": found.size, "checksum": found.checksum}
         self.repo.branch(self.branch()).stage(stage_table([{**row, "address": found.address}]))
 
+    def import_rows(self) -> list[str]:
+        """Import rows that are written before the fence of the move is read."""
+        outside = namespace_of(self.repo).parent / "outside"
+        rows = []
+        for path in self.chance.sample(PATHS, 2):
+            body = self.chance.choice(BODIES)
+            file = outside / f"{path.replace('/', '-')}-{body.decode()}"
+            row = {"path": path, "size": len(body), "checksum": md5(body)}
+            rows.append({**row, "address": f"file://{file}"})
+        branch = self.repo.branch(self.branch())
+        return [branch.import_objects(stage_table(rows)).commit.id]
+
+    def dump(self) -> None:
+        self.repo.dump_refs()
+
     def rm(self) -> None:
         self.repo.branch(self.branch()).delete(self.chance.choice(PATHS))
 
@@ -188,8 +209,53 @@ def check(repo: Repository) -> set[str]:
     for each in {found.address: found for found in named(repo)}.values():
         store, key = open_object(each.address)
         assert md5(store.get(key)) == each.checksum, each
-        addresses.add(each.address.removeprefix(f"{root}/"))
+        if each.address.startswith(f"{root}/"):
+            addresses.add(each.address.removeprefix(f"{root}/"))
     return addresses
+
+
+def check_trees(repo: Repository) -> None:
+    """Check that merges find their bases, that diffs of kept commits work, and the last dump."""
+    commits = repo._context.refs.commits
+    ids = [each.id for each in commits.find_by_prefix("", 1000)]
+    kept = sorted(set(ids) - commits.expired(ids))
+    for one, other in pairwise(kept):
+        list(repo.diff(one, other))
+        list(repo.diff(one, other, three_way=True))
+    for one in ids:
+        if one in commits.collected(ids):
+            with pytest.raises(ExpiredError):
+                list(repo.objects(one))
+        else:
+            list(repo.objects(one))
+    store = repo._context.store
+    with suppress(MissingFileError):
+        manifest = read_dump_manifest(store)
+        for tree in dump_trees(store, manifest):
+            for each in read_meta_range(store, tree).ranges:
+                assert store.find(table_key(each.id))
+
+
+def tables_of(repo: Repository) -> set[str]:
+    found = (namespace_of(repo) / "_lakefs").iterdir()
+    return {each.name for each in found if len(each.name) == 64}
+
+
+def named_tables(repo: Repository) -> set[str]:
+    """Return the tables that refs, staged changes, and a dump with its heads name."""
+    context, found = repo._context, set[str]()
+    with context.refs.collections.look() as moment:
+        trees = {
+            each.meta_range_id for each in moment.refs.commits if each.id not in moment.treeless
+        }
+    with suppress(MissingFileError):
+        manifest = read_dump_manifest(context.store)
+        found.update(dump_table_ids(context.store, manifest))
+        trees |= dump_trees(context.store, manifest)
+    for tree in trees - {EMPTY_META_RANGE}:
+        found.add(tree)
+        found.update(each.id for each in read_meta_range(context.store, tree).ranges)
+    return found
 
 
 def let_expire(repo: Repository) -> None:
@@ -205,13 +271,13 @@ def let_expire(repo: Repository) -> None:
     for path in PATHS:
         main.put(path, b"0")
     main.commit("most")
-    repo.settings.set_retention(0)
 
 
 def run_schedule(seed: int, folder: Path) -> bool:
     """Run one schedule; tells whether its collection came to its end.
 
-    In every second one commits expire that are no heads, in half of these before others come.
+    In every second one commits expire that are no heads, in half of these before others come. All
+    tables that nothing names are collected, in most schedules with the trees of expired commits.
     """
     chance = Random(seed)
     lake = memory_lake()
@@ -224,16 +290,26 @@ def run_schedule(seed: int, folder: Path) -> bool:
     main.reset()
     repo.create_branch("dev", "main").put("b", b"1")
 
+    outside = folder / "outside"
+    outside.mkdir(exist_ok=True)
+    for path, body in product(PATHS, BODIES):
+        (outside / f"{path.replace('/', '-')}-{body.decode()}").write_bytes(body)
+    repo.settings.set_retention(36_500, tree_days=0)
     if seed % 2:
         let_expire(repo)
+        repo.settings.set_retention(0, tree_days=1 if seed % 8 == 7 else 0)
     if seed % 4 == 1:
         repo.collect_garbage(grace=NO_GRACE)
     ended: list[bool] = []
 
     def collect() -> None:
         collector = lake.repository("repo")
-        for _ in range(chance.randint(1, 2)):
-            collector.collect_garbage(grace=NO_GRACE)
+        left = chance.randint(1, 2)
+        while left:
+            # A dump of refs excludes it meanwhile.
+            with suppress(CollectionOpenError):
+                collector.collect_garbage(grace=NO_GRACE)
+                left -= 1
         ended.append(True)
 
     schedule = Schedule(chance)
@@ -244,15 +320,18 @@ def run_schedule(seed: int, folder: Path) -> bool:
 
     seen = lake.repository("repo")
     check(seen)
+    check_trees(seen)
     for commit_id in (each for writer in writers for each in writer.promised):
         assert seen.resolve(commit_id).id == commit_id
     seen.collect_garbage(grace=NO_GRACE)
     check(seen)
+    check_trees(seen)
     # Of what is staged, the lower layers count too: only without it is all named that is shown.
     for each in seen.branches(hidden=True):
         each.reset()
     seen.collect_garbage(grace=NO_GRACE)
     assert check(seen) == objects_of(seen), "all garbage goes when it is quiet"
+    assert named_tables(seen) == tables_of(seen), "so do all tables"
     shutil.rmtree(namespace_of(seen))
     return bool(ended)
 

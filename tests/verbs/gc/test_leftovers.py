@@ -30,7 +30,7 @@ def leave(root: Path, key: str, age: int) -> Path:
 
 def left_in(root: Path, age: int) -> Sequence[Path]:
     name = f"{int(time.time()) - age}-{age:032x}-0"
-    check = f"_sparklake/checks/20260101T000000Z-{age:08x}"
+    check = f"_sparklake/checks/open/20260101T000000Z-{age:08x}"
     return [
         leave(root, key, age)
         for key in (

@@ -127,6 +127,7 @@ def test_only_what_is_kept_names_objects(any_lake: Lake, folder: Path) -> None:
     assert contents(repo, "dev") == {"a": b"dev", "same": b"same"}
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_log_listings_diffs_and_bases_stay(repo: Repository, swept: dict[str, Commit]) -> None:
     assert expired(repo) == {"old", "older", "past"}
     assert [each.message for each in repo.log("main", 5)] == [
@@ -304,6 +305,7 @@ def test_a_base_that_is_kept_is_taken(repo: Repository, apart: Commit) -> None:
     assert contents(repo, "main")["b"] == b"main1"
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 @pytest.mark.parametrize("strategy", [None, "source-wins"])
 def test_a_delta_log_whose_base_has_gone_is_not_united(
     repo: Repository, strategy: str | None
@@ -333,6 +335,7 @@ def test_a_delta_log_whose_base_has_gone_is_not_united(
     assert refs_of(repo) == before
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_bases_of_a_criss_cross_may_have_expired(repo: Repository) -> None:
     main = repo.branch("main")
     with days_ago(40):
@@ -373,6 +376,7 @@ def test_a_commit_that_has_expired_is_reverted_to_a_tree_that_is_kept(
 # --- beside others --------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_a_commit_that_is_made_once_more_is_kept_again(
     repo: Repository, line: dict[str, Commit]
 ) -> None:
@@ -441,6 +445,7 @@ def test_a_read_that_a_collection_overtakes_says_so(
         repo.read_bytes("main", "a")
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_one_that_died_between_expiry_and_sweep_is_ended(
     repo: Repository, line: dict[str, Commit]
 ) -> None:

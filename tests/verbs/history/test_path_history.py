@@ -12,7 +12,7 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.planning.change_summary import SearchTarget, decode_summary, name_hash
-from sparklake.verbs.base.context import Trees
+from sparklake.verbs.base.context import TableCaches
 from sparklake.verbs.history.blame import BLAME_SCHEMA
 from tests.support.graphs import insert
 from tests.support.lakes import commit_all
@@ -112,7 +112,9 @@ def test_only_commits_that_may_have_touched_it_are_opened(repo: Repository) -> N
     made = {}
     for number in range(60):
         made[number] = commit_all(main, {f"k/{number % 20:02}": b"x" * number}, f"{number}")
-    repo = Repository(replace(repo._context, trees=Trees(repo._context.store)))
+    repo = Repository(
+        replace(repo._context, tables=TableCaches(repo._context.workspace, repo._context.refs))
+    )
     wanted = [made[number].id for number in (47, 27, 7)]
     with recorded_reads() as reads:
         assert [each.id for each in repo.log("main", path="k/07")] == wanted

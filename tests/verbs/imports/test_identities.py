@@ -121,6 +121,7 @@ def test_other_differences_count(repo: Repository, main: Branch) -> None:
         import_as_before(main, [row])
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_objects_that_were_put_are_no_change(repo: Repository, main: Branch, folder: Path) -> None:
     commit_all(main, {"a": b"1"}, "put")
     (folder / "source").mkdir()
@@ -160,6 +161,7 @@ def test_other_conflicts_stay(repo: Repository, main: Branch) -> None:
     assert types_of(repo, "main") == {"a": "", "b": DEFAULT_CONTENT_TYPE}
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_a_removed_folder_is_imported_anew(repo: Repository, main: Branch, folder: Path) -> None:
     """The way to lakeFS's identities and addresses in an old lake."""
     (folder / "source").mkdir()

@@ -385,7 +385,7 @@ def test_an_import_that_is_stopped(
     commit_all(main, {"old": b"old"}, "before")
     whole = vars(imports)[where]
 
-    def stopped(*arguments: Any) -> Iterator[pa.RecordBatch]:
+    def stopped(*arguments: Any, **options: Any) -> Iterator[pa.RecordBatch]:
         if where != "publish":
             list(whole(*arguments))
         raise error
@@ -481,6 +481,7 @@ def test_folders_of_a_store(folder: Path) -> None:
     assert set(level) == {"deep/er/2"}
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_an_import_of_a_listing(repo: Repository, main: Branch, folder: Path) -> None:
     place = place_of(folder, NAMES)
     assert main.import_objects(place, "in").objects == len(NAMES)

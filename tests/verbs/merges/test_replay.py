@@ -300,8 +300,14 @@ def test_a_merge_needs_a_parent_number(
     small_lake: Lake, repo: Repository, main: Branch, verb: Replay
 ) -> None:
     merge = diamond(repo, main)
-    with refused(small_lake, InvalidInputError, f"{merge.id[:12]} is a merge of 2 parents: choose"):
+    into, source = (repo.resolve(each) for each in merge.parents)
+    words = f"{merge.id[:12]} is a merge of 2 parents: choose"
+    with refused(small_lake, InvalidInputError, words) as raised:
         verb(main, "main")
+    assert str(raised.value).endswith(
+        f"(--parent-number). 1 is {into.id[:12]} {into.message!r}, which was merged into; "
+        f"2 is {source.id[:12]} {source.message!r}"
+    )
     with refused(small_lake, InvalidInputError, "has no parent 3: it has 2"):
         verb(main, "main", parent_number=3)
 

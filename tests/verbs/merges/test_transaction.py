@@ -62,6 +62,7 @@ def hidden(repo: Repository) -> list[str]:
 # --- what is done ---------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_the_work_is_seen_at_its_end_and_not_before(repo: Repository, main: Branch) -> None:
     before = main.head
     with main.transaction("all of it", committer="joe", metadata={"ticket": "7"}) as tx:
@@ -91,6 +92,7 @@ def test_metadata_is_that_of_the_start(main: Branch) -> None:
     assert main.head.metadata["ticket"] == "7"
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_commits_of_its_own_come_in_by_one_merge(repo: Repository, main: Branch) -> None:
     before = main.head
     with main.transaction("both") as tx:
@@ -133,6 +135,7 @@ def test_what_others_commit_meanwhile_stays(repo: Repository, main: Branch) -> N
     assert main.head.parents[0] == theirs.id
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_transactions_and_commits_race_and_nothing_is_lost(repo: Repository) -> None:
     workers, turns = 4, 5
     barrier = Barrier(workers)
@@ -295,6 +298,7 @@ def test_a_long_name_of_a_branch_is_no_obstacle(repo: Repository) -> None:
     assert contents(repo, long.name)["k"] == b"2"
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_kept_work_is_pruned_when_it_has_expired(repo: Repository, main: Branch) -> None:
     with pytest.raises(BodyError):
         attempt(

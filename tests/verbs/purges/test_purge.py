@@ -64,6 +64,7 @@ def receipt(repo: Repository, purge_id: str) -> list[dict[str, Any]]:
     )
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_what_no_branch_has_is_gone_everywhere(repo: Repository) -> None:
     main, second = repo.branch("main"), repo.resolve("main")
     first = repo.resolve("main~1")
@@ -89,6 +90,7 @@ def test_what_no_branch_has_is_gone_everywhere(repo: Repository) -> None:
     assert [each.id for each in repo.log("main")][1:3] == [second.id, first.id]
 
 
+@pytest.mark.usefixtures("healthy_at_end")
 def test_what_a_branch_has_is_refused_or_committed_away(repo: Repository) -> None:
     dev = repo.create_branch("dev", "main~1")
     before = bytes_of(repo)

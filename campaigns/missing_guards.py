@@ -1,0 +1,94 @@
+"""Mutations of the real code: each removes one guard, so that simulations must find a violation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from sparklake.graveler.guards import Action
+from sparklake.graveler.ports import BranchMove, BranchState
+from sparklake.stores.memory.branches import MemoryBranches
+from sparklake.stores.memory.staging import MemoryStaging
+
+
+def _no_sweep(_: object) -> bool:
+    return False
+
+
+def _no_tables(_: object) -> tuple[str, ...]:
+    return ()
+
+
+def _no_rows(_: object) -> Iterator[Any]:
+    return iter(())
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing, in place of a check."""
+
+
+@contextmanager
+def _moves(edit: Callable[[MemoryBranches, BranchMove], BranchMove]) -> Iterator[None]:
+    move = MemoryBranches.move
+
+    def edited(self: MemoryBranches, asked: BranchMove) -> None:
+        move(self, edit(self, asked))
+
+    with mock.patch.object(MemoryBranches, "move", edited):
+        yield
+
+
+def _without_head(branches: MemoryBranches, move: BranchMove) -> BranchMove:
+    return replace(move, expected=branches._state.branch(move.branch).commit_id)
+
+
+def _without_layers(branches: MemoryBranches, move: BranchMove) -> BranchMove:
+    there = {each.id for each in branches._state.branch(move.branch).layers if each.sealed}
+    return replace(
+        move, applied_layers=tuple(each for each in move.applied_layers if each in there)
+    )
+
+
+@contextmanager
+def _without_seal() -> Iterator[None]:
+    """Read the layers of a branch without sealing them, and seal them when they are applied."""
+    seal = MemoryStaging.seal
+
+    def look(self: MemoryStaging, branch: str, action: Action | None = None) -> BranchState:
+        return self._state.seen(self._open(branch, action), force=self._force)
+
+    def sealing(branches: MemoryBranches, move: BranchMove) -> BranchMove:
+        seal(MemoryStaging(branches._state), move.branch)
+        return move
+
+    with mock.patch.object(MemoryStaging, "seal", look), _moves(sealing):
+        yield
+
+
+MISSING_GUARDS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "the fence is not compared": lambda: mock.patch(
+        "sparklake.stores.memory.state.check_fence", _nothing
+    ),
+    "the head is not compared": lambda: _moves(_without_head),
+    "the applied layers are not compared": lambda: _moves(_without_layers),
+    "layers are read before they are sealed": _without_seal,
+    "adopted ranges are not checked": lambda: mock.patch(
+        "sparklake.udfs.workspace.check_adopted", _nothing
+    ),
+    "adoption does not look for an open sweep": lambda: mock.patch(
+        "sparklake.udfs.adopted_ranges.is_sweep_open", _no_sweep
+    ),
+    "a collection ignores staged rows": lambda: mock.patch(
+        "sparklake.verbs.gc.collect._staged_rows", _no_rows
+    ),
+    "tables that a collection may delete are used": lambda: mock.patch(
+        "sparklake.udfs.swept_tables._candidates", _no_tables
+    ),
+    "a collection sweeps without a mark": lambda: mock.patch(
+        "sparklake.verbs.gc.collect.set_open", _nothing
+    ),
+}
+"""Guards by what is wrong without them."""

@@ -1,0 +1,80 @@
+"""`sparklake repair`: restore what is lost or damaged, step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.parsing import one_level
+from sparklake.cli.text import number, one_line
+from sparklake.documents import repair_document
+from sparklake.uri import repository_uri
+
+if TYPE_CHECKING:
+    from sparklake.verbs.repairs.repair import RepairReport
+    from sparklake.verbs.repairs.steps import RepairStep
+
+
+@command
+def repair(
+    invocation: Invocation,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
+    sources: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="URI",
+            help="Use this copy of the namespace or of objects; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    refs: Annotated[bool, typer.Option("--refs", help="Repair refs and commits only.")] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Also repair ranges and metaranges.")
+    ] = False,
+    objects: Annotated[
+        bool, typer.Option("--objects", help="Also restore missing objects (the default).")
+    ] = False,
+    content: Annotated[
+        bool, typer.Option("--content", help="Also read and restore changed objects.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show the steps; change nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for each step.")] = False,
+) -> None:
+    """Restore lost or damaged data from other copies.
+
+    Checks the repository first and afterwards. Ids and checksums prove each step, and replaced
+    files are kept. Exit codes are those of the check afterwards.
+    """
+    level = one_level({"refs": refs, "tables": tables, "objects": objects, "content": content})
+    repository = invocation.repository(repository_uri(uri))
+
+    def accept(step: RepairStep) -> bool:
+        return yes or invocation.out.agrees(f"{_cause(step)}. {one_line(step.text)}?")
+
+    made = repository.repair(level, sources or (), dry_run, accept)
+    invocation.out.one(repair_document(made), _told(made))
+    if made.check.exit_code:
+        raise typer.Exit(made.check.exit_code)
+
+
+def _cause(step: RepairStep) -> str:
+    return f"{one_line(step.finding.subject)}: {step.finding.meaning}"
+
+
+def _told(made: RepairReport) -> str:
+    lines = []
+    for each in made.results:
+        said = "done" if each.is_done else f"not done: {one_line(each.problem)}"
+        lines.append(f"{_cause(each.step)}\n    {one_line(each.step.text)}\n    {said}")
+    done = sum(each.is_done for each in made.results)
+    lines.append(f"{done:,} of {number(len(made.results), 'step')} done")
+    if done:
+        lines.append(f"replaced files: {one_line(made.location)}")
+    left = sum(made.check.kinds[each] for each in {fault.kind for fault in made.check.faults})
+    lines.append(f"{number(left, 'fault')} left: {one_line(made.check.location)}")
+    return "\n".join(lines)

@@ -1,0 +1,48 @@
+"""Port of the ref store for once keys: names of runs that take effect once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class OnceRecord:
+    """The result of a run, under the once key that its caller chose.
+
+    `digest` is of the verb and its arguments. `run` identifies the run that acted. `result` is a
+    small JSON object. The key can be used again when `lifetime` is over, by the store's own clock.
+    """
+
+    key: str
+    digest: str
+    run: str
+    result: Mapping[str, Any]
+    lifetime: timedelta
+
+
+class OnceKeys(Protocol):
+    """The once keys of one repository.
+
+    A change that carries a record adds it in its own transaction: both take effect, or neither.
+    Such a change raises OnceKeyBusyError, and does nothing, if the key is already recorded.
+    """
+
+    def find(self, key: str) -> OnceRecord | None:
+        """Return the record of a key that has not expired."""
+
+    def add(self, record: OnceRecord) -> None:
+        """Record a run that changed nothing; raise OnceKeyBusyError.
+
+        Raises RepositoryNotFoundError for a deleted repository.
+        """
+
+    def turn(self, key: str, seconds: float) -> AbstractContextManager[bool]:
+        """Hold a key's turn, and yield whether it is held.
+
+        The turn is advisory: the record alone decides. After `seconds` of waiting, the caller
+        continues without it.
+        """

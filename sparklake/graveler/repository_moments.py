@@ -1,0 +1,61 @@
+"""A repository at one moment, as a garbage collection sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING
+
+from sparklake.errors import CollectionOpenError
+from sparklake.graveler.graph.needed_bases import needed_bases
+from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
+from sparklake.graveler.retention import DAY, Retention, expired_commits
+
+if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
+    from sparklake.graveler.ids import CommitId
+    from sparklake.graveler.records import Record
+
+
+def repository_snapshot(
+    refs: RefsSnapshot,
+    rows: Callable[[int], Iterator[Record]],
+    *,
+    retention: Retention | None,
+    expired_at: Mapping[CommitId, int],
+    collected: Set[CommitId],
+    now: int,
+) -> RepositorySnapshot:
+    """Return a repository with the commits and trees that its rules give up at `now`."""
+    expiring = expired_commits(refs, retention, now) - expired_at.keys()
+    known = {**expired_at, **dict.fromkeys(expiring, now)}
+    collecting = collectable_trees(refs.commits, known, retention, now) - collected
+    expired = frozenset(expired_at)
+    return RepositorySnapshot(refs, rows, expired, expiring, collected, collecting)
+
+
+def collectable_trees(
+    commits: Sequence[Commit],
+    expired_at: Mapping[CommitId, int],
+    retention: Retention | None,
+    now: int,
+) -> set[CommitId]:
+    """Return the expired commits whose trees may be deleted at `now`, in unix seconds.
+
+    `commits` has parents first. `expired_at` has the time at which each expired commit expired.
+    Trees that merges of kept commits may need as bases are not included.
+    """
+    if retention is None or retention.tree_days is None:
+        return set()
+    since = now - retention.tree_days * DAY
+    due = {each for each, date in expired_at.items() if date <= since}
+    if not due:
+        return due
+    kept = {each.id for each in commits} - expired_at.keys()
+    return due - needed_bases(commits, kept)
+
+
+def collection_open_error() -> CollectionOpenError:
+    """Return the error for work that excludes collections while one is running."""
+    return CollectionOpenError(
+        "a garbage collection or a dump of refs is running: wait for its end"
+    )

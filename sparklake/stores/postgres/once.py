@@ -1,0 +1,98 @@
+"""The once keys of one repository, in Postgres."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from sparklake.errors import OnceKeyBusyError, RefStoreUnavailableError, RepositoryNotFoundError
+from sparklake.graveler.ports.once import OnceRecord
+from sparklake.stores.postgres.turns import wait_for_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparklake.stores.postgres.connections import Connections
+
+# An expired key is free again. Some others are deleted in passing, except those that a concurrent
+# statement deletes.
+_ADD = """
+    WITH gone AS (
+        DELETE FROM sparklake.once_keys WHERE repository_uid = %(uid)s AND key IN (
+            SELECT key FROM sparklake.once_keys
+            WHERE repository_uid = %(uid)s AND expires <= clock_timestamp() AND key <> %(key)s
+            ORDER BY expires LIMIT 100 FOR UPDATE SKIP LOCKED
+        )
+    )
+    INSERT INTO sparklake.once_keys AS known (repository_uid, key, digest, run, result, expires)
+    VALUES (%(uid)s, %(key)s, %(digest)s, %(run)s, %(result)s,
+            clock_timestamp() + %(lifetime)s::interval)
+    ON CONFLICT (repository_uid, key) DO UPDATE
+    SET digest = excluded.digest, run = excluded.run, result = excluded.result,
+        expires = excluded.expires
+    WHERE known.expires <= clock_timestamp()
+"""
+
+
+class PostgresOnceKeys:
+    """The once keys of one repository."""
+
+    def __init__(self, connections: Connections, uid: str) -> None:
+        self._connections = connections
+        self._uid = uid
+
+    def find(self, key: str) -> OnceRecord | None:
+        """Return the record of a key that has not expired."""
+        rows = self._connections.fetch(
+            "SELECT key, digest, run, result, expires - clock_timestamp() FROM sparklake.once_keys"
+            " WHERE repository_uid = %(uid)s AND key = %(key)s AND expires > clock_timestamp()",
+            {"uid": self._uid, "key": key},
+        )
+        if not rows:
+            return None
+        found_key, digest, run, result, lifetime = rows[0]
+        return OnceRecord(found_key, digest, run, json.loads(result), lifetime)
+
+    def add(self, record: OnceRecord) -> None:
+        """Record a run that changed nothing."""
+        with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, record)
+
+    @contextmanager
+    def turn(self, key: str, seconds: float) -> Iterator[bool]:
+        """Hold a key's turn, and yield whether it is held."""
+        with ExitStack() as held:
+            connection = held.enter_context(self._connections.transaction())
+            yield wait_for_turn(connection, f"{self._uid} once {key}", seconds)
+            # The work is valid, even if the server has become unreachable since.
+            with suppress(RefStoreUnavailableError):
+                held.close()
+
+
+def add_once_record(connection: psycopg.Connection, uid: str, record: OnceRecord | None) -> None:
+    """Add a record, if there is one, as the first statement of a transaction.
+
+    The statement locks the repository, which comes first in the order of locks. It waits for the
+    end of a transaction that adds the same key.
+    """
+    if record is None:
+        return
+    try:
+        added = connection.execute(
+            _ADD,
+            {
+                "uid": uid,
+                "key": record.key,
+                "digest": record.digest,
+                "run": record.run,
+                "result": json.dumps(dict(record.result)),
+                "lifetime": record.lifetime,
+            },
+        ).rowcount
+    except psycopg.errors.ForeignKeyViolation:
+        raise RepositoryNotFoundError("the repository was deleted") from None
+    if not added:
+        raise OnceKeyBusyError.of(record.key)

@@ -1,0 +1,63 @@
+"""Checks of whole columns of paths and addresses.
+
+A text that passes is valid. Other texts are checked one by one, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler import compiled
+from sparklake.graveler.blocks.buffers import Mask
+from sparklake.graveler.kernels import kernel
+
+SCHEME = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
+"""The beginning of a URI, including Hadoop URIs with a single slash. No key begins this way."""
+
+_BUCKET = "[A-Za-z0-9._-]{3,255}"
+_BEGINNING = rf"^(s3a?://{_BUCKET}/|file:///)[^./\x00]"
+_WHOLE = rf"^(s3a?://{_BUCKET}|file://)(/[^./\x00][^/\x00]*)+$"
+
+
+@kernel(compiled.plain_keys)
+def plain_keys(texts: pa.StringArray) -> Mask:
+    """Return which texts have no NUL, no leading '/', and no part that begins with '.'."""
+    return _truth(_are_plain_keys(texts))
+
+
+@kernel(compiled.plain_addresses)
+def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
+    """Return which addresses are plain keys, or URIs that begin well and outside a namespace."""
+    plain = pc.if_else(
+        pc.match_substring(addresses, "://"),
+        pc.and_(
+            pc.match_substring_regex(addresses, _BEGINNING),
+            pc.invert(pc.starts_with(addresses, storage_namespace)),
+        ),
+        pc.and_(
+            _are_plain_keys(addresses),
+            pc.invert(pc.match_substring_regex(addresses, SCHEME.pattern)),
+        ),
+    )
+    return _truth(plain)
+
+
+@kernel(compiled.plain_uris)
+def plain_uris(addresses: pa.StringArray) -> Mask:
+    """Return which addresses are URIs without NUL, empty parts or parts that begin with '.'."""
+    return _truth(pc.match_substring_regex(addresses, _WHOLE))
+
+
+def _are_plain_keys(texts: pa.StringArray) -> pa.BooleanArray:
+    return pc.and_(
+        pc.match_substring_regex(texts, r"^[^./\x00]"),
+        pc.invert(pc.match_substring_regex(texts, r"/\.|\x00")),
+    )
+
+
+def _truth(values: pa.BooleanArray) -> Mask:
+    truth: Mask = values.fill_null(False).to_numpy(zero_copy_only=False)
+    return truth

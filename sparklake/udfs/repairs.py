@@ -1,0 +1,57 @@
+"""The task body of a repair: find objects of equal content in all history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import SparklakeError
+from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.udfs.checks.named import full_addresses
+from sparklake.udfs.own_namespace import OwnNamespace
+from sparklake.udfs.workspace import Workspace
+
+EQUAL_SCHEMA = pa.schema(
+    [
+        pa.field("checksum", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+    ]
+)
+"""An address of an object with a requested checksum."""
+
+_decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
+
+
+def equal_body(
+    workspace: Workspace, checksums: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield EQUAL_SCHEMA for the objects in ranges that have one of some checksums.
+
+    Ranges that cannot be read are skipped.
+    """
+    store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
+    wanted = pa.array(checksums, pa.string())
+    for batch in batches:
+        for encoded in batch.column("task").to_pylist():
+            for info in _decode_ranges(encoded):
+                try:
+                    blocks = list(read_ranges(store, [info]))
+                except SparklakeError:
+                    continue
+                for block in blocks:
+                    live = block.take(np.flatnonzero(~block.tombstones))
+                    if not len(live):
+                        continue
+                    entries = decode_entries(live)
+                    mask = pc.is_in(entries.checksum, value_set=wanted)
+                    addresses = full_addresses(workspace.storage_namespace, own, live)
+                    columns = [entries.checksum, pa.array(entries.size), addresses]
+                    found = pa.record_batch(columns, schema=EQUAL_SCHEMA)
+                    yield found.filter(mask)

@@ -1,0 +1,120 @@
+"""The tables of a namespace that nothing names, and their deletion.
+
+docs/design/048 explains why no table that is named can be deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgspec
+
+from sparklake.errors import CollectionOpenError, MissingFileError
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ports import ObjectStore, RepositorySnapshot
+from sparklake.graveler.refs.dump import read_dump_manifest
+from sparklake.graveler.refs.dumped_trees import dump_table_ids, dump_trees
+from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.interrupts import Threads
+from sparklake.udfs.adopted_ranges import COLLECTED_KEY, OBJECT_THREADS
+from sparklake.udfs.swept_tables import candidates_key, encode_ids
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.gc.runs import find_open
+
+_TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
+_DELETED_AT_ONCE = 4 * OBJECT_THREADS
+
+
+def collects_trees(context: Context) -> bool:
+    """Return whether the rules of a repository let trees of expired commits be deleted."""
+    retention = context.refs.settings.get().retention
+    return retention is not None and retention.tree_days is not None
+
+
+@dataclass(slots=True)
+class UnnamedTables:
+    """The tables that were written before some time and that nothing has named since.
+
+    `sizes` has their sizes in bytes by their ids. Only the driver deletes tables: a task that runs
+    late could delete one that was written again.
+    """
+
+    context: Context
+    sizes: dict[str, int]
+    _ranges: dict[MetaRangeId, Sequence[str]] = field(default_factory=dict)
+
+    @staticmethod
+    def listed(context: Context, moment: RepositorySnapshot, before: int) -> UnnamedTables:
+        """List the tables older than `before`, in unix nanoseconds, that a moment does not name."""
+        sizes = {}
+        for each in context.store.list(table_key("")):
+            found = _TABLE.fullmatch(each.key)
+            if found and each.mtime < before:
+                sizes[found[1]] = each.size
+        tables = UnnamedTables(context, sizes)
+        tables.drop_named(moment)
+        return tables
+
+    @property
+    def size(self) -> int:
+        """The total size in bytes."""
+        return sum(self.sizes.values())
+
+    def announce(self, run_id: str) -> None:
+        """Write the ids for verbs that run during the sweep, durably."""
+        self.context.store.replace(candidates_key(run_id), encode_ids(self.sizes))
+
+    def drop_named(self, moment: RepositorySnapshot) -> None:
+        """Leave out the tables that are named at a moment, or by the latest dump of refs."""
+        for each in self._named(moment):
+            self.sizes.pop(each, None)
+
+    def sweep(self, run_id: str) -> None:
+        """Delete the tables.
+
+        Raises CollectionOpenError if another process has ended this run meanwhile.
+        """
+        store, waiting = self.context.store, iter(sorted(self.sizes))
+        with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
+            while some := [table_key(each) for each in islice(waiting, _DELETED_AT_ONCE)]:
+                if find_open(store) != run_id:
+                    raise CollectionOpenError(
+                        "the garbage collection stopped: another process has ended it. Run it again"
+                    )
+                list(threads.map(store.delete, some))
+
+    def _named(self, moment: RepositorySnapshot) -> Iterator[str]:
+        treeless = moment.treeless
+        trees = {each.meta_range_id for each in moment.refs.commits if each.id not in treeless}
+        layers = (layer for each in moment.refs.branches for layer in each.layers)
+        trees |= {each.meta_range_id for each in layers if each.meta_range_id is not None}
+        for tree in trees:
+            yield tree
+            yield from self._ranges_of(tree)
+        with suppress(MissingFileError):  # Without a whole dump, nobody can restore it.
+            yield from self._named_by_dump()
+
+    def _named_by_dump(self) -> Iterator[str]:
+        """Yield the tables that a restore of the latest dump needs."""
+        store = self.context.store
+        manifest = read_dump_manifest(store)
+        yield from dump_table_ids(store, manifest)
+        for tree in dump_trees(store, manifest):
+            yield tree
+            with suppress(MissingFileError):
+                yield from self._ranges_of(tree)
+
+    def _ranges_of(self, tree: MetaRangeId) -> Sequence[str]:
+        if tree not in self._ranges:
+            found = read_meta_range(self.context.store, tree)
+            self._ranges[tree] = tuple(each.id for each in found.ranges)
+        return self._ranges[tree]
+
+
+def write_collected(store: ObjectStore, moment: RepositorySnapshot) -> None:
+    """Write which commits have no trees, for restores of older dumps. It is durable on return."""
+    store.replace(COLLECTED_KEY, msgspec.json.encode(sorted(moment.treeless)))

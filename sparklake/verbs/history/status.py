@@ -1,0 +1,50 @@
+"""The status of a branch: its staged changes, and how far it is from another ref."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.graph.distance import ahead_behind
+from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.read import diff_uncommitted
+from sparklake.verbs.base.resolve import get_branch, get_commit
+
+
+@dataclass(frozen=True, slots=True)
+class BranchStatus:
+    """A branch's head and staged changes, and its commits against the ref `against`.
+
+    `ahead` commits are only on the branch, and `behind` commits only on the other ref.
+    """
+
+    head: Commit
+    added: int
+    removed: int
+    changed: int
+    against: str
+    ahead: int
+    behind: int
+
+
+def status(context: Context, branch: str, against: str | None = None) -> BranchStatus:
+    """Return the status of a branch against a ref, by default the default branch.
+
+    The staged changes are those that a commit would make. Only ranges that they touch are read.
+    """
+    other = against or context.info.default_branch
+    state = get_branch(context, branch)
+    head = context.graph.commit(state.commit_id)
+    target = get_commit(context, other)
+    walk = Walk(context.graph)
+    ahead, behind = ahead_behind(head.id, target.id, walk.parents, walk.generation)
+    staged = diff_uncommitted(context, branch, "").summary() if state.layers else None
+    return BranchStatus(
+        head,
+        staged.added if staged else 0,
+        staged.removed if staged else 0,
+        staged.changed if staged else 0,
+        other,
+        ahead,
+        behind,
+    )

@@ -1,0 +1,1 @@
+"""Repairs: restore lost or damaged tables, objects and refs from other copies."""

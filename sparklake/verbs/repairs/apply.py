@@ -1,0 +1,285 @@
+"""The steps of a repair, carried out: each write is verified before and after."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+
+import msgspec
+import numpy as np
+
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
+from sparklake.errors import CorruptFileError, MissingFileError, RefNotFoundError, SparklakeError
+from sparklake.graveler.blocks.block import Block, block_of_records
+from sparklake.graveler.entries import AddressType, encode_entry, record_entry
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
+from sparklake.graveler.records import decode_record, encode_record
+from sparklake.graveler.refs.dump import MANIFEST_KEY, encode_refs
+from sparklake.graveler.sstable.range_files import make_range, read_range_file, table_key
+from sparklake.stores.objects import open_object
+from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY
+from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER, MARKER_KEY
+from sparklake.udfs.checks.content import content_problem
+from sparklake.udfs.checks.named import full_addresses
+from sparklake.udfs.objects.local_addresses import stored_address
+from sparklake.udfs.own_namespace import OwnNamespace
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import Mark
+from sparklake.verbs.gc.runs import CollectionRun
+from sparklake.verbs.refs.dump import DumpOptions, dump_refs
+from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
+from sparklake.verbs.repairs.objects import is_equal
+from sparklake.verbs.repairs.plan import dumped_refs, range_info, trees_of
+from sparklake.verbs.repairs.steps import RepairAction, RepairStep
+from sparklake.verbs.repairs.tables import TableSources, is_table
+
+REPAIRS_FOLDER = "_sparklake/repairs"
+"""The folder of replaced files, in a folder for each repair."""
+
+_VERB = "repair"
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A repair that is carried out. `kept` is the key prefix of the files that it replaces."""
+
+    context: Context
+    sources: TableSources
+    kept: str
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store of the repository, without a cache."""
+        return self.sources.store
+
+    def apply(self, step: RepairStep) -> None:
+        """Carry out a step; raise an error if it is impossible by now, or its result is wrong."""
+        {
+            RepairAction.RESTORE_TABLE: self._write_table,
+            RepairAction.REBUILD_RANGE: self._write_table,
+            RepairAction.REBUILD_TREE: self._write_table,
+            RepairAction.COPY_OBJECT: self._copy_object,
+            RepairAction.REPLACE_ADDRESS: self._replace_address,
+            RepairAction.RESTORE_COMMITS: self._restore_commits,
+            RepairAction.RESTORE_REF: self._restore_ref,
+            RepairAction.MOVE_REF: self._restore_ref,
+            RepairAction.WRITE_DUMP: self._write_dump,
+            RepairAction.WRITE_MARK: self._write_mark,
+            RepairAction.FIX_MARKER: self._fix_marker,
+        }[step.action](step)
+
+    def _keep(self, key: str) -> bool:
+        """Keep the present file of a key; return whether there is one."""
+        with scratch_folder(disk_root()) as scratch:
+            try:
+                self.store.get_to_file(key, scratch / "found")
+            except MissingFileError:
+                return False
+            # A copy, because a hard link would change with the file.
+            shutil.copyfile(scratch / "found", scratch / "copy")
+            size = (scratch / "copy").stat().st_size
+            place = f"{self.kept}/{key}"
+            self.store.put_files_if_absent({place: scratch / "copy"})
+        found = self.store.find(place)
+        if found is None or found.size != size:
+            raise CorruptFileError(f"{place} was not kept whole: nothing was replaced")
+        return True
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def _write_table(self, step: RepairStep) -> None:
+        body, is_tree = self._table(step)
+        if body is None or not is_table(step.target, body, is_tree=is_tree):
+            raise MissingFileError(f"{step.source} no longer gives the table {step.target}")
+        self._put_table(step.target, body)
+
+    def _table(self, step: RepairStep) -> tuple[bytes | None, bool]:
+        is_range = step.finding.table == step.target and "range_" in step.finding.kind.value
+        is_range = is_range or step.finding.kind.value == "record_damaged"
+        if step.action is RepairAction.RESTORE_TABLE:
+            copy = self.sources.find_copy(step.target, is_tree=not is_range)
+            return (copy[1] if copy else None), not is_range
+        if step.action is RepairAction.REBUILD_TREE:
+            tree = MetaRangeId(step.target)
+            body = self.sources.redescribed_tree(tree) if tree in self.sources.trees else None
+            return body or self.sources.rebuilt_tree(tree), True
+        info = range_info(self.sources, step.target)
+        if info is None:
+            return None, False
+        return self.sources.rebuilt_range(info, trees_of(self.sources, step.finding)), False
+
+    def _put_table(self, table_id: str, body: bytes) -> None:
+        key = table_key(table_id)
+        if self._keep(key):
+            self.store.replace(key, body)
+        else:
+            self.store.put_if_absent(key, body)
+        if self.store.get(key) != body:
+            raise CorruptFileError(f"{key} was read back with other bytes: check the store")
+
+    # --- objects ----------------------------------------------------------------------------------
+
+    def _copy_object(self, step: RepairStep) -> None:
+        finding = step.finding
+        if content_problem(step.target, finding.checksum, finding.size) is None:
+            return  # An earlier step, or somebody else, has restored it.
+        key = step.target.removeprefix(f"{self.store.uri}/")
+        source, place = open_object(step.source)
+        with scratch_folder(disk_root()) as scratch:
+            source.get_to_file(place, scratch / "found")
+            # A copy, because a hard link to a file of another owner would change with it.
+            shutil.copyfile(scratch / "found", scratch / "copy")
+            if not is_equal(f"file://{scratch}/copy", finding):
+                raise CorruptFileError(f"{step.source} does not have the content any more")
+            if self._keep(key):
+                self.store.delete(key)
+            self.store.put_files_if_absent({key: scratch / "copy"})
+        if not is_equal(step.target, finding):
+            raise CorruptFileError(f"{step.target} was read back with other content")
+
+    def _replace_address(self, step: RepairStep) -> None:
+        """Let a range name another address for the lost object. The id proves that it is equal."""
+        finding = step.finding
+        if not is_equal(step.source, finding):
+            raise MissingFileError(f"{step.source} does not have the content any more")
+        block = read_range_file(self.store.get(table_key(step.target)), step.target)
+        changed = self._moved(block, finding.subject, self._lasting(step))
+        info, body = make_range(changed)
+        if info.id != step.target:
+            raise CorruptFileError(
+                f"the range {step.target} was written by lakeFS, whose ids contain addresses"
+            )
+        self._put_table(step.target, body)
+
+    def _lasting(self, step: RepairStep) -> str:
+        """Return the address of an object that the lake or its owner keeps.
+
+        An object of a copy of the namespace is copied to `data/`.
+        """
+        if not step.source.startswith(tuple(f"{each}/" for each in self.sources.copies)):
+            return step.source
+        key = f"{DATA_FOLDER}/repaired-{sha256(step.source.encode()).hexdigest()}"
+        source, place = open_object(step.source)
+        with scratch_folder(disk_root()) as scratch:
+            source.get_to_file(place, scratch / "found")
+            shutil.copyfile(scratch / "found", scratch / "copy")
+            self.store.put_files_if_absent({key: scratch / "copy"})
+        address = f"{self.store.uri}/{key}"
+        if not is_equal(address, step.finding):
+            raise CorruptFileError(f"{address} was read back with other content")
+        return address
+
+    def _moved(self, block: Block, old: str, new: str) -> Block:
+        namespace = self.context.info.storage_namespace
+        own = OwnNamespace(namespace)
+        live = np.flatnonzero(~block.tombstones)
+        addresses = full_addresses(namespace, own, block.take(live)).to_pylist()
+        moved = {int(row) for row, each in zip(live, addresses, strict=True) if each == old}
+        inside = new.removeprefix(f"{namespace}/")
+        is_inside = inside != new
+        records = []
+        for row, record in enumerate(block.records()):
+            if row in moved:
+                decoded = decode_record(*record)
+                entry = replace(
+                    record_entry(record),
+                    address=inside if is_inside else stored_address(new),
+                    address_type=AddressType.RELATIVE if is_inside else AddressType.FULL,
+                )
+                record = encode_record(decoded.key, decoded.identity, encode_entry(entry))
+            records.append(record)
+        return block_of_records(records)
+
+    # --- refs -------------------------------------------------------------------------------------
+
+    def _restore_commits(self, step: RepairStep) -> None:
+        dumped, commits = dumped_refs(self.sources), self.context.refs.commits
+        if dumped is None:
+            raise MissingFileError("there is no dump of refs any more")
+        wanted = set(step.target.split(", "))
+        known = self.sources.moment.commits
+        chosen = [each for each in dumped.commits if each.id in wanted or each.id not in known]
+        for each in chosen:
+            before = commits.find(each.id)
+            if before is not None and before != each:
+                body = msgspec.json.encode(asdict(before))
+                self.store.put_if_absent(f"{self.kept}/commits/{each.id}.json", body)
+        commits.restore(chosen)
+        if any(commits.find(each.id) != each for each in chosen):
+            raise CorruptFileError("a commit was read back with other content")
+
+    def _restore_ref(self, step: RepairStep) -> None:
+        dumped, refs = dumped_refs(self.sources), self.context.refs
+        named = dumped.named if dumped else ()
+        found = next((each for each in named if each.name == step.target), None)
+        if found is None:
+            raise RefNotFoundError(f"the dump of refs has no {step.target!r} any more")
+        who = self.context.committer
+        if not isinstance(found, BranchState):
+            if refs.tags.find(found.name) is not None:
+                refs.tags.delete(found.name, who)
+            refs.tags.create(found.name, found.commit_id, who)
+        elif step.action is RepairAction.RESTORE_REF:
+            refs.branches.create(found.name, found.commit_id, who, hidden=found.hidden)
+        else:
+            state = refs.branches.find(found.name)
+            if state is None:
+                raise RefNotFoundError(f"the branch {found.name!r} no longer exists")
+            expected, to = state.commit_id, CommitId(found.commit_id)
+            refs.branches.move(BranchMove(found.name, expected, to, _VERB, who, fence=state.fence))
+
+    def _write_dump(self, _: RepairStep) -> None:
+        self._keep(MANIFEST_KEY)
+        self._keep(SETTINGS_KEY)
+        files = encode_refs(self.context.refs.snapshot())[1]
+        for key, body in files.items():
+            # A dump keeps the tables that exist.
+            if self._keep(key) and self.store.get(key) != body:
+                self.store.replace(key, body)
+        dump_refs(self.context, DumpOptions(overwrite=True, check_addresses=False))
+
+    # --- marks ------------------------------------------------------------------------------------
+
+    def _write_mark(self, _: RepairStep) -> None:
+        info = self.context.info
+        try:
+            mark = msgspec.json.decode(self.store.get(MARK_KEY), type=Mark)
+        except (SparklakeError, msgspec.MsgspecError, UnicodeDecodeError):
+            mark = None
+        if mark is not None and mark.uid != info.uid:
+            raise CorruptFileError(
+                f"the repository {mark.repository!r} uses this namespace now: to use it here "
+                "again, delete the repository and restore its refs"
+            )
+        self._keep(MARK_KEY)
+        # The id of the lake only matters for a repository that was never created.
+        self.store.replace(MARK_KEY, msgspec.json.encode(Mark(info.name, info.uid, "")))
+
+    def _fix_marker(self, _: RepairStep) -> None:
+        """Name the collection that died while it deleted, or remove the marker."""
+        self._keep(MARKER_KEY)
+        open_run = max(self._marked_runs(), default=None)
+        if open_run is None:
+            self.store.delete(MARKER_KEY)
+        else:
+            self.store.replace(MARKER_KEY, open_run.encode())
+
+    def _marked_runs(self) -> Iterator[str]:
+        for each in self.store.list(f"{COLLECTIONS_FOLDER}/"):
+            if each.key.endswith("/summary.json"):
+                run = msgspec.json.decode(self.store.get(each.key), type=CollectionRun)
+                if run.state == "marked":
+                    yield run.id
+
+
+@contextmanager
+def no_collection(context: Context) -> Iterator[None]:
+    """Exclude garbage collections, which could delete what a repair names."""
+    with context.refs.collections.alone():
+        yield

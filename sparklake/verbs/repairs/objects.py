@@ -1,0 +1,72 @@
+"""Sources of lost objects: equal objects in history, and copies elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+
+import msgspec
+
+from sparklake.engine.sort import sliced
+from sparklake.errors import SparklakeError
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.stores.objects.digests import may_be_md5
+from sparklake.udfs.checks.content import content_problem
+from sparklake.udfs.checks.exchange import encode_shares
+from sparklake.udfs.checks.findings import Finding
+from sparklake.udfs.repairs import equal_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.repairs.tables import TableSources
+
+_encode = msgspec.msgpack.Encoder().encode
+
+Content = tuple[str, int]
+"""The checksum and the size of an object."""
+
+
+def equal_objects(
+    context: Context, sources: TableSources, findings: Sequence[Finding]
+) -> Mapping[Content, Sequence[str]]:
+    """Return the addresses in history of objects with the checksums of lost ones."""
+    checksums = sorted({each.checksum for each in findings if each.checksum})
+    if not checksums:
+        return {}
+    infos: dict[str, RangeInfo] = {}
+    for ranges in sources.trees.values():
+        infos.update((each.id, each) for each in ranges)
+    records = sum(each.count for each in infos.values())
+    runner = context.runner(records, "repair", "equal objects")
+    shares = sliced(infos.values(), runner.task_records(records), attrgetter("count"))
+    work = encode_shares([_encode(tuple(each)) for each in shares])
+    found: dict[Content, dict[str, None]] = {}
+    for batch in runner.collect(partial(equal_body, context.workspace, checksums), work):
+        for row in batch.to_pylist():
+            found.setdefault((row["checksum"], row["size"]), {})[row["address"]] = None
+    return {content: list(addresses) for content, addresses in found.items()}
+
+
+def find_source(
+    finding: Finding, equal: Iterable[str], copies: Sequence[str], namespace: str
+) -> str | None:
+    """Return the address of a readable object with the content of a lost one, or None.
+
+    A copy under a URI is looked up by the key in the namespace and by the path. Only an MD5 proves
+    its content.
+    """
+    places = [each for each in equal if each != finding.subject]
+    if may_be_md5(finding.checksum):
+        key = finding.subject.removeprefix(f"{namespace}/")
+        keys = [key] if key != finding.subject else [finding.subject.rpartition("/")[2]]
+        places += [
+            f"{copy.rstrip('/')}/{each}" for copy in copies for each in (*keys, finding.first_path)
+        ]
+    return next((each for each in places if is_equal(each, finding)), None)
+
+
+def is_equal(address: str, finding: Finding) -> bool:
+    """Return whether the bytes at an address are those that an entry records."""
+    try:
+        return content_problem(address, finding.checksum, finding.size) is None
+    except SparklakeError:
+        return False

@@ -1,0 +1,224 @@
+"""The plan of a repair: one step for each fault, with the source that it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sparklake.errors import SparklakeError
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ports import BranchState, RefsSnapshot
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.refs.dump import find_refs, read_dump_manifest
+from sparklake.udfs.checks.findings import Finding, FindingKind
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.checks.refs import Moment
+from sparklake.verbs.repairs.objects import equal_objects, find_source
+from sparklake.verbs.repairs.steps import RepairAction, RepairStep
+from sparklake.verbs.repairs.tables import TableSources
+
+_DESCRIBED = {FindingKind.RANGES_OVERLAP, FindingKind.RANGE_DESCRIBED_WRONG}
+_TREES = {FindingKind.TREE_MISSING, FindingKind.TREE_DAMAGED} | _DESCRIBED
+_RANGES = {FindingKind.RANGE_MISSING, FindingKind.RANGE_DAMAGED, FindingKind.RECORD_DAMAGED}
+_OBJECTS = {
+    FindingKind.OBJECT_MISSING,
+    FindingKind.OBJECT_SIZE_DIFFERS,
+    FindingKind.OBJECT_CONTENT_DIFFERS,
+}
+_COMMITS = {
+    FindingKind.COMMIT_DAMAGED,
+    FindingKind.GENERATION_WRONG,
+    FindingKind.PARENT_MISSING,
+    FindingKind.COMMIT_LOST,
+}
+_REFS = {
+    FindingKind.REF_LOST,
+    FindingKind.DEFAULT_BRANCH_MISSING,
+    FindingKind.REF_WITHOUT_COMMIT,
+}
+
+_PLANNED = {
+    *(_TREES | _RANGES | _OBJECTS | _COMMITS | _REFS),
+    FindingKind.DUMP_DAMAGED,
+    FindingKind.MARK_WRONG,
+    FindingKind.MARKER_DAMAGED,
+}
+
+
+def plan_steps(
+    context: Context, sources: TableSources, findings: Sequence[Finding]
+) -> Iterator[RepairStep]:
+    """Yield the steps that repair faults: refs first, then metaranges, ranges and objects."""
+    yield from _ref_steps(sources, [each for each in findings if each.kind in _COMMITS | _REFS])
+    for each in findings:
+        if each.kind is FindingKind.DUMP_DAMAGED:
+            yield _dump_step(each, findings)
+        elif each.kind is FindingKind.MARK_WRONG:
+            yield RepairStep(RepairAction.WRITE_MARK, each.subject, "the ref store", each)
+        elif each.kind is FindingKind.MARKER_DAMAGED:
+            source = "the states of the collections"
+            yield RepairStep(RepairAction.FIX_MARKER, each.subject, source, each)
+    yield from _tree_steps(sources, [each for each in findings if each.kind in _TREES])
+    yield from _range_steps(sources, [each for each in findings if each.kind in _RANGES])
+    lost = [each for each in findings if each.kind in _OBJECTS]
+    yield from _object_steps(context, sources, lost)
+    for each in findings:
+        if each.kind not in _PLANNED:
+            yield _nothing(each, each.subject, each.way_out)
+
+
+def _dump_step(finding: Finding, findings: Sequence[Finding]) -> RepairStep:
+    """Return the step for a damaged dump: what is left of it may be the only copy of refs."""
+    if any(each.kind in _COMMITS | _REFS for each in findings):
+        return _nothing(finding, "the dump of refs", "repair the commits and refs first")
+    return RepairStep(RepairAction.WRITE_DUMP, "the dump of refs", "the ref store", finding)
+
+
+def _nothing(finding: Finding, target: str, reason: str) -> RepairStep:
+    return RepairStep(RepairAction.NOTHING, target, reason, finding)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def trees_of(sources: TableSources, finding: Finding) -> list[MetaRangeId]:
+    """Return the trees of the commits and staged runs that a fault affects."""
+    commits, branches = sources.moment.commits, set(finding.branches)
+    found = [commits[CommitId(each)].meta_range_id for each in finding.commits if each in commits]
+    staged = sources.moment.staged_trees.items()
+    found += [tree for tree, names in staged if branches.intersection(names)]
+    return list(dict.fromkeys(found))
+
+
+def range_info(sources: TableSources, range_id: str) -> RangeInfo | None:
+    """Return what a tree says of a range, or None."""
+    for ranges in sources.trees.values():
+        for each in ranges:
+            if each.id == range_id:
+                return each
+    return None
+
+
+def _tree_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
+    done: set[MetaRangeId] = set()
+    for each in findings:
+        described = each.kind in _DESCRIBED
+        trees = trees_of(sources, each) if described else [MetaRangeId(each.table)]
+        for tree in trees:
+            if tree in done:
+                continue
+            if described and sources.redescribed_tree(tree) is not None:
+                source = "its ranges"
+                yield RepairStep(RepairAction.REBUILD_TREE, tree, source, each)
+            elif not described:
+                yield _lost_tree_step(sources, tree, each)
+            done.add(tree)
+
+
+def _lost_tree_step(sources: TableSources, tree: MetaRangeId, finding: Finding) -> RepairStep:
+    copy = sources.find_copy(tree, is_tree=True)
+    if copy is not None:
+        return RepairStep(RepairAction.RESTORE_TABLE, tree, copy[0], finding)
+    if sources.rebuilt_tree(tree) is not None:
+        return RepairStep(RepairAction.REBUILD_TREE, tree, "ranges of other trees", finding)
+    return _nothing(finding, tree, "no copy of it was found, and no ranges have its id")
+
+
+def _range_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
+    for each in findings:
+        copy = sources.find_copy(each.table, is_tree=False)
+        info = range_info(sources, each.table)
+        if copy is not None:
+            yield RepairStep(RepairAction.RESTORE_TABLE, each.table, copy[0], each)
+        elif info is not None and sources.rebuilt_range(info, trees_of(sources, each)) is not None:
+            source = "records of other trees"
+            yield RepairStep(RepairAction.REBUILD_RANGE, each.table, source, each)
+        else:
+            yield _nothing(each, each.table, "no copy of it was found, and no records have its id")
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+def _object_steps(
+    context: Context, sources: TableSources, findings: Sequence[Finding]
+) -> Iterator[RepairStep]:
+    namespace = context.info.storage_namespace
+    equal = equal_objects(context, sources, findings)
+    done: set[tuple[str, str]] = set()
+    for each in findings:
+        addresses = equal.get((each.checksum, each.size), ())
+        source = find_source(each, addresses, sources.copies, namespace)
+        is_own = each.subject.startswith(f"{namespace}/{DATA_FOLDER}/")
+        target = each.subject if is_own else each.table
+        if (each.subject, target) in done:
+            continue
+        done.add((each.subject, target))
+        if source is None:
+            reason = "no equal object was found: name a copy with --from"
+            yield _nothing(each, each.subject, reason)
+        elif is_own:
+            yield RepairStep(RepairAction.COPY_OBJECT, each.subject, source, each)
+        elif each.table:
+            yield RepairStep(RepairAction.REPLACE_ADDRESS, each.table, source, each)
+        else:
+            yield _nothing(each, each.subject, f"it is only staged: stage it with {source}")
+
+
+# --- refs -----------------------------------------------------------------------------------------
+
+
+def dumped_refs(sources: TableSources) -> RefsSnapshot | None:
+    """Return the valid part of the dump, of the namespace or of a copy of it."""
+    # Lazy import: a store is opened only for copies.
+    from sparklake.stores.objects import open_store
+
+    for store in (sources.store, *map(open_store, sources.copies)):
+        try:
+            refs, _ = find_refs(store, read_dump_manifest(store))
+        except SparklakeError:
+            continue
+        if refs.commits:
+            return refs
+    return None
+
+
+def _ref_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
+    if not findings:
+        return
+    dumped = dumped_refs(sources)
+    for each in findings:
+        if dumped is None:
+            yield _nothing(each, each.subject, "there is no dump of refs")
+        elif each.kind in _COMMITS:
+            yield _commit_step(each, dumped, sources.moment)
+        else:
+            yield _ref_step(each, dumped, sources.moment)
+
+
+def _commit_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> RepairStep:
+    known = {each.id for each in dumped.commits}
+    wanted = {CommitId(finding.subject)}
+    if finding.kind is FindingKind.PARENT_MISSING:
+        child = moment.commits[CommitId(finding.subject)]
+        wanted = {each for each in child.parents if each not in moment.commits}
+    if wanted <= known:
+        target = ", ".join(sorted(wanted))
+        return RepairStep(RepairAction.RESTORE_COMMITS, target, "the dump of refs", finding)
+    return _nothing(finding, finding.subject, "the dump of refs is older than the commit")
+
+
+def _ref_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> RepairStep:
+    found = next((each for each in dumped.named if each.name == finding.subject), None)
+    if found is None:
+        return _nothing(finding, finding.subject, "the dump of refs does not have it")
+    present = next((each for each in moment.refs.named if each.name == finding.subject), None)
+    if present is None or finding.kind is FindingKind.REF_LOST:
+        return RepairStep(RepairAction.RESTORE_REF, found.name, "the dump of refs", finding)
+    if present.commit_id in {each.id for each in dumped.commits}:
+        target = present.commit_id
+        return RepairStep(RepairAction.RESTORE_COMMITS, target, "the dump of refs", finding)
+    if isinstance(present, BranchState):
+        source = f"the dump of refs, at {found.commit_id}: later commits are lost"
+        return RepairStep(RepairAction.MOVE_REF, found.name, source, finding)
+    return _nothing(finding, finding.subject, "delete the tag: its commit is lost")

@@ -1,0 +1,158 @@
+"""Repair: check a repository, plan a step for each fault, and carry the steps out."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+import msgspec
+from pyarrow import parquet
+
+from sparklake.errors import SparklakeError
+from sparklake.graveler.guards import read_only_error
+from sparklake.stores.objects import open_store
+from sparklake.udfs.checks.findings import Finding, Severity, finding_document, finding_rows
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_apart, check_namespace_writable
+from sparklake.verbs.checks.check import check
+from sparklake.verbs.checks.refs import moment_of
+from sparklake.verbs.checks.report import CheckLevel, CheckOptions, CheckReport
+from sparklake.verbs.repairs.apply import REPAIRS_FOLDER, Repair, no_collection
+from sparklake.verbs.repairs.plan import plan_steps
+from sparklake.verbs.repairs.steps import RepairResult, RepairStep
+from sparklake.verbs.repairs.tables import TableSources
+
+_MOST_ROUNDS = 5
+"""The maximum number of checks. A repaired range may show lost objects."""
+
+
+def _all_steps(_: RepairStep) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOptions:
+    """The options of a repair. See `Repository.repair`."""
+
+    level: CheckLevel = CheckLevel.OBJECTS
+    copies: tuple[str, ...] = ()
+    dry_run: bool = False
+    accept: Callable[[RepairStep], bool] = _all_steps
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """The result of a repair. `check` is the last check, after it.
+
+    `location` is the folder of the replaced files and of the record of the steps.
+    """
+
+    id: str
+    results: tuple[RepairResult, ...]
+    check: CheckReport
+    location: str
+
+    def document(self) -> dict[str, object]:
+        """Return the JSON form of the report."""
+        return {
+            "id": self.id,
+            "steps": [
+                {
+                    "action": each.step.action.value,
+                    "target": each.step.target,
+                    "source": each.step.source,
+                    "is_done": each.is_done,
+                    "problem": each.problem,
+                    "finding": finding_document(each.step.finding),
+                }
+                for each in self.results
+            ],
+            "is_healthy": self.check.is_healthy,
+            "check": self.check.id,
+            "location": self.location,
+        }
+
+
+def repair(context: Context, options: RepairOptions) -> RepairReport:
+    """Repair the faults that a check finds, each after `accept` has accepted its step.
+
+    What a step replaces is kept. Each result is verified. A failed step changes nothing that was
+    valid, and does not stop the others.
+
+    Raises:
+        ReadOnlyError: The repository is read-only, and this is no dry run.
+        CollectionOpenError: A garbage collection is running.
+        ReadOnlyNamespaceError: The namespace cannot be written.
+    """
+    copies = tuple(check_apart(context.info, each) for each in options.copies)
+    now = datetime.now(timezone.utc)
+    repair_id = f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    location = f"{context.info.storage_namespace}/{REPAIRS_FOLDER}/{repair_id}"
+    if options.dry_run:
+        report = check(context, CheckOptions(options.level))
+        results = [RepairResult(each, "dry run") for each in _plan(context, copies, report)]
+        return RepairReport(repair_id, tuple(results), report, location)
+    if context.refs.settings.get().read_only:
+        raise read_only_error()
+    check_namespace_writable(open_store(context.info.storage_namespace), "a repair")
+    with no_collection(context):
+        results, report = _carried_out(context, copies, options, repair_id)
+    made = RepairReport(repair_id, tuple(results), report, location)
+    store = open_store(context.info.storage_namespace)
+    record = msgspec.json.encode(made.document())
+    store.put_if_absent(f"{REPAIRS_FOLDER}/{repair_id}/repair.json", record)
+    return made
+
+
+def _carried_out(
+    context: Context, copies: tuple[str, ...], options: RepairOptions, repair_id: str
+) -> tuple[list[RepairResult], CheckReport]:
+    results: dict[tuple[str, str], RepairResult] = {}
+    report = check(context, CheckOptions(options.level))
+    for number in range(_MOST_ROUNDS):
+        sources = _sources(context, copies)
+        work = Repair(context, sources, f"{REPAIRS_FOLDER}/{repair_id}/replaced-{number}")
+        steps = plan_steps(context, sources, list(_faults(report)))
+        new = {
+            key: each for each in steps if (key := (each.action.value, each.target)) not in results
+        }
+        results.update((key, _result(work, each, options)) for key, each in new.items())
+        if not any(results[key].is_done for key in new):
+            break
+        report = check(context, CheckOptions(options.level))
+    return list(results.values()), report
+
+
+def _result(work: Repair, step: RepairStep, options: RepairOptions) -> RepairResult:
+    if not step.is_possible:
+        return RepairResult(step, step.source)
+    if not options.accept(step):
+        return RepairResult(step, "it was declined")
+    try:
+        work.apply(step)
+    except SparklakeError as error:
+        return RepairResult(step, str(error))
+    return RepairResult(step)
+
+
+def _plan(context: Context, copies: tuple[str, ...], report: CheckReport) -> Iterator[RepairStep]:
+    return plan_steps(context, _sources(context, copies), list(_faults(report)))
+
+
+def _sources(context: Context, copies: tuple[str, ...]) -> TableSources:
+    # Not through the cache: it may have tables that the store has lost.
+    store = open_store(context.info.storage_namespace)
+    return TableSources(context, store, moment_of(context), copies)
+
+
+def _faults(report: CheckReport) -> Iterator[Finding]:
+    """Yield all errors and warnings in the files of a report."""
+    store = open_store(report.location)
+    for each in sorted(store.list("findings/"), key=lambda each: each.key):
+        table = parquet.read_table(io.BytesIO(store.get(each.key)))
+        for finding in finding_rows(table):
+            if finding.severity is not Severity.LEFTOVER:
+                yield finding

@@ -1,0 +1,75 @@
+"""The steps of a repair, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sparklake.udfs.checks.findings import Finding
+
+
+class RepairAction(str, Enum):
+    """The way in which a step repairs a fault."""
+
+    RESTORE_TABLE = "restore_table"
+    """Write a table from another copy."""
+    REBUILD_RANGE = "rebuild_range"
+    """Write a range from records of other trees."""
+    REBUILD_TREE = "rebuild_tree"
+    """Write a metarange from ranges of other trees, and from ranges that nothing names."""
+    COPY_OBJECT = "copy_object"
+    """Write an object from an equal one."""
+    REPLACE_ADDRESS = "replace_address"
+    """Let a range name an equal object at another address. Its id stays."""
+    RESTORE_COMMITS = "restore_commits"
+    """Write commits into the ref store from the dump."""
+    RESTORE_REF = "restore_ref"
+    """Create a branch or tag as the dump has it."""
+    MOVE_REF = "move_ref"
+    """Move a branch to the commit that the dump has for it."""
+    WRITE_DUMP = "write_dump"
+    """Dump the refs again."""
+    WRITE_MARK = "write_mark"
+    """Write the mark of the namespace."""
+    FIX_MARKER = "fix_marker"
+    """Write or remove the marker of an open collection."""
+    NOTHING = "nothing"
+    """There is no source to repair it from."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStep:
+    """One step of a repair. `target` is what it writes, and `source` where it takes it from.
+
+    A step with the action `nothing` has the reason as its source.
+    """
+
+    action: RepairAction
+    target: str
+    source: str
+    finding: Finding
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is anything to do."""
+        return self.action is not RepairAction.NOTHING
+
+    @property
+    def text(self) -> str:
+        """The step in one line."""
+        if not self.is_possible:
+            return f"cannot repair {self.target}: {self.source}"
+        return f"{self.action.value.replace('_', ' ')} {self.target} from {self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairResult:
+    """The result of a step. `problem` is why it was not done, or ""."""
+
+    step: RepairStep
+    problem: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the step was done, and its result verified."""
+        return not self.problem

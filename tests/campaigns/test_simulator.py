@@ -1,0 +1,102 @@
+"""Simulated schedules break no rule, replay from their seed, and catch each missing guard."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from campaigns.missing_guards import MISSING_GUARDS
+from campaigns.simulator import ViolationError, simulator
+
+ROOT = Path(__file__).parents[2]
+FEW = 40
+SCHEDULES = 10_000
+MORE_SCHEDULES = 1_000_000
+SHARES = 8
+ENOUGH = 3000
+
+VERBS = {
+    *("put", "put_many", "remove", "put_and_commit", "commit", "merge", "revert", "cherry_pick"),
+    *("undo", "hard_reset", "reset", "reset_path", "create_branch", "delete_branch"),
+    *("create_tag", "delete_tag", "read_tree", "read_object", "read_head"),
+}
+
+
+def run_all(seeds: range) -> Counter[str]:
+    """Run schedules; return how often each verb succeeded."""
+    verbs: Counter[str] = Counter()
+    with simulator() as simulated:
+        for seed in seeds:
+            verbs += simulated.run(seed).verbs
+    return verbs
+
+
+def test_few_schedules_break_no_rule() -> None:
+    assert run_all(range(FEW)).total() > FEW
+
+
+@pytest.mark.system
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_no_schedule_breaks_a_rule(share: int) -> None:
+    verbs = run_all(range(FEW + share, FEW + SCHEDULES, SHARES))
+    assert verbs.keys() >= VERBS
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(36_000)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_none_of_very_many_schedules_does(share: int) -> None:
+    first = FEW + SCHEDULES
+    run_all(range(first + share, first + MORE_SCHEDULES, SHARES))
+
+
+def test_a_seed_replays() -> None:
+    with simulator() as simulated:
+        traces = [simulated.run(seed).trace for seed in (3, 7, 11)]
+        assert [simulated.run(seed).trace for seed in (3, 7, 11)] == traces
+    assert len({tuple(each) for each in traces}) == 3
+
+
+@pytest.mark.system
+def test_a_seed_replays_in_another_process() -> None:
+    """The order of sets differs there."""
+    command = [sys.executable, "-m", "campaigns.simulator", "--trace", "--schedules", "20"]
+    printed = [
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout.splitlines()
+        for seed in ("1", "2")
+    ]
+    traces = [[line for line in each if "Store." in line] for each in printed]
+    assert traces[0] == traces[1]
+    assert len(traces[0]) > 100
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", MISSING_GUARDS)
+def test_a_missing_guard_is_caught(name: str) -> None:
+    with MISSING_GUARDS[name](), pytest.raises(ViolationError):
+        run_all(range(ENOUGH))
+
+
+def test_a_violation_names_its_seed_and_its_trace() -> None:
+    with MISSING_GUARDS["a collection ignores staged rows"]():
+        with pytest.raises(ViolationError) as raised:
+            run_all(range(ENOUGH))
+        seed = raised.value.seed
+        assert str(raised.value).startswith(f"seed {seed}: LostObjectError: ")
+        with pytest.raises(ViolationError) as again:
+            run_all(range(seed, seed + 1))
+    assert str(again.value) == str(raised.value)
+    assert again.value.trace == raised.value.trace != []

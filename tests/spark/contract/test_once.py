@@ -1,0 +1,60 @@
+"""Table writes with once keys: rows of a repeated append are in the table once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sparklake import Once, Repository
+from sparklake.errors import OnceKeyReusedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_a_repeated_append_adds_its_rows_once(
+    spark: SparkSession, repo: Repository, table_format: str
+) -> None:
+    main, rows = repo.branch("main"), spark.range(5).toDF("id")
+    main.write(rows, "t", table_format)
+    first, again = Once("append", ["the source"]), Once("append", ["the source"])
+    made = main.write(rows, "t", table_format, mode="append", once=first)
+    assert main.write(rows, "t", table_format, mode="append", once=again) == made
+    assert (first.repeated, again.repeated) == (False, True)
+    assert repo.read("main", "t", table_format).count() == 10
+    with pytest.raises(OnceKeyReusedError):
+        main.write(rows, "t", table_format, mode="append", once="append")
+    main.write(rows, "t", table_format, mode="append", once="another append")
+    assert repo.read("main", "t", table_format).count() == 15
+
+
+def test_a_repeated_edit_of_a_delta_table_is_discarded(
+    spark: SparkSession, repo: Repository
+) -> None:
+    main = repo.branch("main")
+    main.write(spark.range(5).toDF("id"), "t", "delta")
+    seen = []
+    for _ in range(2):
+        once = Once("edit")
+        with main.edit_delta("t", once=once) as location:
+            seen.append(once.repeated)
+            spark.sql(f"INSERT INTO delta.`{location}` VALUES (7)")
+        assert repo.read("main", "t", "delta").count() == 6
+    assert seen == [False, True]
+    with pytest.raises(OnceKeyReusedError), main.edit_delta("other", once="edit"):
+        pass
+    with pytest.raises(ZeroDivisionError), main.edit_delta("t", once="failed"):
+        raise ZeroDivisionError
+    with main.edit_delta("t", once="failed") as location:
+        spark.sql(f"INSERT INTO delta.`{location}` VALUES (8)")
+    assert repo.read("main", "t", "delta").count() == 7
+    # An edit that changes nothing is recorded, too.
+    with main.edit_delta("t", once="nothing"):
+        pass
+    with main.edit_delta("t", once="nothing") as location:
+        spark.sql(f"INSERT INTO delta.`{location}` VALUES (9)")
+    assert repo.read("main", "t", "delta").count() == 7

@@ -1,0 +1,41 @@
+"""Verbs in processes that die by SIGKILL before one of their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from campaigns.forks import Forks, forks
+
+MAX_STEPS = 500
+
+
+class Mortals:
+    """Sends verbs to their deaths."""
+
+    def __init__(self, children: Forks, dsn: str) -> None:
+        self._children = children
+        self._dsn = dsn
+
+    def send(self, last: int, verb: str, **order: Any) -> bool:
+        """Run a verb that dies instead of taking a step; return whether it came to that."""
+        answer = self._children.send(self._dsn, last, verb=verb, **order)
+        assert answer.error is None
+        assert answer.died == (answer.steps == last)
+        return answer.died
+
+
+@contextmanager
+def mortal_verbs(dsn: str) -> Iterator[Mortals]:
+    """Start the process whose children run the verbs."""
+    with forks("tests.support.dying_verb") as children:
+        yield Mortals(children, dsn)
+
+
+def deaths(run: Callable[[int], bool]) -> int:
+    """Run a verb that dies before step 1, then 2, and so on until it survives; counts deaths."""
+    for last in range(1, MAX_STEPS):
+        if not run(last):
+            return last - 1
+    raise AssertionError("it never ends")

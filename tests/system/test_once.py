@@ -1,0 +1,51 @@
+"""Kill -9 before each step of a verb with a once key: run again, it takes effect exactly once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from sparklake import Lake, Once
+from tests.support.mortals import Mortals, deaths
+from tests.support.once_verbs import VERBS, effects, fill, new_stage
+
+VISIBLE = ("staged and committed", "log", "moves")
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_killed_run_takes_effect_once_when_it_is_repeated(
+    mortals: Mortals, survivor: Lake, folder: Path, name: str
+) -> None:
+    verb = VERBS[name]
+    repo = survivor.create_repository(f"once-{uuid4().hex}", str(folder / "ns"), range_records=4)
+    fill(repo, folder)
+    twin = new_stage(repo, folder, verb)
+    verb.act(twin, None)  # type: ignore[arg-type]
+    wanted = effects(twin)
+    outcomes = set[bool]()
+
+    def run(last: int) -> bool:
+        stage = new_stage(repo, folder, verb)
+        before = effects(stage)
+        branch = stage.branch.name
+        order = {"repository": repo.name, "branch": branch, "folder": str(folder)}
+        died = mortals.send(last, "once", name=name, key=branch, **order)
+
+        opened, once = stage.on(survivor.repository(repo.name)), Once(branch)
+        left = effects(opened)
+        took_effect = any(left[each] != before[each] for each in VISIBLE)
+        made = verb.act(opened, once)
+        assert effects(opened) == wanted
+        assert once.repeated is took_effect
+        assert died or took_effect
+        again = Once(branch)
+        assert verb.act(opened, again) == made
+        assert again.repeated
+        assert effects(opened) == wanted
+        outcomes.add(took_effect)
+        return died
+
+    assert deaths(run) > 5
+    assert outcomes == {False, True}

@@ -1,0 +1,100 @@
+"""Checks of columns of texts: the same with kernels and without, and the same as for one row."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler import kernels
+from sparklake.stores.objects import check_object_uri
+from sparklake.stores.objects.key_checks import check_key
+from sparklake.udfs.objects.plain_texts import plain_addresses, plain_keys, plain_uris
+
+NAMESPACE = "s3://lake/repo"
+PARTS = ("s3", "s3a", "file", "S3", "http", ":", "/", "//", "://", ":///", ".", "..", "a", "b-_1")
+PARTS += ("\0", "\n", "ä", "日本", "lake", "repo", "x" * 256, "buc.ket", " ", "%")
+
+KNOWN = (
+    "",
+    "a/b",
+    "/a",
+    "a/.b",
+    ".a",
+    "a\0",
+    "a//b",
+    "s3:/a/b",
+    "s3://bucket/a",
+    "s3a://bucket/a/b",
+    "s3a://bu/a",
+    "s3://bucket//a",
+    "s3://bucket/.a",
+    "s3://bucket/a/.b",
+    "s3://bucket/",
+    "s3://bucket",
+    f"{NAMESPACE}/data/1",
+    "file:///a/b",
+    "file:///",
+    "file://a/b",
+    "a/file:///b",
+    "x://y",
+)
+
+
+def texts_of(seed: int) -> pa.StringArray:
+    chance = random.Random(seed)
+    made = ["".join(chance.choices(PARTS, k=chance.randrange(1, 7))) for _ in range(300)]
+    return pa.array([*KNOWN, *made], pa.string())
+
+
+def masks_of(texts: Any) -> list[list[bool]]:
+    found = (plain_keys(texts), plain_addresses(texts, NAMESPACE), plain_uris(texts))
+    return [np.asarray(each).tolist() for each in found]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_kernels_find_the_same_plain_texts(seed: int) -> None:
+    texts = texts_of(seed)
+    found = masks_of(texts.slice(seed % 5))
+    with kernels.only_definitions():
+        assert found == masks_of(texts.slice(seed % 5))
+
+
+def test_null_is_not_plain() -> None:
+    assert masks_of(pa.array([None, "a"], pa.string())) == [
+        [False, True],
+        [False, True],
+        [False] * 2,
+    ]
+
+
+def test_a_column_may_be_empty() -> None:
+    assert masks_of(pa.array([], pa.string())) == [[], [], []]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_plain_texts_pass_the_checks_of_a_row(seed: int) -> None:
+    texts = texts_of(seed)
+    keys, addresses, uris = masks_of(texts)
+    assert {True, False} == set(keys) == set(addresses) == set(uris)
+    for text, is_key, is_address, is_uri in zip(
+        texts.to_pylist(), keys, addresses, uris, strict=True
+    ):
+        if is_key or (is_address and "://" not in text):
+            check_key(text)
+        if is_address and "://" in text:
+            check_object_uri(text)
+        if is_uri:
+            check_object_uri(text)
+            check_key(text.split("/", 3)[3])
+
+
+def test_a_text_in_the_namespace_is_not_plain() -> None:
+    with pytest.raises(InvalidInputError):
+        check_object_uri("s3://bucket")
+    assert not plain_addresses(pa.array([f"{NAMESPACE}/data/1"]), NAMESPACE)[0]
+    assert plain_addresses(pa.array([f"{NAMESPACE}/data/1"]), "s3://other")[0]
