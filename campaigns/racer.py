@@ -17,7 +17,7 @@ from typing import Any
 
 from campaigns.forks import import_verbs
 from campaigns.history import Recorder, open_journal
-from campaigns.simulator import Actor
+from campaigns.simulator import EVERYTHING, Actor
 from sparklake import Lake, SparklakeError
 from sparklake._lightness import keep_pandas_out
 from tests.support.lakes import postgres_lake
@@ -30,7 +30,8 @@ def race(lake: Lake, order: dict[str, Any]) -> Counter[str]:
     repository, verbs = lake.repository(order["name"]), Counter[str]()
     chance = Random(order["seed"])
     with open_journal(Path(order["journal"])) as sink:
-        actor = Actor(repository, order["writer"], chance, Recorder(order["writer"], sink), verbs)
+        recorder = Recorder(order["writer"], sink)
+        actor = Actor(repository, order["writer"], chance, recorder, verbs, EVERYTHING)
         for _ in range(order["turns"]):
             actor()
             if order["collects"] and chance.random() < _COLLECTIONS:
