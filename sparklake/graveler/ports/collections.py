@@ -67,7 +67,7 @@ class Collections(Protocol):
         """
 
     def end_tree_sweep(self) -> None:
-        """Count a sweep that has deleted tables, after its last deletion.
+        """Count a sweep that has deleted tables, or a repair that has given one another content.
 
         Whoever reads a ref afterwards sees a higher `RepositoryRefs.tree_sweeps`.
         """

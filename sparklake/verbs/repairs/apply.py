@@ -156,6 +156,8 @@ class Repair:
                 f"the range {step.target} was written by lakeFS, whose ids contain addresses"
             )
         self._put_table(step.target, body)
+        # Caches, here and elsewhere, may have the old file of the id.
+        self.context.refs.collections.end_tree_sweep()
 
     def _lasting(self, step: RepairStep) -> str:
         """Return the address of an object that the lake or its owner keeps.

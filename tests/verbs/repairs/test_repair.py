@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake import Branch, Repository
+from sparklake import Branch, Lake, Repository
 from sparklake.errors import CollectionOpenError, ReadOnlyError
 from sparklake.udfs.checks.findings import KIND_FACTS, FindingKind, Severity
 from sparklake.verbs.repairs.repair import RepairReport
@@ -148,7 +148,7 @@ def test_an_equal_object_in_history_replaces_a_lost_one(repo: Repository, main: 
 
 
 def test_a_lost_import_gets_the_address_of_an_equal_object(
-    repo: Repository, main: Branch, folder: Path
+    any_lake: Lake, repo: Repository, main: Branch, folder: Path
 ) -> None:
     source = folder / "source"
     source.mkdir()
@@ -157,10 +157,14 @@ def test_a_lost_import_gets_the_address_of_an_equal_object(
     commit_all(main, {"a": b"the same"}, "an equal one")
     head, tree = main.head, repo.resolve("main").meta_range_id
     (source / "x").unlink()
+    elsewhere = any_lake.repository(repo.name)
+    assert elsewhere.stat("main", "in/x").address != repo.stat("main", "a").address
     report = repo.repair()
     assert report.check.is_healthy
     assert {each.step.action for each in report.results} == {RepairAction.REPLACE_ADDRESS}
     assert repo.stat("main", "in/x").address == repo.stat("main", "a").address
+    assert elsewhere.stat("main", "in/x").address == repo.stat("main", "a").address
+    assert elsewhere._context.refs.tree_sweeps == 1, "caches of tables start anew"
     assert (main.head, repo.resolve("main").meta_range_id) == (head, tree)
     assert not source.joinpath("x").exists()
 
