@@ -29,6 +29,7 @@ from sparklake.errors import (
     CorruptFileError,
     InvalidUriError,
     MissingFileError,
+    PurgeOpenError,
     SparklakeError,
 )
 from sparklake.graveler.blocks.block import Block
@@ -48,6 +49,9 @@ MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"
 COLLECTED_KEY = f"{COLLECTIONS_FOLDER}/collected.json"
 """The ids of the commits whose trees were collected. A restore of a dump reads them."""
 
+PURGES_FOLDER = "_sparklake/purges"
+_OPEN_PURGES = f"{PURGES_FOLDER}/open/"
+
 OBJECT_THREADS = 16
 
 
@@ -66,6 +70,19 @@ def is_sweep_open(store: ObjectStore) -> bool:
     return store.find(MARKER_KEY) is not None
 
 
+def open_purge_key(purge_id: str) -> str:
+    """Return the key of the marker of an open purge.
+
+    A purge writes it before it looks for named objects, and removes it after its last deletion.
+    """
+    return f"{_OPEN_PURGES}{purge_id}"
+
+
+def open_purges(store: ObjectStore) -> list[str]:
+    """Return the ids of the purges that may be deleting objects, or may have died meanwhile."""
+    return [each.key.removeprefix(_OPEN_PURGES) for each in store.list(_OPEN_PURGES)]
+
+
 def check_adopted(
     store: ObjectStore, files: Mapping[str, bytes], versions: Sequence[MetaRangeId] = ()
 ) -> None:
@@ -77,6 +94,7 @@ def check_adopted(
     Raises:
         AddressTakenError: A range names an object that may not or cannot be used in place of ours.
         CollectionOpenError: A collection may be deleting an object that a range names.
+        PurgeOpenError: A purge may be deleting it.
     """
     for key, file in files.items():
         found = store.get(key)
@@ -104,6 +122,15 @@ def _spelled(address: str) -> str:
 def _check_objects(
     store: ObjectStore, others: Sequence[_AddressConflict], versions: Sequence[MetaRangeId]
 ) -> None:
+    if not others:
+        return
+    # A purge may also delete objects outside of the lake.
+    for purge_id in open_purges(store):
+        raise PurgeOpenError(
+            "nothing was written: an existing range of the same objects names "
+            f"{others[0].theirs!r}, which the purge {purge_id} may delete. Try again when it has "
+            f"ended. If it was interrupted, run `sparklake purge resume` {purge_id}"
+        )
     inside = f"{store.uri}/{DATA_FOLDER}/"
     own = [each for each in others if each.theirs.startswith(inside)]
     _check_foreign(store, [each for each in others if not each.theirs.startswith(inside)], versions)
