@@ -18,13 +18,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import (
     AddressTakenError,
+    CollectionBegunError,
     CollectionOpenError,
     CorruptFileError,
     InvalidUriError,
@@ -37,9 +40,11 @@ from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_meta_range, read_range_file, read_ranges
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
+from sparklake.udfs.settings import Workspace
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 COLLECTIONS_FOLDER = "_sparklake/gc"
@@ -104,6 +109,44 @@ def check_adopted(
             _check_objects(store, _others(store, ours, theirs), versions)
 
 
+def check_objects_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Check the objects of the lake that written ranges name, after another fence was read.
+
+    Each task is the list of ranges of TASK_SCHEMA that `gc.encode_work` encodes. Yields nothing.
+
+    Raises:
+        CollectionBegunError: One of them was deleted since.
+        CollectionOpenError: A collection may be deleting one of them.
+        PurgeOpenError: A purge may be deleting one of them.
+    """
+    store, decode = workspace.open_store(), msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
+    for batch in batches:
+        for encoded in batch.column("task").to_pylist():
+            for block in read_ranges(store, decode(encoded)):
+                _check_present(store, block)
+    yield from ()
+
+
+def _check_present(store: ObjectStore, block: Block) -> None:
+    root = f"{store.uri}/"
+    entries = decode_entries(block.take(np.flatnonzero(~block.tombstones)))
+    named = [each.removeprefix(root) for each in full_addresses(store.uri, entries)]
+    keys = [each for each in named if each.startswith(f"{DATA_FOLDER}/")]
+    if not keys:
+        return
+    _check_closed(store, f"{root}{keys[0]}")
+    _check_swept(store, f"{root}{keys[0]}")
+    with Threads(OBJECT_THREADS, "sparklake-look") as threads:
+        for key, found in zip(keys, threads.map(store.find, keys), strict=True):
+            if found is None:
+                raise CollectionBegunError(
+                    f"nothing was published: {root}{key} was deleted by a garbage collection or a "
+                    "purge after this operation had begun to use it. Try again"
+                )
+
+
 def full_addresses(root: str, entries: EntryColumns) -> Iterator[str]:
     """Yield the addresses of entries as normalised full URIs."""
     for address, relative in zip(
@@ -125,26 +168,33 @@ def _check_objects(
     if not others:
         return
     # A purge may also delete objects outside of the lake.
-    for purge_id in open_purges(store):
-        raise PurgeOpenError(
-            "nothing was written: an existing range of the same objects names "
-            f"{others[0].theirs!r}, which the purge {purge_id} may delete. Try again when it has "
-            f"ended. If it was interrupted, run `sparklake purge resume` {purge_id}"
-        )
+    _check_closed(store, others[0].theirs)
     inside = f"{store.uri}/{DATA_FOLDER}/"
     own = [each for each in others if each.theirs.startswith(inside)]
     _check_foreign(store, [each for each in others if not each.theirs.startswith(inside)], versions)
     if not own:
         return
-    if is_sweep_open(store):
-        raise CollectionOpenError(
-            "nothing was written: an existing range of the same objects names "
-            f"{own[0].theirs!r}, which a running garbage collection may delete. Try again "
-            "when `sparklake gc run` has ended"
-        )
+    _check_swept(store, own[0].theirs)
     with Threads(OBJECT_THREADS, "sparklake-adopt") as threads:
         for _ in threads.map(partial(_put_back, store), own):
             pass
+
+
+def _check_closed(store: ObjectStore, address: str) -> None:
+    for purge_id in open_purges(store):
+        raise PurgeOpenError(
+            f"nothing was written: an existing range of the same objects names {address!r}, which "
+            f"the purge {purge_id} may delete. Try again when it has ended. If it was "
+            f"interrupted, run `sparklake purge resume` {purge_id}"
+        )
+
+
+def _check_swept(store: ObjectStore, address: str) -> None:
+    if is_sweep_open(store):
+        raise CollectionOpenError(
+            f"nothing was written: an existing range of the same objects names {address!r}, which "
+            "a running garbage collection may delete. Try again when `sparklake gc run` has ended"
+        )
 
 
 def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConflict]:

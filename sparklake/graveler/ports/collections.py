@@ -63,9 +63,9 @@ class Collections(Protocol):
         commits count as collected from then on. Otherwise `collecting` is only what could be.
 
         Commits that the retention does not keep expire at that moment, by the store's own
-        clock, and stay expired. With `expires` False, no commit expires. Everything published before is included. An operation that
-        began before and has not published yet gets a CollectionBegunError. Raises
-        ReadOnlyError, unless forced.
+        clock, and stay expired. With `expires` False, no commit expires. Everything published
+        before is included. An operation that began before and has not published yet gets a
+        CollectionBegunError. Raises ReadOnlyError, unless forced.
         """
 
     def end_tree_sweep(self) -> None:

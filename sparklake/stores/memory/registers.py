@@ -91,9 +91,7 @@ class MemoryCollections:
         yield moment
 
     @contextmanager
-    def begin(
-        self, *, trees: bool = False, expires: bool = True
-    ) -> Iterator[RepositorySnapshot]:
+    def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
         """Raise the fence and expire commits; return the repository at that moment."""
         state = self._state
         with state.lock:

@@ -77,9 +77,7 @@ class PostgresCollections:
             yield _moment(connection, self._uid)[0]
 
     @contextmanager
-    def begin(
-        self, *, trees: bool = False, expires: bool = True
-    ) -> Iterator[RepositorySnapshot]:
+    def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
         """Raise all fences and expire commits; return the repository at that moment."""
         with ExitStack() as held:
             with self._connections.transaction() as connection:

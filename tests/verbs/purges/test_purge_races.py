@@ -30,13 +30,13 @@ from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
 
 SECRET = b"secret"
-SCHEDULES = 60
+SCHEDULES = 40
 SHARES = 4
 
 
 @pytest.fixture
 def repo(any_lake: Lake, folder: Path) -> Repository:
-    """A repository whose history has an object that no branch has any more."""
+    """Return a repository whose history has an object that no branch has any more."""
     name = f"purge-{uuid4().hex[:8]}"
     made = any_lake.create_repository(name, str(folder / "namespace"), range_records=2)
     forget_secret(made)
@@ -258,7 +258,8 @@ def test_an_import_in_flight_checks_the_objects_that_it_adopted(
     outside.write_bytes(SECRET)
     found = repo.stat("main~1", "p")
     row = {"path": "p", "size": found.size, "checksum": found.checksum}
-    rows = stage_table([{**row, "address": f"file://{outside}"}])
+    row |= {"content_type": found.content_type, "address": f"file://{outside}"}
+    rows = stage_table([row])
 
     def act() -> None:
         if overtakes == "purge":
@@ -281,17 +282,17 @@ def test_an_import_in_flight_checks_the_objects_that_it_adopted(
 
 
 def run_schedule(seed: int, folder: Path) -> tuple[int, int]:
-    """Run one schedule; return how often a purge ended and a commit was refused."""
+    """Run one schedule; return the numbers of ended purges and of commits."""
     chance, lake = Random(seed), memory_lake()
     repo = lake.create_repository("repo", str(folder / str(seed)), range_records=2)
     forget_secret(repo)
-    seen = {"purged": 0, "refused": 0}
+    purged: list[None] = []
     promised: list[str] = []
 
     def purge() -> None:
         with suppress(SparklakeError):
             lake.repository("repo").purge(["p"])
-            seen["purged"] += 1
+            purged.append(None)
 
     def collect() -> None:
         with suppress(SparklakeError):
@@ -307,14 +308,13 @@ def run_schedule(seed: int, folder: Path) -> tuple[int, int]:
                 promised.append(branch.name)
                 own.merge(branch.name, "main", strategy="source-wins")
                 promised.append("main")
-            seen["refused"] += bool(branch.state.layers) if hasattr(branch, "state") else 0
 
     schedule = Schedule(chance)
     with scheduled(schedule):
         schedule.run([purge, write, write, collect][: chance.randint(2, 4)])
     for name in promised:
         assert repo.read_bytes(name, "p") == SECRET
-    return seen["purged"], len(promised)
+    return len(purged), len(promised)
 
 
 @pytest.mark.system
