@@ -249,7 +249,7 @@ class Actor:
 
 
 _STRATEGIES = ("source-wins", "dest-wins", None)
-_EVERYTHING = Workload(
+EVERYTHING = Workload(
     (
         *(Actor.put, Actor.put_many, Actor.remove, Actor.put_and_commit, Actor.put_and_commit),
         *(Actor.commit, Actor.commit, Actor.merge, Actor.merge, Actor.revert, Actor.cherry_pick),
@@ -377,7 +377,7 @@ def _run(world: World, schedule: Schedule, stage: PortStage, chance: Random) -> 
     lines: list[Line] = []
     ticks = iter(range(1_000_000))
     verbs: Counter[str] = Counter()
-    workload = _EQUAL_CONTENT if chance.random() < 0.2 else _EVERYTHING
+    workload = _EQUAL_CONTENT if chance.random() < 0.2 else EVERYTHING
 
     def actor(name: str) -> Actor:
         recorder = Recorder(name, lines.append, ticks.__next__)

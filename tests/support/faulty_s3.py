@@ -5,16 +5,19 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 from random import Random
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from urllib.parse import urlsplit
 
 THROTTLED, DROPPED, LOST, CUT = "throttled", "dropped", "lost", "cut"
 """Refused with 503; not heard at all; done, but never answered; answered in half."""
+
+STALLED, SHORT = "stalled", "short"
+"""Not answered for a long time; answered in half, with the length of the half."""
 
 FAULTS = (THROTTLED, DROPPED, LOST, CUT)
 
@@ -33,15 +36,31 @@ class FaultyS3:
         self._random = Random(seed)
         self._faults = cycle(FAULTS)
         self._lock = Lock()
+        self.ended = Event()
+        self.requests = 0
+        self.stall_seconds = 0.0
+        self._aim: tuple[str, int, int] | None = None
+
+    def aim(self, fault: str | None, first: int = 1, count: int = 1) -> None:
+        """Spoil `count` requests from a number on, counted from now, and no others."""
+        with self._lock:
+            self.requests = 0
+            self._aim = (fault, first, count) if fault is not None else None
 
     def fate(self) -> str | None:
         """Return the fault of the next request, or None."""
         with self._lock:
-            if self._random.random() >= self._rate:
-                return None
-            fault = next(self._faults)
-            self.spoilt[fault] += 1
+            self.requests += 1
+            fault = self._chosen()
+            if fault is not None:
+                self.spoilt[fault] += 1
             return fault
+
+    def _chosen(self) -> str | None:
+        if self._aim is not None:
+            fault, first, count = self._aim
+            return fault if first <= self.requests < first + count else None
+        return next(self._faults) if self._random.random() < self._rate else None
 
 
 @contextmanager
@@ -57,6 +76,7 @@ def faulty_s3(endpoint: str, rate: float, seed: int) -> Iterator[FaultyS3]:
         try:
             yield faulty
         finally:
+            faulty.ended.set()
             server.shutdown()
             thread.join()
 
@@ -67,12 +87,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         body, fate = self._body(), self.faulty.fate()
-        if fate == DROPPED:
+        if fate == STALLED:
+            # The stall ends early if the server does.
+            self.faulty.ended.wait(self.faulty.stall_seconds)
+        if fate in (DROPPED, STALLED):
             self._hang_up()
         elif fate == THROTTLED:
             self._answer(503, {"Content-Type": "application/xml"}, _SLOW_DOWN)
         else:
             status, headers, answer = self._ask(body)
+            if fate == SHORT:
+                answer = answer[: len(answer) // 2]
             if fate == LOST:
                 self._hang_up()
             else:
@@ -114,9 +139,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
 
     def _hang_up(self) -> None:
-        self.wfile.flush()
-        self.connection.shutdown(socket.SHUT_RDWR)
         self.close_connection = True
+        # A client that has stopped waiting has hung up already.
+        with suppress(OSError):
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""

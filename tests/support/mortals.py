@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from campaigns.forks import Forks, forks
+
 MAX_STEPS = 500
 
 
 class Mortals:
     """Sends verbs to their deaths."""
 
-    def __init__(self, process: subprocess.Popen[str], dsn: str) -> None:
-        self._process = process
+    def __init__(self, children: Forks, dsn: str) -> None:
+        self._children = children
         self._dsn = dsn
 
     def send(self, last: int, verb: str, **order: Any) -> bool:
         """Run a verb that dies instead of taking a step; return whether it came to that."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(json.dumps({"dsn": self._dsn, "last": last, "verb": verb, **order}) + "\n")
-        stdin.flush()
-        answer = json.loads(stdout.readline())
-        assert not answer["failed"]
-        assert answer["died"] == (answer["steps"] == last)
-        return bool(answer["died"])
+        answer = self._children.send(self._dsn, last, verb=verb, **order)
+        assert answer.error is None
+        assert answer.died == (answer.steps == last)
+        return answer.died
 
 
 @contextmanager
 def mortal_verbs(dsn: str) -> Iterator[Mortals]:
     """Start the process whose children run the verbs."""
-    command = [sys.executable, "-m", "tests.support.dying_verb"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield Mortals(process, dsn)
-        assert process.stdin is not None
-        process.stdin.close()
+    with forks("tests.support.dying_verb") as children:
+        yield Mortals(children, dsn)
 
 
 def deaths(run: Callable[[int], bool]) -> int:

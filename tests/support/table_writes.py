@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sparklake import Repository
+from sparklake.engine.choice import Runners
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.delta import write as delta_writes
 from sparklake.verbs.tables import write as writes
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 
@@ -39,3 +43,16 @@ def write(
         patch.setattr(writes, "save_rows", save)
         nothing: Any = None
         return writes.write_table(repo._context, nothing, request)
+
+
+def edit_delta(repo: Repository, branch: str, path: str, files: Mapping[str, bytes]) -> None:
+    """Put files into the copy of a Delta table, as a session of Spark would, and stage them."""
+    no_spark = SimpleNamespace(check_delta=lambda session: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "sparklake.frames.tables.spark_sources", no_spark)
+        patch.setattr(delta_writes, "check_native", lambda context: None)
+        patch.setattr(Runners, "session", lambda runners: None)
+        with delta_writes.edit_delta(repo._context, branch, path) as location:
+            place = f"data/{location.rpartition('/data/')[2]}"
+            store = open_store(repo.info.storage_namespace)
+            store.put_many_if_absent({f"{place}/{name}": body for name, body in files.items()})

@@ -90,7 +90,9 @@ class BranchMove:
     new ids, so an operation that has read these layers, or layers added on top since, loses the
     race. `change_summaries` is stored with the commits: the change summary of each commit, where it
     is known. `fence` is the fence of a branch of the repository, read before anything that the new
-    head refers to was read or written. `once` is recorded with the move.
+    head refers to was read or written. `once` is recorded with the move. `latest` is the sequence
+    of the branch's latest operation: the move fails if there is a later one, even if the head is
+    the expected one again.
     """
 
     branch: str
@@ -104,6 +106,7 @@ class BranchMove:
     change_summaries: Mapping[CommitId, bytes] = field(default_factory=dict)
     fence: int = field(kw_only=True)
     once: OnceRecord | None = None
+    latest: int | None = None
 
 
 class Branches(Protocol):

@@ -181,6 +181,11 @@ class _DumpReading:
     ) -> list[Any]:
         """Return the valid records of a table."""
         try:
+            if table_id and not is_commit_id(table_id):  # Both ids have the same form.
+                raise InvalidDumpError(
+                    f"the manifest {MANIFEST_KEY} names the table {table_id!r}, which is not an "
+                    "id: dump the refs again, or restore the file from a backup"
+                )
             records = read_ref_records(self.store, table_id, entity)
         except (CorruptFileError, MissingFileError, InvalidDumpError) as error:
             self.problems.append(error)

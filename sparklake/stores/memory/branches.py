@@ -94,6 +94,8 @@ class MemoryBranches:
             sealed = {layer.id for layer in branch.layers if layer.sealed}
             if branch.commit_id != move.expected:
                 raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")
+            if move.latest is not None and move.latest != state.latest_operation(move.branch):
+                raise RaceLostError(f"branch {move.branch!r} has moved, and moved back")
             if not sealed.issuperset(move.applied_layers):
                 raise RaceLostError(
                     f"another writer has committed or dropped staged changes of {move.branch!r}"

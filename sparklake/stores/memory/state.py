@@ -144,6 +144,11 @@ class State:
             del self.once_keys[key]
         self.once_keys[record.key] = (record, now + record.lifetime.total_seconds())
 
+    def latest_operation(self, ref: str) -> int | None:
+        """Return the sequence of the latest operation of a ref."""
+        found = (each.sequence for each in reversed(self.operations) if each.ref == ref)
+        return next(found, None)
+
     def log(
         self, who: str, verb: str, ref: str, source: CommitId | None, to: CommitId | None
     ) -> None:

@@ -208,6 +208,7 @@ class PostgresBranches:
                 )
             ]
             self._swap(connection, move)
+            self._check_latest(connection, move)
             if known:
                 # A commit that was made again after the fence refers to no deleted
                 # object.
@@ -226,6 +227,18 @@ class PostgresBranches:
                     move.expected,
                     move.to,
                 )
+
+    def _check_latest(self, connection: psycopg.Connection, move: BranchMove) -> None:
+        """Raise RaceLostError if the branch, which is locked, has a later operation."""
+        if move.latest is None:
+            return
+        row = connection.execute(
+            "SELECT max(sequence) FROM sparklake.operations"
+            " WHERE repository_uid = %(uid)s AND ref = %(ref)s",
+            {"uid": self._uid, "ref": move.branch},
+        ).fetchone()
+        if row != (move.latest,):
+            raise RaceLostError(f"branch {move.branch!r} has moved, and moved back")
 
     def _take_layers(self, connection: psycopg.Connection, move: BranchMove) -> bool:
         """Remove the layers that a move has applied; return whether all were there."""

@@ -67,12 +67,17 @@ def undo(context: Context, branch: str) -> Commit:
             "op log`, and undo again if you still want to"
         )
     target = context.graph.commit(latest.from_commit)
-    _move(context, state, "undo", target)
+    _move(context, state, "undo", target, latest.sequence)
     return target
 
 
-def _move(context: Context, state: BranchState, verb: str, target: Commit) -> None:
-    """Move a branch from its seen commit, and drop its staged changes."""
+def _move(
+    context: Context, state: BranchState, verb: str, target: Commit, latest: int | None = None
+) -> None:
+    """Move a branch from its seen commit, and drop its staged changes.
+
+    With `latest`, the branch must not have moved since that operation, not even back again.
+    """
     state.guard.check(state.name, Action.RESET)
     sealed = context.refs.staging.seal(state.name).layers if state.layers else ()
     move = BranchMove(
@@ -83,6 +88,7 @@ def _move(context: Context, state: BranchState, verb: str, target: Commit) -> No
         who=context.committer,
         applied_layers=tuple(layer.id for layer in sealed),
         fence=state.fence,
+        latest=latest,
     )
     context.refs.branches.move(move)
 

@@ -409,6 +409,21 @@ class RefStoreContract:
         assert refs.operations.list()[0].to_commit == one.id
         assert staged(refs) == dict([a_record(b"k")])
 
+    def test_a_move_after_an_operation_notices_a_way_back(self, refs: RepositoryRefs) -> None:
+        commit = a_commit()
+        refs.branches.move(a_move(FIRST, commit))
+        seen = refs.operations.list(1, "main")[0].sequence
+        back = BranchMove("main", commit.id, FIRST.id, "undo", "ann", fence=0, latest=seen)
+        refs.branches.move(replace(back, verb="reset"))
+        refs.branches.move(a_move(FIRST, commit))
+        with pytest.raises(RaceLostError, match="moved back"):
+            refs.branches.move(back)
+        assert refs.branches.find("main") == BranchState("main", commit.id)
+        latest = refs.operations.list(1, "main")[0]
+        assert (latest.verb, latest.to_commit) == ("commit", commit.id)
+        refs.branches.move(replace(back, latest=latest.sequence))
+        assert refs.branches.find("main") == BranchState("main", FIRST.id)
+
     def test_a_move_needs_branch_and_target(self, refs: RepositoryRefs) -> None:
         with pytest.raises(RefNotFoundError, match="dev"):
             refs.branches.move(a_move(FIRST, a_commit(), branch="dev"))

@@ -232,3 +232,20 @@ def test_undo_does_not_undo_what_it_has_not_seen(repo: Repository, main: Branch)
     with mock.patch.object(MemoryBranches, "find", stale), pytest.raises(UnexpectedHeadError):
         main.undo()
     assert main.head.message == "again"
+
+
+@pytest.mark.parametrize("any_lake", ["memory"], indirect=True)
+def test_undo_notices_that_a_branch_has_moved_there_and_back(
+    repo: Repository, main: Branch
+) -> None:
+    seen = main.head
+
+    def there_and_back() -> None:
+        commit_all(main, {"k": b"theirs"}, "theirs")
+        main.hard_reset(seen.id)
+
+    with others_first(there_and_back), pytest.raises(RaceLostError, match="moved back"):
+        main.undo()
+    assert main.head == seen
+    # The latest move is the hard reset.
+    assert main.undo().message == "theirs"

@@ -1,0 +1,20 @@
+"""The clean check of a whole repository that ends each round."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import timedelta
+
+from sparklake import Repository
+
+
+class ViolationError(AssertionError):
+    """A promise of the lake that a round found broken."""
+
+
+def check_repository(repository: Repository) -> None:
+    """Check everything with all contents; raise ViolationError for errors and warnings."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = repository.check("content", to=folder, grace=timedelta())
+    if not report.is_healthy:
+        raise ViolationError(f"the check found {list(report.faults)}")

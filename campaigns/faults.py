@@ -1,0 +1,191 @@
+"""Faults of servers, disks and clocks: python -m campaigns.faults --rounds 400 --seed 1.
+
+A round runs one verb, and a fault begins before one of its steps, or with one of its requests. The
+verb succeeds, or raises one of sparklake's errors. When the fault has ended, the lake is in the old
+or the new state, the verb runs again, and a check of the whole repository is clean.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from campaigns.cases import CASES
+from campaigns.grounds import Ground, ground, trials
+from campaigns.rounds import Cell, Figures, Options, parse_options, report, run_rounds
+from campaigns.step_faults import allow_writes
+from campaigns.trials import Trials
+from sparklake.config import fast_root
+from sparklake.stores.embedded import embedded_dsn
+from tests.support import faulty_s3
+from tests.support.faulty_s3 import FaultyS3
+
+KINDS = 22
+"""The number of kinds of faults, which take turns."""
+
+FOREVER = sys.maxsize
+STALL_SECONDS = 1.0
+_IMPATIENT: dict[str, Any] = {"environment": {"SPARKLAKE_S3_READ_SECONDS": "0.4"}}
+YEAR = 365 * 24 * 3600
+
+Run = Callable[[str, Random], str]
+"""Runs a case with a fault; returns the outcome."""
+
+
+def main() -> None:
+    """Run the campaign, and print its figures."""
+    options = parse_options(__doc__, 400)
+    report("Faults", options, campaign(options), "python -m campaigns.faults")
+
+
+def campaign(options: Options) -> Figures:
+    """Run verbs with faults; return the figures. The campaign has a Postgres of its own."""
+    with ExitStack() as stack:
+        found = stack.enter_context(ground())
+        kinds = {
+            **stack.enter_context(_postgres_faults(found)),
+            **stack.enter_context(_local_faults(found)),
+            **stack.enter_context(_s3_faults(found)),
+        }
+
+        def run(name: str) -> Cell:
+            fault, case, number = name.split(":")
+            return fault, kinds[fault](case, Random(f"{options.seed} {number}"))
+
+        assert len(kinds) == KINDS
+        return run_rounds("campaigns.faults", options, _rounds(options, [*kinds]), run)
+
+
+def _rounds(options: Options, kinds: list[str]) -> Iterator[str]:
+    """Yield fault, verb and number of each round: the faults in turn."""
+    chance = Random(options.seed)
+    for number in range(options.rounds):
+        yield f"{kinds[number % len(kinds)]}:{chance.choice([*CASES])}:{number}"
+
+
+def _at_a_step(place: Trials, fault: str, **more: object) -> Run:
+    """Return a run whose fault begins before any step."""
+
+    def run(case: str, chance: Random) -> str:
+        step = chance.randint(1, place.expected(case).steps)
+        return place.run(case, step, fault, **more)
+
+    return run
+
+
+# --- Postgres -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _postgres_faults(found: Ground) -> Iterator[dict[str, Run]]:
+    assert found.home is not None
+    server = embedded_dsn(found.home)
+
+    def heal() -> None:
+        server.restart()
+        allow_writes(found.dsn)
+
+    try:
+        with trials(found, "local") as place:
+            place.heal = heal
+            impatient = f"{found.dsn} options='-c statement_timeout=200ms'"
+            yield {
+                "Postgres, sessions ended": _at_a_step(place, "end_sessions"),
+                "Postgres, read-only": _at_a_step(place, "refuse_writes"),
+                "Postgres, timing out": _at_a_step(place, "lock_tables", dsn=impatient),
+                "Postgres, killed": _at_a_step(place, "kill_server"),
+                "Postgres, killed and restarted": _at_a_step(
+                    place, "kill_server", home=str(found.home)
+                ),
+                "Postgres, disk full": _at_a_step(place, "fill_server_disk"),
+            }
+    finally:
+        server.release()
+
+
+# --- disks and clocks -----------------------------------------------------------------------------
+
+
+@contextmanager
+def _local_faults(found: Ground) -> Iterator[dict[str, Run]]:
+    with trials(found, "local") as place:
+        namespace = [place.root.removeprefix("file://")]
+
+        def limited(case: str, chance: Random) -> str:
+            run = _at_a_step(place, "limit_files", bytes=chance.choice([0, 100, 1000, 4096]))
+            return run(case, chance)
+
+        def back(case: str, chance: Random) -> str:
+            seconds = chance.choice([2, 3600, YEAR])
+            return _at_a_step(place, "turn_clock_back", seconds=seconds, seed=0)(case, chance)
+
+        yield {
+            "disk of the namespace, full": _at_a_step(place, "fill_disk", full=namespace),
+            "disk of scratch files, full": _at_a_step(
+                place, "fill_disk", full=[f"{fast_root()}/sparklake-"]
+            ),
+            "all disks, no byte more": limited,
+            "clock, going backwards": back,
+        }
+
+
+# --- S3 -------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Line:
+    """A line to S3 that spoils chosen requests of the children."""
+
+    place: Trials
+    proxy: FaultyS3
+    requests: dict[str, int]
+
+    def spoiling(self, fault: str, count: int) -> Run:
+        """Return a run that spoils some requests, beginning with any of them."""
+
+        def run(case: str, chance: Random) -> str:
+            first = chance.randint(1, max(self._requests(case), 1))
+            self.place.before = lambda: self.proxy.aim(fault, first, count)
+            more: dict[str, Any] = _IMPATIENT if fault == faulty_s3.STALLED else {}
+            return self.place.run(case, 0, **more)
+
+        return run
+
+    def _requests(self, case: str) -> int:
+        if case not in self.requests:
+            self.place.before = lambda: self.proxy.aim(None)
+            self.place.expected(case)
+            self.requests[case] = self.proxy.requests
+        return self.requests[case]
+
+
+@contextmanager
+def _s3_faults(found: Ground) -> Iterator[dict[str, Run]]:
+    with ExitStack() as stack:
+        endpoint = found.environment["AWS_ENDPOINT_URL"]
+        proxy = stack.enter_context(faulty_s3.faulty_s3(endpoint, rate=0, seed=0))
+        proxy.stall_seconds = STALL_SECONDS
+        environment = {"AWS_ENDPOINT_URL": proxy.endpoint}
+        line = _Line(stack.enter_context(trials(found, "s3", environment)), proxy, {})
+        line.place.heal = lambda: proxy.aim(None)
+        kinds = {
+            "throttling": faulty_s3.THROTTLED,
+            "resetting": faulty_s3.DROPPED,
+            "losing answers": faulty_s3.LOST,
+            "cutting answers": faulty_s3.CUT,
+            "stalling": faulty_s3.STALLED,
+            "wrong lengths": faulty_s3.SHORT,
+        }
+        yield {
+            f"S3, {words}{', for long' if count > 1 else ''}": line.spoiling(fault, count)
+            for words, fault in kinds.items()
+            for count in (1, FOREVER)
+        }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Verbs that stage objects and tables, as cases of the campaigns."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from campaigns.scenes import Scene, VerbCase
+from sparklake.errors import NoChangesError, ObjectNotFoundError, WriteEndedError
+from sparklake.stores.objects import normalise_store_uri, open_store
+from sparklake.verbs.tables.write_request import WriteMode
+from tests.support.lakes import stage_table
+from tests.support.table_writes import edit_delta, write
+
+DELTA_APPEND = (
+    b'{"add":{"path":"part-1","partitionValues":{},"size":6,"modificationTime":1,'
+    b'"dataChange":true}}\n'
+)
+
+
+def clean(scene: Scene) -> None:
+    scene.create_branch({})
+
+
+def dirty(scene: Scene) -> None:
+    """Stage rows, a run, and rows again."""
+    branch = scene.create_branch({"own": b"own"})
+    branch.put("base/4", b"below")
+    branch.delete("base/3")
+    stage_run(scene)
+    branch.put("base/6", b"above")
+    branch.put("new", b"new")
+
+
+def stage_run(scene: Scene, path: str = "bulk") -> None:
+    """Stage another name of an object, and a removal, as a run."""
+    known = scene.repository.stat("main", "base/5")
+    row = {"path": path, "size": known.size, "address": known.address}
+    scene.branch.stage(stage_table([row, {"path": "base/8", "deleted": True}]))
+
+
+def put_folder(scene: Scene) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("a", "b", "c"):
+            (Path(folder) / name).write_text(name)
+        scene.branch.put_folder("folder/", folder)
+
+
+def put_file(scene: Scene) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"file")
+        file.flush()
+        scene.branch.put_file("base/1", file.name)
+
+
+def write_file(scene: Scene) -> None:
+    with scene.branch.open("opened", "w") as file:
+        file.write("opened")
+
+
+def write_table(scene: Scene) -> None:
+    names = ["p=1/part-1", "_SUCCESS"]
+    write(scene.repository, scene.label, "table", names, WriteMode.OVERWRITE)
+
+
+def append_to_delta(scene: Scene) -> None:
+    files = {"part-1": b"part-1", f"_delta_log/{1:020}.json": DELTA_APPEND}
+    edit_delta(scene.repository, scene.label, "delta", files)
+
+
+def begin_write(scene: Scene) -> None:
+    scene.create_branch({})
+    context = scene.repository._context
+    context.refs.writes.begin(f"write-{scene.label}", f"data/{scene.label}", scene.label, "me")
+
+
+def abandon(scene: Scene) -> None:
+    scene.repository.abandon_write(f"write-{scene.label}")
+
+
+def write_states(scene: Scene) -> list[str]:
+    return [each.state.value for each in scene.repository.writes() if each.branch == scene.label]
+
+
+def put_source(scene: Scene) -> None:
+    scene.create_branch({"imported/gone": b"gone"})
+    files = {f"{number}": b"%d" % number for number in range(5)}
+    open_store(normalise_store_uri(scene.source)).put_many_if_absent(files)
+
+
+OBJECT_CASES = {
+    "put": VerbCase(clean, lambda scene: scene.branch.put("k", b"v")),
+    "put, dirty": VerbCase(dirty, lambda scene: scene.branch.put("new", b"newer")),
+    "put_many": VerbCase(
+        dirty, lambda scene: scene.branch.put_many({"base/1": b"1", "many": b"many"})
+    ),
+    "put_file": VerbCase(clean, put_file),
+    "put_folder": VerbCase(clean, put_folder),
+    "open": VerbCase(clean, write_file),
+    "stage": VerbCase(dirty, lambda scene: stage_run(scene, "base/0")),
+    "delete": VerbCase(dirty, lambda scene: scene.branch.delete("base/2")),
+    "delete_prefix": VerbCase(dirty, lambda scene: scene.branch.delete_prefix("base/")),
+    "remove_many": VerbCase(
+        clean,
+        lambda scene: scene.branch.remove_many(["base/2", "base/7"]),
+        done=(ObjectNotFoundError,),
+    ),
+    "copy": VerbCase(
+        clean, lambda scene: scene.branch.copy("base/", "copied/", recursive=True, force=True)
+    ),
+    "move": VerbCase(
+        clean,
+        lambda scene: scene.branch.move("base/", "moved/", recursive=True),
+        done=(ObjectNotFoundError,),
+    ),
+    "reset": VerbCase(dirty, lambda scene: scene.branch.reset()),
+    "reset_prefix": VerbCase(dirty, lambda scene: scene.branch.reset(prefix="base/")),
+    "reset_path": VerbCase(dirty, lambda scene: scene.branch.reset(path="new")),
+    "restore_paths": VerbCase(
+        dirty, lambda scene: scene.branch.restore("main", ["base/"]), done=(NoChangesError,)
+    ),
+    "import": VerbCase(
+        put_source,
+        lambda scene: scene.branch.import_objects(scene.source, "imported/"),
+        done=(NoChangesError,),
+    ),
+    "write": VerbCase(clean, write_table),
+    "edit_delta": VerbCase(clean, append_to_delta, repeats=False),
+    "abandon_write": VerbCase(begin_write, abandon, done=(WriteEndedError,), found=write_states),
+}

@@ -1,0 +1,224 @@
+"""Verbs on names, repositories and whole histories, as cases of the campaigns."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+from campaigns.object_cases import clean, dirty
+from campaigns.scenes import BASE, Scene, VerbCase, create_repository, listing
+from sparklake import Repository
+from sparklake.errors import (
+    AlreadyExistsError,
+    NamespaceInUseError,
+    NoChangesError,
+    NothingToDoError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+)
+from sparklake.stores.objects import open_object
+from tests.support.lakes import commit_all, memory_lake
+
+SECRET = "secret"
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def create_branch(scene: Scene) -> None:
+    scene.repository.create_branch(scene.named("new"), scene.label, expires=timedelta(days=1))
+
+
+def delete_branch(scene: Scene) -> None:
+    scene.repository.delete_branch(scene.label)
+
+
+def create_tag(scene: Scene) -> None:
+    scene.repository.create_tag(scene.named("tag"), scene.label)
+
+
+def tagged(scene: Scene) -> None:
+    scene.create_branch({"own": b"own"})
+    create_tag(scene)
+
+
+def delete_tag(scene: Scene) -> None:
+    scene.repository.delete_tag(scene.named("tag"))
+
+
+def set_expiry(scene: Scene) -> None:
+    scene.branch.set_expiry(timedelta(days=1))
+
+
+def expired(scene: Scene) -> None:
+    scene.repository.create_branch(scene.label, "main", expires=timedelta(microseconds=1))
+    scene.repository.create_branch(scene.named("other"), "main")
+
+
+def prune(scene: Scene) -> None:
+    scene.repository.prune_branches()
+
+
+def protect(scene: Scene) -> None:
+    scene.repository.settings.set_metadata({scene.label: "labelled"})
+
+
+def labels(scene: Scene) -> bool:
+    return scene.label in scene.repository.settings.get().metadata
+
+
+# --- repositories ---------------------------------------------------------------------------------
+
+
+def create_other(scene: Scene) -> None:
+    scene.lake.create_repository(scene.other_name, scene.folder("other"))
+
+
+def other_state(scene: Scene) -> dict[str, Any] | None:
+    try:
+        other = scene.lake.repository(scene.other_name)
+    except RepositoryNotFoundError:
+        return None
+    return refs_of(other, scene)
+
+
+def refs_of(repository: Repository, scene: Scene) -> dict[str, Any]:
+    """Return the listings of all branches and tags."""
+    names = [each.name for each in repository._context.refs.snapshot().named]
+    return {name.replace(scene.label, ""): listing(repository, name, scene) for name in names}
+
+
+def with_other(scene: Scene) -> None:
+    create_repository(scene.lake, scene.other_name, scene.folder("other"))
+
+
+def delete_other(scene: Scene) -> None:
+    scene.lake.delete_repository(scene.other_name)
+
+
+def dumped_other(scene: Scene) -> None:
+    """Leave the dump of a repository that this lake does not have."""
+    with memory_lake() as lake:
+        made = create_repository(lake, "dumped", scene.folder("other"))
+        made.create_tag("tag", "main")
+        made.dump_refs()
+
+
+def restore_other(scene: Scene) -> None:
+    scene.lake.restore_repository(scene.other_name, scene.folder("other"))
+
+
+# --- dumps and exports ----------------------------------------------------------------------------
+
+
+def older_dump(scene: Scene) -> None:
+    """Dump, then change refs."""
+    scene.create_branch({"own": b"own"})
+    scene.repository.dump_refs()
+    commit_all(scene.branch, {"base/1": b"newer"}, "newer")
+    create_tag(scene)
+
+
+def dump(scene: Scene) -> None:
+    scene.repository.dump_refs()
+
+
+def dumped_state(scene: Scene) -> dict[str, Any]:
+    """Return what a restore of the dump in a copy of the namespace shows."""
+    source = scene.repository._context.store
+    target = scene.store(f"copy-{uuid4().hex}")
+    for each in source.list():
+        target.put_if_absent(each.key, source.get(each.key))
+    with memory_lake() as lake:
+        return refs_of(lake.restore_repository("copy", target.uri), scene)
+
+
+def export(scene: Scene) -> None:
+    scene.repository.export("main", scene.folder("export"), overwrite=True)
+
+
+def exported(scene: Scene) -> dict[str, bytes]:
+    store = scene.store("export")
+    return {path: store.get(path) for path in BASE}
+
+
+# --- garbage and purges ---------------------------------------------------------------------------
+
+
+def with_garbage(scene: Scene) -> None:
+    """Leave objects that only expired commits and dropped changes name."""
+    repository = scene.repository
+    repository.settings.set_retention(0)
+    branch = scene.create_branch({"base/0": b"once"})
+    commit_all(branch, {"base/0": BASE["base/0"]}, "as before")
+    branch.put("staged", b"dropped")
+    branch.put("staged", b"kept")
+
+
+def collect(scene: Scene) -> None:
+    scene.repository.collect_garbage(grace=timedelta())
+
+
+def garbage(scene: Scene) -> tuple[int, bool]:
+    """Return how much garbage is left, and whether all that the branch names is there."""
+    repository = scene.repository
+    left = repository.collect_garbage(dry_run=True, grace=timedelta())
+    named = {each.address for each in repository.objects(scene.label)}
+    return len(list(repository.garbage(left.run.id))), all(is_stored(each) for each in named)
+
+
+def is_stored(address: str) -> bool:
+    store, key = open_object(address)
+    return store.find(key) is not None
+
+
+def with_secret(scene: Scene) -> None:
+    branch = scene.create_branch({SECRET: b"secret"})
+    # The tag is the only name of the secret, and does not hinder its purge.
+    scene.repository.create_tag(scene.named("tag"), branch.name)
+    commit_all(branch, {SECRET: None}, "removed")
+
+
+def purge(scene: Scene) -> None:
+    """Resume an unfinished purge, or purge."""
+    repository = scene.repository
+    unfinished = [each for each in repository.purges() if each.state.value != "done"]
+    for each in unfinished:
+        repository.resume_purge(each.id)
+    if not unfinished:
+        repository.purge([SECRET])
+
+
+def purged(scene: Scene) -> tuple[set[str], bool]:
+    """Return the states of all purges, and whether the secret is still there."""
+    repository = scene.repository
+    address = repository.stat(scene.named("tag"), SECRET).address
+    return {each.state.value for each in repository.purges()}, is_stored(address)
+
+
+UPKEEP_CASES = {
+    "create_branch": VerbCase(dirty, create_branch, done=(AlreadyExistsError,)),
+    "delete_branch": VerbCase(dirty, delete_branch, done=(RefNotFoundError,)),
+    "create_tag": VerbCase(dirty, create_tag, done=(AlreadyExistsError,)),
+    "delete_tag": VerbCase(tagged, delete_tag, done=(RefNotFoundError,)),
+    "set_expiry": VerbCase(clean, set_expiry),
+    "prune_branches": VerbCase(expired, prune),
+    "set_metadata": VerbCase(clean, protect, found=labels),
+    "create_repository": VerbCase(
+        clean, create_other, done=(AlreadyExistsError,), found=other_state
+    ),
+    "delete_repository": VerbCase(
+        with_other, delete_other, done=(RepositoryNotFoundError,), found=other_state
+    ),
+    "restore_repository": VerbCase(
+        dumped_other,
+        restore_other,
+        done=(AlreadyExistsError, NamespaceInUseError),
+        found=other_state,
+    ),
+    "dump": VerbCase(older_dump, dump, found=dumped_state, alone=True),
+    "export": VerbCase(clean, export, done=(NothingToDoError,), found=exported),
+    "gc": VerbCase(with_garbage, collect, found=garbage, alone=True),
+    "purge": VerbCase(with_secret, purge, done=(NoChangesError,), found=purged, alone=True),
+}
