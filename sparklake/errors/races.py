@@ -69,3 +69,9 @@ class CollectionOpenError(RaceLostError):
     """A garbage collection in progress, whose end must be awaited."""
 
     kind = "collection_open"
+
+
+class PurgeOpenError(RaceLostError):
+    """A purge in progress, whose end must be awaited."""
+
+    kind = "purge_open"

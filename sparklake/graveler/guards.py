@@ -72,7 +72,8 @@ def check_fence(branch: str, found: int, begun: int | None) -> None:
     """Raise CollectionBegunError if a branch's fence has changed. None skips the check."""
     if begun not in (None, found):
         raise CollectionBegunError(
-            f"nothing was changed on {branch!r}: a garbage collection has started. Try again"
+            f"nothing was changed on {branch!r}: a garbage collection or a purge has started. "
+            "Try again"
         )
 
 

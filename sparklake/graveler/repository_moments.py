@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
-from sparklake.errors import CollectionOpenError
+from sparklake.errors import CollectionOpenError, PurgeOpenError
 from sparklake.graveler.graph.needed_bases import needed_bases
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.retention import DAY, Retention, expired_commits
@@ -59,3 +59,8 @@ def collection_open_error() -> CollectionOpenError:
     return CollectionOpenError(
         "a garbage collection or a dump of refs is running: wait for its end"
     )
+
+
+def purge_open_error() -> PurgeOpenError:
+    """Return the error for a purge while another one is running."""
+    return PurgeOpenError("another purge of this repository is running: wait for its end")

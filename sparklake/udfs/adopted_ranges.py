@@ -18,17 +18,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import (
     AddressTakenError,
+    CollectionBegunError,
     CollectionOpenError,
     CorruptFileError,
     InvalidUriError,
     MissingFileError,
+    PurgeOpenError,
     SparklakeError,
 )
 from sparklake.graveler.blocks.block import Block
@@ -36,9 +40,11 @@ from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_meta_range, read_range_file, read_ranges
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
+from sparklake.udfs.settings import Workspace
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 COLLECTIONS_FOLDER = "_sparklake/gc"
@@ -47,6 +53,9 @@ MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"
 
 COLLECTED_KEY = f"{COLLECTIONS_FOLDER}/collected.json"
 """The ids of the commits whose trees were collected. A restore of a dump reads them."""
+
+PURGES_FOLDER = "_sparklake/purges"
+_OPEN_PURGES = f"{PURGES_FOLDER}/open/"
 
 OBJECT_THREADS = 16
 
@@ -66,6 +75,19 @@ def is_sweep_open(store: ObjectStore) -> bool:
     return store.find(MARKER_KEY) is not None
 
 
+def open_purge_key(purge_id: str) -> str:
+    """Return the key of the marker of an open purge.
+
+    A purge writes it before it looks for named objects, and removes it after its last deletion.
+    """
+    return f"{_OPEN_PURGES}{purge_id}"
+
+
+def open_purges(store: ObjectStore) -> list[str]:
+    """Return the ids of the purges that may be deleting objects, or may have died meanwhile."""
+    return [each.key.removeprefix(_OPEN_PURGES) for each in store.list(_OPEN_PURGES)]
+
+
 def check_adopted(
     store: ObjectStore, files: Mapping[str, bytes], versions: Sequence[MetaRangeId] = ()
 ) -> None:
@@ -77,6 +99,7 @@ def check_adopted(
     Raises:
         AddressTakenError: A range names an object that may not or cannot be used in place of ours.
         CollectionOpenError: A collection may be deleting an object that a range names.
+        PurgeOpenError: A purge may be deleting it.
     """
     for key, file in files.items():
         found = store.get(key)
@@ -84,6 +107,44 @@ def check_adopted(
             table_id = key.rsplit("/", 1)[-1]
             ours, theirs = (read_range_file(each, table_id) for each in (file, found))
             _check_objects(store, _others(store, ours, theirs), versions)
+
+
+def check_objects_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Check the objects of the lake that written ranges name, after another fence was read.
+
+    Each task is the list of ranges of TASK_SCHEMA that `gc.encode_work` encodes. Yields nothing.
+
+    Raises:
+        CollectionBegunError: One of them was deleted since.
+        CollectionOpenError: A collection may be deleting one of them.
+        PurgeOpenError: A purge may be deleting one of them.
+    """
+    store, decode = workspace.open_store(), msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
+    for batch in batches:
+        for encoded in batch.column("task").to_pylist():
+            for block in read_ranges(store, decode(encoded)):
+                _check_present(store, block)
+    yield from ()
+
+
+def _check_present(store: ObjectStore, block: Block) -> None:
+    root = f"{store.uri}/"
+    entries = decode_entries(block.take(np.flatnonzero(~block.tombstones)))
+    named = [each.removeprefix(root) for each in full_addresses(store.uri, entries)]
+    keys = [each for each in named if each.startswith(f"{DATA_FOLDER}/")]
+    if not keys:
+        return
+    _check_closed(store, f"{root}{keys[0]}")
+    _check_swept(store, f"{root}{keys[0]}")
+    with Threads(OBJECT_THREADS, "sparklake-look") as threads:
+        for key, found in zip(keys, threads.map(store.find, keys), strict=True):
+            if found is None:
+                raise CollectionBegunError(
+                    f"nothing was published: {root}{key} was deleted by a garbage collection or a "
+                    "purge after this operation had begun to use it. Try again"
+                )
 
 
 def full_addresses(root: str, entries: EntryColumns) -> Iterator[str]:
@@ -104,20 +165,36 @@ def _spelled(address: str) -> str:
 def _check_objects(
     store: ObjectStore, others: Sequence[_AddressConflict], versions: Sequence[MetaRangeId]
 ) -> None:
+    if not others:
+        return
+    # A purge may also delete objects outside of the lake.
+    _check_closed(store, others[0].theirs)
     inside = f"{store.uri}/{DATA_FOLDER}/"
     own = [each for each in others if each.theirs.startswith(inside)]
     _check_foreign(store, [each for each in others if not each.theirs.startswith(inside)], versions)
     if not own:
         return
-    if is_sweep_open(store):
-        raise CollectionOpenError(
-            "nothing was written: an existing range of the same objects names "
-            f"{own[0].theirs!r}, which a running garbage collection may delete. Try again "
-            "when `sparklake gc run` has ended"
-        )
+    _check_swept(store, own[0].theirs)
     with Threads(OBJECT_THREADS, "sparklake-adopt") as threads:
         for _ in threads.map(partial(_put_back, store), own):
             pass
+
+
+def _check_closed(store: ObjectStore, address: str) -> None:
+    for purge_id in open_purges(store):
+        raise PurgeOpenError(
+            f"nothing was written: an existing range of the same objects names {address!r}, which "
+            f"the purge {purge_id} may delete. Try again when it has ended. If it was "
+            f"interrupted, run `sparklake purge resume` {purge_id}"
+        )
+
+
+def _check_swept(store: ObjectStore, address: str) -> None:
+    if is_sweep_open(store):
+        raise CollectionOpenError(
+            f"nothing was written: an existing range of the same objects names {address!r}, which "
+            "a running garbage collection may delete. Try again when `sparklake gc run` has ended"
+        )
 
 
 def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConflict]:

@@ -32,6 +32,7 @@ from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.namespaces import NamespaceMarks, nested_error
+from sparklake.udfs.adopted_ranges import PURGES_FOLDER
 from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
@@ -124,7 +125,7 @@ class FoundReport:
 
 def purge_folder(purge_id: str) -> str:
     """Return the folder of a purge's own files, as a key in the storage namespace."""
-    return f"_sparklake/purges/{purge_id}/"
+    return f"{PURGES_FOLDER}/{purge_id}/"
 
 
 _scan = msgspec.msgpack.Decoder(Scan).decode

@@ -88,6 +88,7 @@ class RangeSink:
             AddressTakenError: An existing range names an object that cannot be used.
             CollectionOpenError: A collection may be deleting a range, or an object that an
                 existing range names.
+            PurgeOpenError: A purge may be deleting such an object.
         """
         adopted = self._files.keys() - set(put_tables(self.store, self._files))
         check_adopted(self.store, {key: self._files[key] for key in adopted}, self.versions)

@@ -54,16 +54,18 @@ class Collections(Protocol):
     def look(self) -> AbstractContextManager[RepositorySnapshot]:
         """Return the current state of the repository. It blocks nothing and expires no commit."""
 
-    def begin(self, *, trees: bool = False) -> AbstractContextManager[RepositorySnapshot]:
+    def begin(
+        self, *, trees: bool = False, expires: bool = True
+    ) -> AbstractContextManager[RepositorySnapshot]:
         """Raise the fence of all branches; return the repository at that moment.
 
         With `trees`, trees that the retention does not keep are given up at that moment: their
         commits count as collected from then on. Otherwise `collecting` is only what could be.
 
         Commits that the retention does not keep expire at that moment, by the store's own
-        clock, and stay expired. Everything published before is included. An operation that
-        began before and has not published yet gets a CollectionBegunError. Raises
-        ReadOnlyError, unless forced.
+        clock, and stay expired. With `expires` False, no commit expires. Everything published
+        before is included. An operation that began before and has not published yet gets a
+        CollectionBegunError. Raises ReadOnlyError, unless forced.
         """
 
     def end_tree_sweep(self) -> None:

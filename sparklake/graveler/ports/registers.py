@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -94,7 +95,10 @@ class Purge:
 
 
 class Purges(Protocol):
-    """The purges of one repository, kept as long as the repository."""
+    """The purges of one repository, kept as long as the repository. One runs at a time."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Exclude every other purge; raise PurgeOpenError if one is in progress."""
 
     def add(self, purge: Purge) -> None:
         """Store a purge. For a deleted repository this is a no-op.

@@ -8,11 +8,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from threading import Lock
 
-from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
+from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError, SparklakeError
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot, Write, WriteState
 from sparklake.graveler.ports.registers import HookRun, Purge, PurgeState
 from sparklake.graveler.records import Record
-from sparklake.graveler.repository_moments import collection_open_error, repository_snapshot
+from sparklake.graveler.repository_moments import (
+    collection_open_error,
+    purge_open_error,
+    repository_snapshot,
+)
 from sparklake.stores.memory.state import State
 
 
@@ -73,11 +77,11 @@ class MemoryCollections:
 
     def alone(self) -> AbstractContextManager[None]:
         """Exclude every other collection."""
-        return _held(self._state.collecting)
+        return _held(self._state.collecting, collection_open_error)
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
         """Exclude dumps of refs and every other collection of trees."""
-        return _held(self._state.naming_tables)
+        return _held(self._state.naming_tables, collection_open_error)
 
     @contextmanager
     def look(self) -> Iterator[RepositorySnapshot]:
@@ -87,7 +91,7 @@ class MemoryCollections:
         yield moment
 
     @contextmanager
-    def begin(self, *, trees: bool = False) -> Iterator[RepositorySnapshot]:
+    def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
         """Raise the fence and expire commits; return the repository at that moment."""
         state = self._state
         with state.lock:
@@ -98,7 +102,8 @@ class MemoryCollections:
                 state.branches[name] = replace(branch, layers=sealed)
             now = int(time.time())
             moment = self._moment(now)
-            state.expired.update(dict.fromkeys(moment.expiring, now))
+            if expires:
+                state.expired.update(dict.fromkeys(moment.expiring, now))
             if trees:
                 state.collected |= moment.collecting
         yield moment
@@ -126,9 +131,9 @@ class MemoryCollections:
 
 
 @contextmanager
-def _held(lock: Lock) -> Iterator[None]:
+def _held(lock: Lock, error: Callable[[], SparklakeError]) -> Iterator[None]:
     if not lock.acquire(blocking=False):
-        raise collection_open_error()
+        raise error()
     try:
         yield
     finally:
@@ -141,6 +146,10 @@ class MemoryPurges:
     def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state
         self._force = force
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Exclude every other purge."""
+        return _held(self._state.purging, purge_open_error)
 
     def add(self, purge: Purge) -> None:
         """Store a purge; raise ReadOnlyError."""

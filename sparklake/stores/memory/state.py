@@ -54,6 +54,7 @@ class State:
     fence: int = 0
     collecting: Lock = field(default_factory=Lock)
     naming_tables: Lock = field(default_factory=Lock)
+    purging: Lock = field(default_factory=Lock)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def branch(self, name: str) -> BranchState:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
-from sparklake.errors import RefStoreUnavailableError
+from sparklake.errors import RefStoreUnavailableError, SparklakeError
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.ports.registers import (
@@ -20,7 +20,11 @@ from sparklake.graveler.ports.registers import (
     PurgeCounts,
     PurgeState,
 )
-from sparklake.graveler.repository_moments import collection_open_error, repository_snapshot
+from sparklake.graveler.repository_moments import (
+    collection_open_error,
+    purge_open_error,
+    repository_snapshot,
+)
 from sparklake.stores.postgres.branches import all_branches
 from sparklake.stores.postgres.commits import all_commits, mark_collected, mark_expired
 from sparklake.stores.postgres.settings import lock_settings, settings_of
@@ -28,7 +32,7 @@ from sparklake.stores.postgres.staging import layer_rows
 from sparklake.stores.postgres.tags import all_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import psycopg
 
@@ -60,26 +64,11 @@ class PostgresCollections:
 
     def alone(self) -> AbstractContextManager[None]:
         """Exclude every other collection, by a transaction-level lock."""
-        return self._held("collection")
+        return _held(self._connections, f"{self._uid} collection", collection_open_error)
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
         """Exclude dumps of refs and every other collection of trees."""
-        return self._held("tables")
-
-    @contextmanager
-    def _held(self, name: str) -> Iterator[None]:
-        with ExitStack() as held:
-            connection = held.enter_context(self._connections.transaction())
-            row = connection.execute(
-                "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))",
-                (f"{self._uid} {name}",),
-            ).fetchone()
-            if row is None or not row[0]:
-                raise collection_open_error()
-            yield
-            # The work is valid, even if the server has become unreachable since.
-            with suppress(RefStoreUnavailableError):
-                held.close()
+        return _held(self._connections, f"{self._uid} tables", collection_open_error)
 
     @contextmanager
     def look(self) -> Iterator[RepositorySnapshot]:
@@ -88,7 +77,7 @@ class PostgresCollections:
             yield _moment(connection, self._uid)[0]
 
     @contextmanager
-    def begin(self, *, trees: bool = False) -> Iterator[RepositorySnapshot]:
+    def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
         """Raise all fences and expire commits; return the repository at that moment."""
         with ExitStack() as held:
             with self._connections.transaction() as connection:
@@ -98,7 +87,8 @@ class PostgresCollections:
                 # locks are held.
                 reading = held.enter_context(self._connections.transaction(ONE_MOMENT))
                 moment, now = _moment(reading, self._uid)
-                mark_expired(connection, self._uid, sorted(moment.expiring), now)
+                if expires:
+                    mark_expired(connection, self._uid, sorted(moment.expiring), now)
                 if trees:
                     mark_collected(connection, self._uid, sorted(moment.collecting))
             yield moment
@@ -110,6 +100,24 @@ class PostgresCollections:
                 "UPDATE sparklake.repositories SET tree_sweeps = tree_sweeps + 1 WHERE uid = %s",
                 (self._uid,),
             )
+
+
+@contextmanager
+def _held(
+    connections: Connections, name: str, error: Callable[[], SparklakeError]
+) -> Iterator[None]:
+    """Hold a lock by a transaction; raise `error` if another transaction holds it."""
+    with ExitStack() as held:
+        connection = held.enter_context(connections.transaction())
+        row = connection.execute(
+            "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))", (name,)
+        ).fetchone()
+        if row is None or not row[0]:
+            raise error()
+        yield
+        # The work is valid, even if the server has become unreachable since.
+        with suppress(RefStoreUnavailableError):
+            held.close()
 
 
 def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
@@ -171,6 +179,10 @@ class PostgresPurges:
         self._connections = connections
         self._uid = scope.uid
         self._force = scope.force
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Exclude every other purge, by a transaction-level lock."""
+        return _held(self._connections, f"{self._uid} purge", purge_open_error)
 
     def add(self, purge: Purge) -> None:
         """Store a purge; raise ReadOnlyError."""

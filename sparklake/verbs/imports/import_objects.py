@@ -31,6 +31,7 @@ from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
 from sparklake.udfs.swept_tables import check_written_tables
 from sparklake.udfs.write_ranges import apply_body
+from sparklake.verbs.base.adopted import check_adopted_objects
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
@@ -326,6 +327,7 @@ class _ImportMoves:
         check_clean(state, "import into it")
         if state.fence != self.fence:
             check_written_tables(context.store, [each.id for each in self.imported])
+            check_adopted_objects(context, "import", self.branch, self.imported)
             self.fence = state.fence
             self._begin()
         head = context.graph.commit(state.commit_id)

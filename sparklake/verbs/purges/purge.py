@@ -25,6 +25,7 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
+from sparklake.udfs.adopted_ranges import open_purges
 from sparklake.udfs.purges import (
     FoundReport,
     Patterns,
@@ -46,6 +47,7 @@ from sparklake.verbs.base.signing import check_texts, sign
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.commits import CommitOptions, commit
 from sparklake.verbs.objects.stage import deletions, stage_batches
+from sparklake.verbs.purges.opening import close_purge, end_unregistered, open_purge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,6 +115,7 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
     Raises:
         PurgeBlockedError: A head or staging names such a path, another path names the same bytes,
             or the bytes are in the namespace of another repository. Nothing is deleted.
+        PurgeOpenError: Another purge is running.
         NoChangesError: There is nothing to purge.
     """
     patterns = _checked(context, options)
@@ -128,15 +131,28 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
         even_shared=options.even_shared,
         also_external=options.also_external,
     )
+    if options.dry_run:
+        try:
+            return replace(made, counts=_found(context, patterns, made).counts)
+        finally:
+            _clear(context, made)
+    with context.refs.purges.alone():
+        end_unregistered(context)
+        return _purged(context, patterns, made, options)
+
+
+def _purged(context: Context, patterns: Patterns, made: Purge, options: PurgeOptions) -> Purge:
     try:
+        open_purge(context, made.id)
         found = _found(context, patterns, made)
-        if options.dry_run:
-            return replace(made, counts=found.counts)
         _refuse_foreign(found)
         _refuse_shared(found, options)
         if options.commit and found.live_count:
+            close_purge(context, made.id)
             commit_removals(context, patterns, options.message)
+            open_purge(context, made.id)
             found = _found(context, patterns, made)
+            _refuse_foreign(found)
             _refuse_shared(found, options)
         _refuse_live(found)
         made = replace(made, counts=found.counts)
@@ -149,11 +165,36 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
 
 
 def resume_purge(context: Context, purge_id: str) -> Purge:
-    """Continue an unfinished purge; raise NotFoundError."""
+    """Continue an unfinished purge.
+
+    Raises:
+        NotFoundError: There is no such purge, or it died before it deleted anything, and is over.
+        PurgeOpenError: It is still running, or another purge is.
+        PurgeBlockedError: An earlier version has begun it, and a branch has its paths again.
+    """
     if context.refs.settings.get().read_only:
         raise read_only_error()
     check_namespace(context.store)
-    return _carried_out(context, get_purge(context, purge_id))
+    with context.refs.purges.alone():
+        if purge_id in end_unregistered(context):
+            raise NotFoundError(
+                f"the purge {purge_id!r} was interrupted before its first deletion. It has "
+                "deleted nothing, and is over: run it again"
+            )
+        made = get_purge(context, purge_id)
+        if made.state is not PurgeState.DONE and purge_id not in open_purges(context.store):
+            _open_again(context, made)
+        return _carried_out(context, made)
+
+
+def _open_again(context: Context, made: Purge) -> None:
+    """Open a purge of an earlier version, which writers have not waited for."""
+    open_purge(context, made.id)
+    try:
+        _refuse_live(_found(context, Patterns(made.patterns), made))
+    except BaseException:
+        close_purge(context, made.id)  # Nothing has been deleted since it was opened.
+        raise
 
 
 def get_purge(context: Context, purge_id: str) -> Purge:
@@ -266,11 +307,15 @@ def _carried_out(context: Context, made: Purge) -> Purge:
 
 
 def _clear(context: Context, made: Purge) -> None:
-    """Remove the list of objects to delete. The receipt repeats it."""
+    """Remove the list of objects to delete, and let writers use all ranges again.
+
+    The receipt repeats the list.
+    """
     listed = list(context.store.list(f"{purge_folder(made.id)}found/"))
     for each in listed:
         context.store.delete(each.key)
     context.store.delete(_plan_key(made))
+    close_purge(context, made.id)
 
 
 def _plan_key(made: Purge) -> str:

@@ -17,7 +17,7 @@ from sparklake.graveler.refs.dump import DumpManifest, find_refs, name_problems,
 from sparklake.graveler.refs.lakefs_rules import PROTECTION_KEY, RETENTION_KEY, find_lakefs_rules
 from sparklake.graveler.refs.problems import raise_all
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
-from sparklake.udfs.adopted_ranges import COLLECTED_KEY, MARKER_KEY
+from sparklake.udfs.adopted_ranges import COLLECTED_KEY, MARKER_KEY, open_purge_key, open_purges
 from sparklake.verbs.base.context import now
 from sparklake.verbs.base.namespace import check_enclosing, take_over_namespace
 from sparklake.verbs.refs.dump_settings import (
@@ -92,6 +92,8 @@ def restore_refs(
         take_over_namespace(store, ref_store, info)
         # The list of a collection that was interrupted does not know these refs.
         store.delete(MARKER_KEY)
+        for purge_id in open_purges(store):  # These refs have no such purges.
+            store.delete(open_purge_key(purge_id))
         if found.kept is None:
             # A later dump may replace this one, and no other one of another program.
             write_settings(store, info, found.settings, (manifest,))

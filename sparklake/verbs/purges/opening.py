@@ -1,0 +1,42 @@
+"""Open purges: writers must not use objects that a purge may delete.
+
+docs/design/035 explains why no object that is named later can be deleted.
+"""
+
+from __future__ import annotations
+
+from sparklake.graveler.ports.registers import PurgeState
+from sparklake.udfs.adopted_ranges import open_purge_key, open_purges
+from sparklake.verbs.base.context import Context
+
+
+def open_purge(context: Context, purge_id: str) -> None:
+    """Mark a purge as open, then restart the verbs that began before.
+
+    What they have published before is found by a scan afterwards. What they publish later names
+    nothing that the scan lists, unless it names it by its address.
+    """
+    context.store.replace(open_purge_key(purge_id), purge_id.encode())
+    with context.refs.collections.begin(expires=False):
+        pass
+
+
+def close_purge(context: Context, purge_id: str) -> None:
+    """Remove the marker of a purge that deletes nothing any more."""
+    context.store.delete(open_purge_key(purge_id))
+
+
+def end_unregistered(context: Context) -> list[str]:
+    """Close the purges that died before they were registered, or when they had ended.
+
+    They delete nothing any more. No other purge may run meanwhile. Returns the ids of those
+    that were never registered.
+    """
+    unknown = []
+    for each in open_purges(context.store):
+        found = context.refs.purges.find(each)
+        if found is None or found.state is PurgeState.DONE:
+            close_purge(context, each)
+        if found is None:
+            unknown.append(each)
+    return unknown
