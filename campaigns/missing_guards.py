@@ -87,8 +87,5 @@ MISSING_GUARDS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "tables that a collection may delete are used": lambda: mock.patch(
         "sparklake.udfs.swept_tables._candidates", _no_tables
     ),
-    "a collection sweeps without a mark": lambda: mock.patch(
-        "sparklake.verbs.gc.collect.set_open", _nothing
-    ),
 }
 """Guards by what is wrong without them."""

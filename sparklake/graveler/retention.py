@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.ports import RefsSnapshot
 
-MAXDAYS = 36_500
+MAX_DAYS = 36_500
 DAY = 24 * 60 * 60
 
 
@@ -157,7 +157,7 @@ def collected_error(commit_id: CommitId) -> ExpiredError:
 
 
 def _check_days(days: int) -> None:
-    if not 0 <= days <= MAXDAYS:
+    if not 0 <= days <= MAX_DAYS:
         raise InvalidInputError(
-            f"a retention of {days} days is invalid: choose 0 to {MAXDAYS:,} days"
+            f"a retention of {days} days is invalid: choose 0 to {MAX_DAYS:,} days"
         )

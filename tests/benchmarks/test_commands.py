@@ -14,6 +14,7 @@ COMMANDS = {
     *(
         "billion",
         "check",
+        "cluster_scale",
         "compare",
         "contention",
         "history",
@@ -25,7 +26,7 @@ COMMANDS = {
         "spark_scale",
         "start",
     ),
-    *("sweep", "thresholds", "write_staging"),
+    *("sweep", "thresholds", "tree_collection", "write_staging"),
 }
 
 

@@ -32,19 +32,21 @@ def test_garbage_is_shown_and_goes(scene: Scene) -> None:
 
 
 def test_rules_are_set_shown_and_cleared(scene: Scene) -> None:
-    none = {"default_days": None, "branches": []}
+    none = {"default_days": None, "branches": [], "tree_days": None}
     assert said("gc", "rules", "show", scene.uri()) == none
     assert ok("gc", "rules", "show", scene.uri()) == "every commit is kept\n"
     rules = ("--default", "30", "--branch", "main=365", "--branch", "dev-*=1")
     made = said("gc", "rules", "set", scene.uri(), *rules)
     assert made == {
         "default_days": 30,
+        "tree_days": None,
         "branches": [{"pattern": "main", "days": 365}, {"pattern": "dev-*", "days": 1}],
     }
     assert said("gc", "rules", "show", scene.uri()) == made
     assert job(0, "show_retention", scene.uri()) == made
     text = ok("gc", "rules", "show", scene.uri())
-    assert text == "main: 365 days\ndev-*: 1 day\nall others: 30 days\n"
+    periods = "main: 365 days\ndev-*: 1 day\nall others: 30 days\n"
+    assert text == f"{periods}trees of expired commits: kept\n"
     assert job(0, "set_retention", scene.uri(), "--default", "7")["branches"] == []
     assert job(0, "set_retention", scene.uri(), *rules) == made
     assert job(0, "clear_retention", scene.uri()) == none

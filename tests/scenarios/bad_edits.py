@@ -379,6 +379,8 @@ HISTORIES: list[Case] = [
         "'x'",
         lambda lab: lab.repo.collect_garbage(sweep="x"),
     ),
+    ("a check of all", InvalidInputError, "'all'", lambda lab: lab.repo.check("all")),
+    ("a repair of all", InvalidInputError, "'all'", lambda lab: lab.repo.repair("all")),
     ("run of hooks", NotFoundError, "no run of hooks 'x'", lambda lab: lab.repo.hook_run("x")),
     *(
         (f"runs of hooks {limit}", InvalidInputError, f"{limit}.*1 or more", runs)

@@ -67,6 +67,13 @@ def expected(ours: Place, theirs: Place, *, named: bool) -> str:
     return "kept" if ours.is_own else "refused"
 
 
+def new_store(folder: Path) -> LocalStore:
+    """Return the store of a namespace that exists, as that of a repository does."""
+    store = LocalStore(folder / "ns")
+    store.root.mkdir()
+    return store
+
+
 def put(sink: RangeSink, entry: Entry) -> MetaRange:
     """Write the range of one object."""
     info = sink.write_one(block_of_records([entry_record(PATH, entry)]))
@@ -78,7 +85,7 @@ def put(sink: RangeSink, entry: Entry) -> MetaRange:
 @pytest.mark.parametrize("theirs", PLACES, ids=str)
 @pytest.mark.parametrize("ours", PLACES, ids=str)
 def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_path: Path) -> None:
-    store = LocalStore(tmp_path / "ns")
+    store = new_store(tmp_path)
     theirs_entry = theirs.entry(tmp_path, "theirs")
     tree = put(RangeSink(store, 2, compress=False), theirs_entry)
     key = table_key(tree.ranges[0].id)
@@ -105,7 +112,7 @@ def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_pa
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_one_address_at_two_times_is_no_other(place: Place, tmp_path: Path) -> None:
-    store = LocalStore(tmp_path / "ns")
+    store = new_store(tmp_path)
     entry = place.entry(tmp_path, "theirs")
     again = Entry(entry.address, entry.size, "checksum", 99, address_type=entry.address_type)
     sink = RangeSink(store, 2, compress=False)
@@ -113,7 +120,7 @@ def test_one_address_at_two_times_is_no_other(place: Place, tmp_path: Path) -> N
 
 
 def test_an_object_of_another_size_is_not_put_back(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path / "ns")
+    store = new_store(tmp_path)
     put(RangeSink(store, 2, compress=False), Place("own", there=False).entry(tmp_path, "theirs"))
     ours = Place("outside", there=True).entry(tmp_path, "our")
     (tmp_path / "our").write_bytes(BODY + b"!")
@@ -124,7 +131,7 @@ def test_an_object_of_another_size_is_not_put_back(tmp_path: Path) -> None:
 
 def test_each_object_of_a_range_is_checked(tmp_path: Path) -> None:
     """A version that names one of two objects does not vouch for the other one."""
-    store = LocalStore(tmp_path / "ns")
+    store = new_store(tmp_path)
 
     def written(names: dict[str, str], *versions: MetaRange) -> MetaRange:
         entries = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from tenacity import (
     Retrying,
@@ -14,9 +14,15 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from sparklake._lightness import lazy_module
 from sparklake.errors import CollectionBegunError, MissingFileError, RaceLostError
-from sparklake.udfs.adopted_ranges import is_sweep_open
 from sparklake.verbs.base.context import Context
+
+if TYPE_CHECKING:
+    from sparklake.udfs import adopted_ranges
+else:
+    # Lazy import: a verb without records needs neither numpy nor Arrow.
+    adopted_ranges = lazy_module("sparklake.udfs.adopted_ranges")
 
 MAX_ATTEMPTS = 10
 _GC_ATTEMPTS = 5
@@ -90,7 +96,7 @@ def retry_on_gc(
 
 def _has_swept(context: Context, sweeps: int) -> bool:
     """Return whether tables are being deleted, or have been since a number of sweeps."""
-    if is_sweep_open(context.store):
+    if adopted_ranges.is_sweep_open(context.store):
         return True
     context.refs.branches.find(context.info.default_branch)  # Reads the number.
     return context.refs.tree_sweeps > sweeps

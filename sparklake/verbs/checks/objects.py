@@ -46,6 +46,9 @@ from sparklake.verbs.checks.tables import CheckedTables, affected_by
 
 _PURGES_FOLDER = "_sparklake/purges/"
 _FAULT_BUCKETS = 16
+_LEAST_LISTINGS = 16
+_OBJECTS_OF_A_LISTING = 250_000
+"""The approximate number of objects that a task lists: several folders, or a part of one."""
 
 
 @dataclass(slots=True)
@@ -105,7 +108,12 @@ def _add(checked: CheckedObjects, kinds: dict[str, int], findings: Sequence[Find
 def _listed(steps: Steps, records: int) -> list[str]:
     """List the objects below `data/`; return the files that have them."""
     parts = split_source(steps.store, start=f"{DATA_FOLDER}/")
-    shares = [encode_listed_share(ListedShare((each,))) for each in parts]
+    tasks = max(_LEAST_LISTINGS, records // _OBJECTS_OF_A_LISTING)
+    size = -(-len(parts) // tasks) or 1
+    shares = [
+        encode_listed_share(ListedShare(tuple(parts[at : at + size])))
+        for at in range(0, len(parts), size)
+    ]
     steps.run(LISTED_STEP, list_objects, shares, records)
     return [rows_key(LISTED_STEP, share_name(each)) for each in shares]
 
