@@ -64,7 +64,7 @@ def _rounds(options: Options, kinds: list[str]) -> Iterator[str]:
     """Yield fault, verb and number of each round: the faults in turn."""
     chance = Random(options.seed)
     for number in range(options.rounds):
-        yield f"{kinds[number % len(kinds)]}:{chance.choice([*CASES])}:{number}"
+        yield f"{kinds[number % len(kinds)]}:{chance.choice(options.verbs or [*CASES])}:{number}"
 
 
 def _at_a_step(place: Trials, fault: str, **more: object) -> Run:

@@ -31,7 +31,7 @@ class Options:
     table: Path | None = None
     stores: tuple[str, ...] = STORES
     verbs: tuple[str, ...] = ()
-    """The verbs to kill; none means all."""
+    """The verbs that kills and faults meet; none means all."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,9 @@ def parse_options(description: str, rounds: int, arguments: Sequence[str] | None
     parser.add_argument("--seed", type=int, default=1, help="what chooses them")
     parser.add_argument("--only", help="repeat one round: the text that a broken round prints")
     parser.add_argument("--stores", nargs="+", default=STORES, help="local, s3, or both")
-    parser.add_argument("--verbs", nargs="+", default=(), help="the verbs to kill")
+    parser.add_argument(
+        "--verbs", nargs="+", default=(), help="the verbs to kill, or to run with faults"
+    )
     parser.add_argument("--table", type=Path, help="the file of the figures")
     found = vars(parser.parse_args(arguments))
     # A campaign that is ended early reports its figures.
