@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +100,23 @@ def files_below(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def refs_of(repository: Repository) -> dict[str, Any]:
-    """Return everything about a repository in the ref store, including staged rows."""
+    """Return everything about a repository in the ref store, including staged rows.
+
+    Whether a layer is sealed is left out: no user sees it, and a refused purge has sealed all.
+    """
     refs = repository._context.refs
     states = repository.branch_states(hidden=True)
     layers = [layer for state in states for layer in state.layers if layer.kind is LayerKind.ROWS]
     return {
         "branches": [
-            (each.name, each.commit_id, each.layers, each.hidden, each.expires) for each in states
+            (
+                each.name,
+                each.commit_id,
+                [replace(layer, sealed=False) for layer in each.layers],
+                each.hidden,
+                each.expires,
+            )
+            for each in states
         ],
         "tags": repository.tags(),
         "operations": list(repository.operations(1_000_000)),
