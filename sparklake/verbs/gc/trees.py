@@ -92,7 +92,7 @@ class UnnamedTables:
         trees = {each.meta_range_id for each in moment.refs.commits if each.id not in treeless}
         layers = (layer for each in moment.refs.branches for layer in each.layers)
         trees |= {each.meta_range_id for each in layers if each.meta_range_id is not None}
-        for tree in trees:
+        for tree in sorted(trees):
             yield tree
             yield from self._ranges_of(tree)
         with suppress(MissingFileError):  # Without a whole dump, nobody can restore it.
@@ -103,7 +103,7 @@ class UnnamedTables:
         store = self.context.store
         manifest = read_dump_manifest(store)
         yield from dump_table_ids(store, manifest)
-        for tree in dump_trees(store, manifest):
+        for tree in sorted(dump_trees(store, manifest)):
             yield tree
             with suppress(MissingFileError):
                 yield from self._ranges_of(tree)
