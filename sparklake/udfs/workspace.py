@@ -90,8 +90,9 @@ class RangeSink:
                 existing range names.
             PurgeOpenError: A purge may be deleting such an object.
         """
-        adopted = self._files.keys() - set(put_tables(self.store, self._files))
-        check_adopted(self.store, {key: self._files[key] for key in adopted}, self.versions)
+        written = set(put_tables(self.store, self._files))
+        adopted = {key: file for key, file in self._files.items() if key not in written}
+        check_adopted(self.store, adopted, self.versions)
         self.drop()
 
     def _add(self, info: RangeInfo, file: bytes) -> None:
