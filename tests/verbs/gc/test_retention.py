@@ -64,20 +64,34 @@ def collect(repo: Repository) -> int:
     return repo.collect_garbage(grace=NO_GRACE).run.commits_expired
 
 
+def old_repository(lake: Lake, folder: Path) -> Repository:
+    """Create a repository 50 days ago."""
+    with days_ago(50):
+        return lake.create_repository("repo", str(folder / "ns"), range_records=2)
+
+
+def aged_commits(repo: Repository, mark: bytes = b"") -> dict[str, Commit]:
+    """Make commits of main, of which a week keeps the last two.
+
+    Each adds an object with a body of its own, or with `mark`.
+    """
+    main, made = repo.branch("main"), {}
+    for age, name in [(40, "old"), (30, "older"), (20, "past"), (10, "held"), (1, "head")]:
+        with days_ago(age):
+            made[name] = commit_all(
+                main, {"a": name.encode(), name: mark or b"1" + name.encode()}, name
+            )
+    return made
+
+
 @pytest.fixture
 def repo(small_lake: Lake, folder: Path) -> Repository:
-    with days_ago(50):
-        return small_lake.create_repository("repo", str(folder / "ns"), range_records=2)
+    return old_repository(small_lake, folder)
 
 
 @pytest.fixture
 def line(repo: Repository) -> dict[str, Commit]:
-    """Is commits of main, of which a week keeps the last two."""
-    main, made = repo.branch("main"), {}
-    for age, name in [(40, "old"), (30, "older"), (20, "past"), (10, "held"), (1, "head")]:
-        with days_ago(age):
-            made[name] = commit_all(main, {"a": name.encode(), name: b"1" + name.encode()}, name)
-    return made
+    return aged_commits(repo)
 
 
 @pytest.fixture

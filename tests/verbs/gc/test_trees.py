@@ -31,7 +31,7 @@ from sparklake.verbs.base.context import TableCaches
 from sparklake.verbs.gc.runs import set_open
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, contents, namespace_of, paths, stage_table
-from tests.verbs.gc.test_retention import days_ago, expired
+from tests.verbs.gc.test_retention import aged_commits, days_ago, expired, old_repository
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,18 +60,13 @@ def collect(repo: Repository) -> int:
 
 @pytest.fixture
 def repo(small_lake: Lake, folder: Path) -> Repository:
-    with days_ago(50):
-        return small_lake.create_repository("repo", str(folder / "ns"), range_records=2)
+    return old_repository(small_lake, folder)
 
 
 @pytest.fixture
 def line(repo: Repository) -> dict[str, str]:
-    """Is commits of main, of which a week keeps the last two."""
-    main, made = repo.branch("main"), {}
-    for age, name in [(40, "old"), (30, "older"), (20, "past"), (10, "held"), (1, "head")]:
-        with days_ago(age):
-            made[name] = commit_all(main, {"a": name.encode(), name: b"1"}, name).id
-    return made
+    """Is the ids of commits of main, of which a week keeps the last two."""
+    return {name: each.id for name, each in aged_commits(repo, b"1").items()}
 
 
 @pytest.fixture
