@@ -61,7 +61,7 @@ Fault = Callable[[Order], None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a verb: the number of its steps, whether it was killed, and its error.
+    """The outcome of a verb: the number of its steps, whether it was killed, and its error.
 
     `kind` is "" for an error that is not one of sparklake's.
     """

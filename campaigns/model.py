@@ -196,7 +196,7 @@ def put(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
 
 
 class _Attempt(NamedTuple):
-    """What a verb has seen, and the tree that it will publish."""
+    """The view of a verb in progress, and the tree that it will publish."""
 
     branch: str
     head: str
@@ -463,7 +463,7 @@ Script = Sequence[Verb]
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What an exploration found: the number of states, and the shortest way to a broken rule."""
+    """The result of an exploration: the number of states, and the shortest way to a broken rule."""
 
     states: int
     rule: str | None = None

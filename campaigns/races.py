@@ -31,7 +31,7 @@ from tests.support.lakes import postgres_lake
 
 WRITERS = 8
 TURNS = 2
-"""How often a writer takes one to three steps in a round."""
+"""The number of times that a writer takes one to three steps in a round."""
 
 
 def main() -> None:

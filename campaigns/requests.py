@@ -123,7 +123,7 @@ class Merge(Request, frozen=True):
     makes_commit: ClassVar[bool] = True
     source: str
     dest: str
-    strategy: Union[str, None] = None  # noqa: UP007
+    strategy: Union[str, None] = None  # noqa: UP007  (as above)
     squash: bool = False
 
     def look(self, state: State) -> tuple[State, Any] | None:
@@ -145,7 +145,7 @@ class _Replay(Request, frozen=True):
     makes_commit: ClassVar[bool] = True
     branch: str
     commit: str
-    strategy: Union[str, None] = None  # noqa: UP007
+    strategy: Union[str, None] = None  # noqa: UP007  (as above)
 
     def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
         branch, commit = state.branches.get(self.branch), state.find(self.commit)
@@ -219,8 +219,8 @@ class Undo(Request, frozen=True):
         return None if found is None else found.moved(self.branch, seen[1])
 
 
-class CreateBranch(Request, frozen=True):
-    """Create a branch at a ref, which is resolved at the first step."""
+class _Creation(Request, frozen=True):
+    """The creation of a name at a ref, which is resolved at the first step."""
 
     has_look: ClassVar[bool] = True
     name: str
@@ -228,6 +228,10 @@ class CreateBranch(Request, frozen=True):
 
     def look(self, state: State) -> tuple[State, Any] | None:
         return _resolved(state, self.source)
+
+
+class CreateBranch(_Creation, frozen=True):
+    """Create a branch."""
 
     def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
         if self.name in state.branches:
@@ -245,15 +249,8 @@ class DeleteBranch(Request, frozen=True):
         return state.with_branch(self.name, None) if self.name in state.branches else None
 
 
-class CreateTag(Request, frozen=True):
-    """Create a tag at a ref, which is resolved at the first step."""
-
-    has_look: ClassVar[bool] = True
-    name: str
-    source: str
-
-    def look(self, state: State) -> tuple[State, Any] | None:
-        return _resolved(state, self.source)
+class CreateTag(_Creation, frozen=True):
+    """Create a tag."""
 
     def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
         if self.name in state.tags:
@@ -348,7 +345,7 @@ class ReadRefs(Request, frozen=True):
         return found
 
 
-ANY_REQUEST = Union[  # noqa: UP007
+ANY_REQUEST = Union[  # noqa: UP007  (msgspec reads it on Python 3.10)
     Stage, Reset, Commit, Merge, Revert, CherryPick, HardReset, Undo, CreateBranch, DeleteBranch,
     CreateTag, DeleteTag, ReadObject, ReadTree, ReadHead, ReadLog, ReadRefs,
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What all campaigns share: their options, their figures, and the line that repeats a round."""
+"""The common parts of all campaigns: options, figures, and the line that repeats a round."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class CrashError(BaseException):
 
 
 class Fate(Enum):
-    """What happens to a call of a port."""
+    """The fate of a call of a port."""
 
     NORMAL = "normal"
     FAILED = "failed"

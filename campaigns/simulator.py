@@ -63,7 +63,7 @@ _UNKNOWN = (RefStoreUnavailableError,)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the actors of a schedule do.
+    """The mix of steps that the actors of a schedule take.
 
     `shared` is the chance of a body that other objects have too. `collects` is the chance of a
     collector.
@@ -315,7 +315,7 @@ def prepared_worlds(simulation: Simulation) -> list[World]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a schedule did: its steps, calls of ports, recorded calls and verbs."""
+    """The record of a schedule: its steps, calls of ports, recorded calls and verbs."""
 
     steps: int
     trace: Sequence[str]
