@@ -120,6 +120,18 @@ def commit_id(
     return CommitId(sha256(b"".join(parts)).hexdigest())
 
 
+def computed_id(commit: Commit) -> CommitId:
+    """Return the id that follows from the content of a commit."""
+    return commit_id(
+        commit.parents,
+        commit.committer,
+        commit.message,
+        commit.creation_date,
+        commit.meta_range_id,
+        commit.metadata,
+    )
+
+
 def hash_int(value: int) -> bytes:
     """Return the bytes that lakeFS hashes for an int64."""
     return _INT64.pack(b"\x02\x08", value)

@@ -138,13 +138,19 @@ def _check_present(store: ObjectStore, block: Block) -> None:
         return
     _check_closed(store, f"{root}{keys[0]}")
     _check_swept(store, f"{root}{keys[0]}")
+    gone = find_missing(store, keys)
+    if gone is not None:
+        raise CollectionBegunError(
+            f"nothing was published: {root}{gone} was deleted by a garbage collection or a "
+            "purge after this operation had begun to use it. Try again"
+        )
+
+
+def find_missing(store: ObjectStore, keys: Sequence[str]) -> str | None:
+    """Return the first of some keys without an object, or None."""
     with Threads(OBJECT_THREADS, "sparklake-look") as threads:
-        for key, found in zip(keys, threads.map(store.find, keys), strict=True):
-            if found is None:
-                raise CollectionBegunError(
-                    f"nothing was published: {root}{key} was deleted by a garbage collection or a "
-                    "purge after this operation had begun to use it. Try again"
-                )
+        found = zip(keys, threads.map(store.find, keys), strict=True)
+        return next((key for key, each in found if each is None), None)
 
 
 def full_addresses(root: str, entries: EntryColumns) -> Iterator[str]:

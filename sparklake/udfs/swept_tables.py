@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from sparklake.errors import CollectionBegunError, CollectionOpenError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import table_key
-from sparklake.interrupts import Threads
-from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER, MARKER_KEY, OBJECT_THREADS
+from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER, MARKER_KEY, find_missing
 
 _ID_BYTES = 32
 
@@ -63,13 +62,12 @@ def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
     """
     keys = [table_key(each) for each in table_ids]
     check_kept_tables(store, keys)
-    with Threads(OBJECT_THREADS, "sparklake-tables") as threads:
-        for key, found in zip(keys, threads.map(store.find, keys), strict=True):
-            if found is None:
-                raise CollectionBegunError(
-                    f"nothing was published: a garbage collection has deleted {key}, which this "
-                    "operation had written. Try again"
-                )
+    gone = find_missing(store, keys)
+    if gone is not None:
+        raise CollectionBegunError(
+            f"nothing was published: a garbage collection has deleted {gone}, which this "
+            "operation had written. Try again"
+        )
 
 
 def _candidates(store: ObjectStore) -> Collection[str]:

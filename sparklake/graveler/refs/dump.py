@@ -22,7 +22,7 @@ from sparklake.errors import (
     MissingFileError,
     SparklakeError,
 )
-from sparklake.graveler.commits import Commit, commit_id
+from sparklake.graveler.commits import Commit, computed_id
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
@@ -241,14 +241,7 @@ class _DumpReading:
     def commit(self, record: ValueRecord, message: Any) -> Commit:
         """Return the commit of a record; raise InvalidDumpError."""
         commit = _commit(message)
-        hashed = commit_id(
-            commit.parents,
-            commit.committer,
-            commit.message,
-            commit.creation_date,
-            commit.meta_range_id,
-            commit.metadata,
-        )
+        hashed = computed_id(commit)
         if not hashed == commit.id == record.identity.decode(errors="replace"):
             raise InvalidDumpError(
                 f"the content of commit {commit.id} in the dump does not match its id"

@@ -17,10 +17,19 @@ from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, read_ref_recor
 def dump_table_ids(store: ObjectStore, manifest: DumpManifest) -> list[str]:
     """Return the ids of all tables of a dump; raise CorruptFileError or MissingFileError."""
     return [
-        *ref_table_ids(store, manifest.branches_meta_range_id, Entity.BRANCH),
-        *ref_table_ids(store, manifest.commits_meta_range_id, Entity.COMMIT),
-        *ref_table_ids(store, manifest.tags_meta_range_id, Entity.TAG),
+        table_id
+        for root, entity in dump_roots(manifest)
+        for table_id in ref_table_ids(store, root, entity)
     ]
+
+
+def dump_roots(manifest: DumpManifest) -> tuple[tuple[str, Entity], ...]:
+    """Return the metaranges of a dump, each with what it lists."""
+    return (
+        (manifest.branches_meta_range_id, Entity.BRANCH),
+        (manifest.commits_meta_range_id, Entity.COMMIT),
+        (manifest.tags_meta_range_id, Entity.TAG),
+    )
 
 
 def dump_trees(store: ObjectStore, manifest: DumpManifest) -> set[MetaRangeId]:

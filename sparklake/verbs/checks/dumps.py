@@ -13,7 +13,8 @@ from sparklake.graveler.refs.dump import (
     find_refs,
     read_dump_manifest,
 )
-from sparklake.graveler.refs.dump_tables import Entity, ref_table_ids
+from sparklake.graveler.refs.dump_tables import ref_table_ids
+from sparklake.graveler.refs.dumped_trees import dump_roots
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment
@@ -85,11 +86,7 @@ def dump_table_ids(store: ObjectStore) -> set[str]:
         manifest = read_dump_manifest(store)
     if manifest is None:
         return found
-    for table_id, entity in (
-        (manifest.branches_meta_range_id, Entity.BRANCH),
-        (manifest.commits_meta_range_id, Entity.COMMIT),
-        (manifest.tags_meta_range_id, Entity.TAG),
-    ):
+    for table_id, entity in dump_roots(manifest):
         found.add(table_id)
         with suppress(CorruptFileError, MissingFileError, InvalidDumpError):
             found.update(ref_table_ids(store, table_id, entity))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sparklake.errors import CorruptFileError, MissingFileError, NamespaceInUseError
-from sparklake.graveler.commits import Commit, commit_id
+from sparklake.graveler.commits import Commit, computed_id
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, LayerKind, RefsSnapshot, TagInfo
 from sparklake.graveler.refs.names import is_commit_id
@@ -118,14 +118,7 @@ def ref_findings(context: Context, moment: Moment) -> Iterator[Finding]:
 
 
 def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKind, str]]:
-    hashed = commit_id(
-        commit.parents,
-        commit.committer,
-        commit.message,
-        commit.creation_date,
-        commit.meta_range_id,
-        commit.metadata,
-    )
+    hashed = computed_id(commit)
     if hashed != commit.id:
         yield FindingKind.COMMIT_DAMAGED, f"its content has the id {hashed}"
     elif commit.meta_range_id and not is_commit_id(commit.meta_range_id):
