@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.planning import path_filter
     from sparklake.graveler.ports import BranchState
+    from sparklake.udfs.read import DiffRow
     from sparklake.udfs.strategies import choosing
     from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike
     from sparklake.verbs import commits
@@ -137,7 +138,7 @@ class Branch(BranchObjects):
         """
         return statuses.status(self._context, self.name, against)
 
-    def diff(self, prefix: str = "") -> Differences:
+    def diff(self, prefix: str = "") -> Differences[DiffRow]:
         """Return the staged changes that would change the branch."""
         return read.diff_uncommitted(self._context, self.name, prefix)
 

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from sparklake.engine.base import MAX_TASK_RECORDS, Body
 from sparklake.engine.spark import packed_tasks, unpacked_body
 from sparklake.errors import InvalidInputError
+from sparklake.udfs.three_way import THREE_WAY_DDL
 from sparklake.udfs.workspace import TASK_SCHEMA
 
 if TYPE_CHECKING:
@@ -129,6 +130,11 @@ class DiffSource(LakeSource):
     def name(cls) -> str:
         """Return the name of the format."""
         return "sparklake.diff"
+
+    def schema(self) -> str:
+        """Return the columns as DDL. A three-way diff has also those of the sides."""
+        columns = super().schema()
+        return THREE_WAY_DDL if _flag(self.options, "three_way") else columns
 
     def work(self, repository: Any, given: Options) -> Work:
         """Return the tasks of `repository.diff`."""
