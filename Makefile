@@ -1,6 +1,6 @@
 # sparklake. On a fresh machine run `make quickstart` or `make test`. Both set up what they need.
 #
-#   make quickstart [DIR=folder]   run a guided demo, on your files or on pyspark's own
+#   make quickstart [DIR=folder]   run a guided demo, on your files or on sample orders
 #   make test [ARGS="-k merge"]    run the tests that prove each behaviour once, in minutes;
 #                                  JOBS=4 sets the number of processes
 #   make test-system [ARGS=]       run the rest: clusters, spark-submit, Spark Connect,
