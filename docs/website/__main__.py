@@ -38,7 +38,8 @@ def main() -> int:
         print(*problems, sep="\n", file=sys.stderr)
         return 1
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
-    return subprocess.run([*command, "--config-file", CONFIGURATION], cwd=ROOT).returncode
+    command += ["--config-file", str(CONFIGURATION)]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def write_pages(folder: Path) -> list[str]:
@@ -60,8 +61,11 @@ def wrong_navigation(folder: Path, pages: list[PurePosixPath]) -> list[str]:
     named = set(_leaves(navigation))
     own = {str(each) for each in pages if len(each.parts) == 1 or each.parts[0] not in _BY_INDEX}
     return [
-        *(f"mkdocs.yml names {each}, which does not exist" for each in sorted(named)
-          if not (folder / each).is_file()),
+        *(
+            f"mkdocs.yml names {each}, which does not exist"
+            for each in sorted(named)
+            if not (folder / each).is_file()
+        ),
         *(f"the navigation in mkdocs.yml lacks the page {each}" for each in sorted(own - named)),
     ]
 

@@ -20,8 +20,9 @@ _JOB = re.compile(r"^main = job\((.+)\)$", re.MULTILINE)
 _BEGINNING = """\
 # Command line
 
-Every command and its options, as `sparklake COMMAND --help` prints them. With each command is the name of its
-[job](../spark.md) for spark-submit, where it has one: `sparklake jobs path NAME` prints its path.
+Every command and its options, as `sparklake COMMAND --help` prints them. With each command is the
+name of its [job](../spark.md) for spark-submit, where it has one: `sparklake jobs path NAME` prints
+its path.
 """
 
 

@@ -23,9 +23,10 @@ from sparklake.settings_file import FileSettings
 _PAGE = """\
 # Settings
 
-An argument, such as `--dsn`, takes precedence over the environment. The environment takes precedence over the settings
-file, and that over the defaults. The settings file is the one that `SPARKLAKE_CONFIG` names, or else `sparklake.toml` in
-the home folder. [conf/sparklake.toml](../files/conf/sparklake.toml) is an example.
+An argument, such as `--dsn`, takes precedence over the environment. The environment takes
+precedence over the settings file, and that over the defaults. The settings file is the one that
+`SPARKLAKE_CONFIG` names, or else `sparklake.toml` in the home folder.
+[conf/sparklake.toml](../files/conf/sparklake.toml) is an example.
 
 ## Settings file and environment
 

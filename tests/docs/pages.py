@@ -158,7 +158,7 @@ def _hidden(place: str, line: int, word: str, value: str) -> Step:
 
 
 def _reason(place: str, reason: str) -> str:
-    if len(reason.split()) < 3:
+    if len(reason.split()) < 2:
         raise SnippetError(f"{place}: give the reason why the fence does not run")
     return reason
 
