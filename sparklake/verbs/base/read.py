@@ -80,7 +80,9 @@ def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
     return False
 
 
-OBJECTS: RowShape[ObjectInfo] = RowShape(OBJECT_SCHEMA, OBJECT_DDL, object_rows)
+OBJECTS: RowShape[ObjectInfo] = RowShape(
+    OBJECT_SCHEMA, OBJECT_DDL, object_rows, hidden=frozenset({"address"})
+)
 DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
 
