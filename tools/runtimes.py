@@ -180,14 +180,21 @@ def _make_venv(environment: Environment) -> None:
     others = PYTHONS[PYTHONS.index(wanted) + 1 :]
     create = [_uv(), "venv", "--quiet", "--clear", str(environment.folder), "--python"]
     for python in (wanted, *others):
-        if subprocess.run([*create, python], capture_output=True, check=False).returncode == 0:
-            if python != wanted:
-                print(f"  no Python {wanted} here: Python {python} takes its place")
-            return
+        for place in _places(python):
+            if not subprocess.run([*create, place], capture_output=True, check=False).returncode:
+                if python != wanted:
+                    print(f"  no Python {wanted} here: Python {python} takes its place")
+                return
     raise RuntimeCheckError(
         f"{environment.runtime.name} needs Python {wanted}: install it, or choose other runtimes "
         'with RUNTIMES="..."'
     )
+
+
+def _places(python: str) -> list[str]:
+    """Return what to call a Python: its version, for uv to find or download, or its files."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    return [*map(str, sorted(pyenv.glob(f"versions/{python}.*/bin/python"))), python]
 
 
 def _install_wheels(environment: Environment, pins: Mapping[str, str]) -> None:
