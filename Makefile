@@ -14,6 +14,7 @@
 #                                  RUNTIMES="dbr-15.4 glue-5.0" chooses some
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compare with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   show how costs grow; see benchmarks/README.md for more
+#   make docs                      build the documentation site into build/docs/site, strictly
 #   make lint | format             run ruff, mypy and import-linter | format and apply safe fixes
 #   make kernels                   build the compiled kernels (needs cargo) and install them
 #   make wheels [WHEELS=dist]      build their wheel, for executors and other machines
@@ -25,7 +26,7 @@
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-runtimes kernels wheels release version bench scale lint format constraints clean distclean
+.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-runtimes kernels wheels release version bench scale docs lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -106,6 +107,10 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+# A broken link, a page outside of the navigation or an undocumented public name is an error.
+docs: $(VENV)/.installed-docs
+	@$(BIN)/python -m docs.website
 
 format: $(VENV)/.installed-lint
 	$(BIN)/ruff check --fix .
@@ -192,6 +197,10 @@ install_kernels = $(install) --force-reinstall --no-deps $(VENV)/wheels/*.whl
 
 $(VENV)/.installed-lint: $(VENV)/.installed
 	@$(install) -e . --group lint
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@$(install) -e . --group docs
 	@touch $@
 
 # Uses the first Python from 3.10 to NEWEST_PYTHON that can create a virtual environment with pip.

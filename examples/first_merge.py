@@ -38,7 +38,7 @@ def first_merge(spark: SparkSession, namespace: str, name: str, engine: str) -> 
         return {
             "commit": merged.id,
             "rows": rows.count(),
-            "amount of 42": float(rows.where("id = 42").first()["amount"]),
+            "amount of 42": float(rows.where("id = 42").collect()[0]["amount"]),
         }
 
 

@@ -86,6 +86,10 @@ class RepositoryReads:
 
         `branch@` leaves them out, and `branch$` has only them. Iterate over the result, or call
         `to_arrow()` or `to_df()`.
+
+        Examples:
+            >>> [each.path for each in repo.objects("main", "raw/")]
+            ['raw/customers.csv', 'raw/orders.csv']
         """
         return read.list_objects(self._context, ref, prefix)
 
@@ -100,16 +104,30 @@ class RepositoryReads:
         """Return one object; raise ObjectNotFoundError.
 
         With `to_read`, raises ExpiredError if its bytes may be deleted.
+
+        Examples:
+            >>> repo.stat("v1", "raw/orders.csv").size
+            19
         """
         find = snapshots.kept_object if to_read else snapshots.stat_object
         return find(self._context, ref, path)
 
     def at(self, ref: str) -> Snapshot:
-        """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many."""
+        """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many.
+
+        Examples:
+            >>> repo.at("main").exists("raw/orders.csv")
+            True
+        """
         return snapshots.open_snapshot(self._context, ref)
 
     def read_bytes(self, ref: str, path: str) -> bytes:
-        """Return the content of one object; raise MissingFileError, CorruptFileError."""
+        r"""Return the content of one object; raise MissingFileError, CorruptFileError.
+
+        Examples:
+            >>> repo.read_bytes("main~1", "notes/a.txt")
+            b'first\n'
+        """
         return read.read_object(self._context, ref, path)
 
     def open(
@@ -215,6 +233,10 @@ class RepositoryReads:
         have the sides base, source (right) and dest (left). Three-dot: the changes of right since
         the merge base. Iterate over the result, or call `by_folder()`, `summary()`, `tree()`,
         `to_arrow()` or `to_df()`. Raises InvalidInputError for both at once.
+
+        Examples:
+            >>> [(each.type.value, each.path) for each in repo.diff("main", "dev", "raw/")]
+            [('added', 'raw/more/a.csv')]
         """
         if three_way and three_dot:
             raise InvalidInputError("choose one of a three-way and a three-dot diff")
@@ -265,6 +287,10 @@ class RepositoryReads:
         and ends with the ref `stop_at`; `since` and `until` are timezone-aware datetimes. Only the
         required part of history is read. With a path or a prefix, it contains only commits that
         changed the object, or one below the prefix.
+
+        Examples:
+            >>> [commit.message for commit in repo.log("main", amount=2)]
+            ['load more orders', 'load the first orders']
         """
         options = history.LogOptions(
             amount=amount,

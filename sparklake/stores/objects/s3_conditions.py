@@ -1,8 +1,7 @@
-"""Conditional writes for older releases of botocore.
+"""What older releases of botocore do not do: conditional writes, and checks of what they read.
 
-A runtime's botocore may be older than conditional writes: 1.34 refuses the parameter IfNoneMatch.
-The header needs no support by the client, so these handlers send it. They do nothing in newer
-releases.
+A runtime's botocore may be older than both: 1.34 refuses the parameter IfNoneMatch, and compares
+no checksum unless it is asked to. These handlers do nothing in newer releases.
 """
 
 from __future__ import annotations
@@ -21,6 +20,18 @@ def send_conditions(client: Any) -> None:
         if _PARAMETER not in model.input_shape.members:
             client.meta.events.register(f"before-parameter-build.s3.{name}", _keep)
             client.meta.events.register(f"before-call.s3.{name}", _send)
+
+
+def verify_checksums(client: Any) -> None:
+    """Make a client compare the checksums that the service stores with whole objects."""
+    # Releases without this setting compare none by themselves.
+    if not hasattr(client.meta.config, "response_checksum_validation"):
+        client.meta.events.register("before-parameter-build.s3.GetObject", _verify)
+
+
+def _verify(params: dict[str, Any], **_: object) -> None:
+    if "Range" not in params:
+        params.setdefault("ChecksumMode", "ENABLED")
 
 
 def _keep(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
