@@ -1,6 +1,6 @@
 # sparklake. On a fresh machine run `make quickstart` or `make test`. Both set up what they need.
 #
-#   make quickstart [DIR=folder]   run a guided demo, on your files or on pyspark's own
+#   make quickstart [DIR=folder]   run a guided demo, on your files or on sample orders
 #   make test [ARGS="-k merge"]    run the tests that prove each behaviour once, in minutes;
 #                                  JOBS=4 sets the number of processes
 #   make test-system [ARGS=]       run the rest: clusters, spark-submit, Spark Connect,
@@ -10,18 +10,23 @@
 #                                  SPARKLAKE_TRIPLES and SPARKLAKE_SEED set how many, and which
 #   make test-fallback [ARGS=]     run the tests of records and of the algebra without compiled kernels
 #   make test-spark3 [ARGS=]       run the tests that start a JVM, on Spark 3.5, in .venv-spark3
+#   make test-runtimes [FULL=1]    install over the packages of Databricks, EMR and Glue, in .venv-runtimes;
+#                                  RUNTIMES="dbr-15.4 glue-5.0" chooses some
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compare with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   show how costs grow; see benchmarks/README.md for more
+#   make docs                      build the documentation site into build/docs/site, strictly
 #   make lint | format             run ruff, mypy and import-linter | format and apply safe fixes
 #   make kernels                   build the compiled kernels (needs cargo) and install them
 #   make wheels [WHEELS=dist]      build their wheel, for executors and other machines
+#   make release [FINAL=1]         build archives, wheels, notes, SBOM and checksums into dist/
+#   make version VERSION=1.2.3     set the version in every file that contains it
 #   make setup                     set up only; PYTHON=python3.12 chooses an interpreter
 #   make setup-tests               set up what the tests need, too
 #   make constraints               update the versions in constraints.txt
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 kernels wheels bench scale lint format constraints clean distclean
+.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-runtimes kernels wheels release version bench scale docs lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,7 +35,7 @@ ARGS ?=
 JOBS ?=
 
 # The extras to install. Spark Connect is one, because the tests run on it too.
-EXTRAS := all,connect,delta
+EXTRAS := all,connect
 
 # On Spark 3.5 the versions are the same, except those of Spark's own packages. Spark 3.5 runs on
 # Java 17 and does not support Python 3.12.
@@ -44,7 +49,7 @@ help:
 
 setup: $(VENV)/.installed
 
-setup-tests: $(VENV)/.installed-jars $(VENV)/.installed-kernels
+setup-tests: $(VENV)/.installed-jars $(VENV)/.installed-kernels $(VENV)/.installed-wheelhouse
 
 quickstart: setup
 	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
@@ -92,18 +97,27 @@ test-spark3:
 	@$(MAKE) --no-print-directory VENV=.venv-spark3 SPARK=3 .venv-spark3/.installed-jars
 	@.venv-spark3/bin/python -m pytest -m "spark and not exhaustive" $(ARGS)
 
+# Each runtime in an environment of its own, with its Python. FULL=1 installs all of its packages
+# that have wheels, and runs all fast tests.
+test-runtimes: setup-tests
+	@$(BIN)/python -m tools.runtimes $(if $(FULL),--full) --wheels $(VENV)/wheels $(RUNTIMES)
+
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# A broken link, a page outside of the navigation or an undocumented public name is an error.
+docs: $(VENV)/.installed-docs
+	@$(BIN)/python -m docs.website
+
 format: $(VENV)/.installed-lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 # No index has wheels of the extra `fast`.
-locked_extras := $(patsubst %,--extra %,all connect delta java)
+locked_extras := $(patsubst %,--extra %,all connect java)
 
 # One set of versions for all supported Pythons. It binds this repository, not users.
 constraints: setup
@@ -117,7 +131,7 @@ clean:
 	find . -name $(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) .venv-spark3
+	rm -rf $(VENV) .venv-spark3 .venv-runtimes
 
 # --- set-up: runs again only after a change of pyproject.toml or constraints.txt ----------------
 
@@ -136,6 +150,15 @@ $(VENV)/constraints.txt: constraints.txt | $(BIN)/python
 $(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) $(CONSTRAINTS) | $(VENV)/.installed
 	@$(BIN)/python -m tests.support.jars
 	@$(BIN)/python -m tests.support.java_classes
+	@touch $@
+
+# Packages for the installations of tests, which use no network.
+$(VENV)/.installed-wheelhouse: pyproject.toml $(CONSTRAINTS) | $(VENV)/.installed
+	@{ $(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-package sparklake --extra s3 \
+		-c $(CONSTRAINTS) pyproject.toml; sed -n '/^pandas==/p;/^pytz==/p;/^tzdata==/p' $(CONSTRAINTS); \
+		echo venv-pack; echo 'setuptools<80'; } >$(VENV)/wheelhouse.txt
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps \
+		--dest $(VENV)/wheelhouse --requirement $(VENV)/wheelhouse.txt
 	@touch $@
 
 crate := kernels/Cargo.toml kernels/Cargo.lock kernels/pyproject.toml $(wildcard kernels/src/*.rs)
@@ -159,6 +182,13 @@ wheels: $(VENV)/.installed
 	@[ -n "$(cargo)" ] || { echo "no cargo found: install Rust 1.88 or later" >&2; exit 1; }
 	@$(build_kernels) $(or $(WHEELS),dist)
 
+# FINAL=1 also needs a clean checkout and a dated section in CHANGELOG.md.
+release: setup-tests
+	@$(BIN)/python -m tools.release build dist --kernels $(VENV)/wheels $(if $(FINAL),--final)
+
+version: | $(BIN)/python
+	@$(BIN)/python -m tools.release set "$(VERSION)"
+
 cargo = $(shell PATH="$$PATH:$$HOME/.cargo/bin" command -v cargo)
 build_kernels = $(install) --group kernels && rm -rf $(VENV)/wheels \
 	&& PATH="$$PATH:$(dir $(cargo))" $(BIN)/maturin build --quiet --release --locked \
@@ -167,6 +197,10 @@ install_kernels = $(install) --force-reinstall --no-deps $(VENV)/wheels/*.whl
 
 $(VENV)/.installed-lint: $(VENV)/.installed
 	@$(install) -e . --group lint
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@$(install) -e . --group docs
 	@touch $@
 
 # Uses the first Python from 3.10 to NEWEST_PYTHON that can create a virtual environment with pip.

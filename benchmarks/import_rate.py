@@ -26,7 +26,6 @@ from tests.support.spark import spark_environment
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TARGET = 150_000
 HEAP = "1g"
 ENGINES = ("local", "threads", "spark")
 
@@ -49,7 +48,7 @@ def main() -> None:
             print(row, flush=True)
     notes = [
         f"{args.count:,} rows, in a random order of files of rows in order, are imported and "
-        f"committed, best of {args.reps} repetitions. Asked for are {TARGET:,} objects a second. "
+        f"committed, best of {args.reps} repetitions. "
         "CPU is of all processes; memory that which a process has for itself.",
         f"Spark is local[2] with a heap of {HEAP}, which is in the process below; its driver is "
         "the Python process. `local` is a single process, which is given a stream of batches; "

@@ -11,20 +11,29 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
+
+import psycopg
 
 from campaigns.cases import CASES
 from campaigns.grounds import Ground, ground, trials
 from campaigns.rounds import Cell, Figures, Options, parse_options, report, run_rounds
-from campaigns.step_faults import allow_writes
+from campaigns.step_faults import (
+    SERVER_CLOCK,
+    allow_writes,
+    install_server_clock,
+    set_server_clock,
+)
 from campaigns.trials import Trials
 from sparklake.config import fast_root
 from sparklake.stores.embedded import embedded_dsn
 from tests.support import faulty_s3
 from tests.support.faulty_s3 import FaultyS3
+from tests.support.memory_folders import memory_folder
 
-KINDS = 22
+KINDS = 24
 """The number of kinds of faults, which take turns."""
 
 FOREVER = sys.maxsize
@@ -49,6 +58,7 @@ def campaign(options: Options) -> Figures:
         kinds = {
             **stack.enter_context(_postgres_faults(found)),
             **stack.enter_context(_local_faults(found)),
+            **stack.enter_context(_cache_faults(found)),
             **stack.enter_context(_s3_faults(found)),
         }
 
@@ -112,7 +122,9 @@ def _postgres_faults(found: Ground) -> Iterator[dict[str, Run]]:
 
 @contextmanager
 def _local_faults(found: Ground) -> Iterator[dict[str, Run]]:
-    with trials(found, "local") as place:
+    with trials(found, "local") as place, trials(found, "local") as clocked:
+        install_server_clock(found.dsn)
+        clocked.heal = partial(_heal_clock, found.dsn)
         namespace = [place.root.removeprefix("file://")]
 
         def limited(case: str, chance: Random) -> str:
@@ -123,6 +135,14 @@ def _local_faults(found: Ground) -> Iterator[dict[str, Run]]:
             seconds = chance.choice([2, 3600, YEAR])
             return _at_a_step(place, "turn_clock_back", seconds=seconds, seed=0)(case, chance)
 
+        clock_dsn = f"{found.dsn} options='-c search_path={SERVER_CLOCK},pg_catalog'"
+
+        def server_back(case: str, chance: Random) -> str:
+            # No branch expires while that clock is before its end.
+            case = "set_expiry" if case == "prune_branches" else case
+            more = {"seconds": chance.choice([2, 3600, YEAR]), "dsn": clock_dsn}
+            return _at_a_step(clocked, "turn_server_clock_back", **more)(case, chance)
+
         yield {
             "disk of the namespace, full": _at_a_step(place, "fill_disk", full=namespace),
             "disk of scratch files, full": _at_a_step(
@@ -130,6 +150,24 @@ def _local_faults(found: Ground) -> Iterator[dict[str, Run]]:
             ),
             "all disks, no byte more": limited,
             "clock, going backwards": back,
+            "clock of Postgres, going backwards": server_back,
+        }
+
+
+def _heal_clock(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        set_server_clock(connection, 0)
+
+
+@contextmanager
+def _cache_faults(found: Ground) -> Iterator[dict[str, Run]]:
+    """Yield the fault of the disk of the table cache, which only remote stores have."""
+    with trials(found, "s3") as place, memory_folder() as folder:
+        cache = {"SPARKLAKE_CACHE": f"{folder}/cache", "SPARKLAKE_CACHE_BYTES": "1000000"}
+        yield {
+            "disk of the cache, full": _at_a_step(
+                place, "fill_disk", full=[str(folder)], environment=cache
+            )
         }
 
 

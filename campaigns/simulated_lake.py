@@ -13,12 +13,13 @@ from functools import lru_cache
 from hashlib import md5
 from itertools import count
 from random import Random
+from types import SimpleNamespace
 from typing import NamedTuple
 from unittest import mock
 
 from campaigns.serial_model import Branch, Fact, State, Tree, Version
 from campaigns.simulated_store import Bucket, simulated_buckets
-from sparklake import Engine, Lake, Repository
+from sparklake import Engine, Lake, Repository, _scratch
 from sparklake.engine.choice import Runners
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import BranchState, Layer, RefsSnapshot
@@ -142,6 +143,8 @@ def simulated_system() -> Iterator[Simulation]:
             (os, "urandom", simulation.random_bytes),
             (time, "time", simulation.time),
             (time, "time_ns", simulation.nanoseconds),
+            # It looks at the ages of real folders, as many as other processes have left.
+            (_scratch, "time", SimpleNamespace(time=time.time)),
         ):
             patches.enter_context(mock.patch.object(owner, name, value))
         yield simulation

@@ -169,10 +169,53 @@ def turn_clock_back(order: Order) -> None:
     time.time = lambda: ago() / 10**9
 
 
+SERVER_CLOCK = "campaign_clock"
+"""A schema whose clock_timestamp() replaces Postgres's in sessions that search it first."""
+
+_SERVER_CLOCK = sql.SQL(
+    "CREATE OR REPLACE FUNCTION {schema}.clock_timestamp() RETURNS timestamptz VOLATILE"
+    " LANGUAGE sql AS $$"
+    " SELECT pg_catalog.clock_timestamp() - pg_catalog.random() * {seconds} * interval '1 second'"
+    " $$"
+)
+
+
+def turn_server_clock_back(order: Order) -> None:
+    """Let each reading of the ref store's clock be some random time ago."""
+    with _connected(order) as connection:
+        set_server_clock(connection, order["seconds"])
+
+
+def set_server_clock(connection: psycopg.Connection, seconds: int) -> None:
+    """Let the ref store's clock read times of up to so many seconds ago."""
+    schema = sql.Identifier(SERVER_CLOCK)
+    connection.execute(_SERVER_CLOCK.format(schema=schema, seconds=sql.Literal(seconds)))
+
+
+def install_server_clock(dsn: str) -> None:
+    """Let the times of sparklake's tables come from the clock that a fault turns back."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        schema = sql.Identifier(SERVER_CLOCK)
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
+        set_server_clock(connection, 0)
+        for table, column in connection.execute(_WITH_CLOCKS).fetchall():
+            change = sql.SQL(
+                "ALTER TABLE sparklake.{} ALTER {} SET DEFAULT {}.clock_timestamp()"
+            ).format(sql.Identifier(table), sql.Identifier(column), schema)
+            connection.execute(change)
+
+
+_WITH_CLOCKS = (
+    "SELECT table_name, column_name FROM information_schema.columns"
+    " WHERE table_schema = 'sparklake' AND data_type = 'timestamp with time zone'"
+    " AND column_default LIKE '%clock_timestamp()%'"
+)
+
+
 FAULTS: dict[str, Fault] = {
     each.__name__: each
     for each in (
         *(end_sessions, refuse_writes, kill_server, lock_tables, fill_server_disk),
-        *(fill_disk, limit_files, turn_clock_back),
+        *(fill_disk, limit_files, turn_clock_back, turn_server_clock_back),
     )
 }

@@ -156,16 +156,23 @@ def with_garbage(scene: Scene) -> None:
     branch.put("staged", b"kept")
 
 
+def with_garbage_trees(scene: Scene) -> None:
+    """Leave garbage, and trees of expired commits, which the next collection deletes."""
+    with_garbage(scene)
+    scene.repository.settings.set_retention(0, tree_days=0)
+
+
 def collect(scene: Scene) -> None:
     scene.repository.collect_garbage(grace=timedelta())
 
 
-def garbage(scene: Scene) -> tuple[int, bool]:
-    """Return how much garbage is left, and whether all that the branch names is there."""
+def garbage(scene: Scene) -> tuple[int, int, bool]:
+    """Return how many objects and tables are garbage, and whether what the branch names exists."""
     repository = scene.repository
-    left = repository.collect_garbage(dry_run=True, grace=timedelta())
+    left = repository.collect_garbage(dry_run=True, grace=timedelta()).run
     named = {each.address for each in repository.objects(scene.label)}
-    return len(list(repository.garbage(left.run.id))), all(is_stored(each) for each in named)
+    objects = len(list(repository.garbage(left.id)))
+    return objects, left.tables, all(is_stored(each) for each in named)
 
 
 def is_stored(address: str) -> bool:
@@ -220,5 +227,6 @@ UPKEEP_CASES = {
     "dump": VerbCase(older_dump, dump, found=dumped_state, alone=True),
     "export": VerbCase(clean, export, done=(NothingToDoError,), found=exported),
     "gc": VerbCase(with_garbage, collect, found=garbage, alone=True),
+    "gc, trees": VerbCase(with_garbage_trees, collect, found=garbage, alone=True),
     "purge": VerbCase(with_secret, purge, done=(NoChangesError,), found=purged, alone=True),
 }

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
+    from sparklake.udfs.three_way import ThreeWayRow
     from sparklake.verbs.base.once import Once
     from sparklake.verbs.history.show import CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport
@@ -46,6 +47,7 @@ __all__ = [
     "S3Inventory",
     "SparklakeError",
     "Strategy",
+    "ThreeWayRow",
     "connect",
     "missing_files",
 ]
@@ -69,6 +71,7 @@ _MODULES = {
     "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",
+    "ThreeWayRow": "sparklake.udfs.three_way",
     "connect": "sparklake.lake",
     "missing_files": "sparklake.frames.tables.spark_sources",
 }

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from html import escape
 from itertools import islice
 
 SHOWN = 20
 """The maximum number of rows in a table."""
 
+DIGITS = 8
+"""The number of digits of an id or checksum that are shown."""
+
+_DIGEST = re.compile(r"[0-9a-f]{32,}(?:-[0-9]+)?")
+_CHANGE_COLUMNS = ("type", "change")
+_COLOURS = {
+    "added": "#2e9d62",
+    "removed": "#d9603b",
+    "changed": "#b0801f",
+    "conflict": "#8a56c9",
+}
+"""Colours that can be read on white and on black."""
+
+_LEFT = ' style="text-align: left"'
+
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Return the first rows as a table. At most one row more than shown is read."""
+    """Return the first rows as a table. At most one row more than shown is read.
+
+    Ids and checksums are shortened, and show all digits below the pointer. Types of changes have
+    colours. Columns without any value are left out.
+    """
     first = list(islice(rows, SHOWN + 1))
+    shown = [each for each in columns if not first or any(_text(row.get(each)) for row in first)]
     body = "".join(
-        f"<tr>{''.join(_cell(row.get(each)) for each in columns)}</tr>" for row in first[:SHOWN]
+        f"<tr>{''.join(_cell(each, row.get(each)) for each in shown)}</tr>" for row in first[:SHOWN]
     )
-    head = "".join(f"<th>{escape(each)}</th>" for each in columns)
+    head = "".join(f"<th{_LEFT}>{escape(each)}</th>" for each in shown)
     more = f" (the first {SHOWN})" if len(first) > SHOWN else ""
     return (
         f"<table><caption>{escape(caption)}{more}</caption>"
@@ -24,5 +46,18 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Mapping[str,
     )
 
 
-def _cell(value: object) -> str:
-    return f"<td>{'' if value is None else escape(str(value))}</td>"
+def _cell(column: str, value: object) -> str:
+    text = _text(value)
+    if _DIGEST.fullmatch(text):
+        return f'<td{_LEFT} title="{text}"><code>{text[:DIGITS]}</code></td>'
+    if column in _CHANGE_COLUMNS and text in _COLOURS:
+        return f'<td style="text-align: left; color: {_COLOURS[text]}"><b>{text}</b></td>'
+    return f"<td{'' if isinstance(value, int) else _LEFT}>{escape(text)}</td>"
+
+
+def _text(value: object) -> str:
+    if value is None or value == []:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "seconds").replace("+00:00", "Z")
+    return str(value)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.planning import path_filter
     from sparklake.graveler.ports import BranchState
+    from sparklake.udfs.read import DiffRow
     from sparklake.udfs.strategies import choosing
     from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike
     from sparklake.verbs import commits
@@ -137,7 +138,7 @@ class Branch(BranchObjects):
         """
         return statuses.status(self._context, self.name, against)
 
-    def diff(self, prefix: str = "") -> Differences:
+    def diff(self, prefix: str = "") -> Differences[DiffRow]:
         """Return the staged changes that would change the branch."""
         return read.diff_uncommitted(self._context, self.name, prefix)
 
@@ -160,6 +161,11 @@ class Branch(BranchObjects):
 
         With `paths` (objects, or prefixes that end with '/'), only their changes; the rest stays
         staged. Raises NoChangesError, ChangesTakenError, RaceLostError.
+
+        Examples:
+            >>> _ = branch.put("notes/b.txt", b"second")
+            >>> branch.commit("add a note", metadata={"ticket": "1234"}).message
+            'add a note'
         """
         options = commits.CommitOptions(
             message=message,
@@ -230,6 +236,11 @@ class Branch(BranchObjects):
         A merge is compared with one of its parents: `parent_number`, starting at 1. Raises
         MergeConflictError if their changes were changed again, and the errors of a merge; conflicts
         are also decided as in a merge.
+
+        Examples:
+            >>> [commit] = main.revert("main")
+            >>> repo.read_bytes("main", "raw/orders.csv") == repo.read_bytes("v1", "raw/orders.csv")
+            True
         """
         options = replay.ReplayOptions(
             parent_number=parent_number,
@@ -324,6 +335,10 @@ class Branch(BranchObjects):
 
         Raises UnexpectedHeadError if its head is not the commit of `expected`, and DirtyBranchError
         for staged changes, which `force` drops.
+
+        Examples:
+            >>> main.hard_reset("v1", expected="v2.3").message
+            'load the first orders'
         """
         return moves.hard_reset(self._context, self.name, ref, expected, force=force)
 
@@ -357,6 +372,13 @@ class Branch(BranchObjects):
         Others see all of the work, or none. If the body raises, its exception passes through, with
         a note that names the branch with the work. Raises TransactionError if the work cannot be
         merged, and DirtyBranchError for staged changes on this branch.
+
+        Examples:
+            >>> with main.transaction("two notes at once") as tx:
+            ...     _ = tx.put("notes/b.txt", b"...")
+            ...     _ = tx.put("notes/c.txt", b"...")
+            >>> main.head.message
+            'two notes at once'
         """
         options = merges.MergeOptions(
             resolution=choosing.parse_resolution(strategy, rules),

@@ -46,7 +46,12 @@ class BranchObjects:
         content_type: str = DEFAULT_CONTENT_TYPE,
         once: str | Once | None = None,
     ) -> ObjectInfo:
-        """Write an object into the storage namespace and stage it."""
+        """Write an object into the storage namespace and stage it.
+
+        Examples:
+            >>> branch.put("notes/b.txt", b"second").size
+            6
+        """
         return stage.put_bytes(self._context, self.name, path, body, metadata or {}, content_type)
 
     @runs_once("put", lambda: stage.RESULT, files=("file",))
@@ -77,6 +82,12 @@ class BranchObjects:
         `objects` are bytes, or Paths of local files, by path: a mapping, or pairs, which are
         streamed, so there may be any number. Raises InvalidRecordError for a repeated path, and
         InvalidInputError for a Path that is a symbolic link, unless links are followed.
+
+        Examples:
+            >>> branch.put_many({"notes/b.txt": b"...", "notes/c.txt": b"..."})
+            2
+            >>> [each.path for each in branch.diff()]
+            ['notes/b.txt', 'notes/c.txt']
         """
         labels = uploads.Labels(metadata or {}, content_type)
         return uploads.put_many(
@@ -118,6 +129,10 @@ class BranchObjects:
         Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError for an
         existing object. Written data stays on local disk until then. If the body of the `with`
         raises, or the file is never closed, nothing is staged.
+
+        Examples:
+            >>> with branch.open("notes/b.txt", "w") as file:
+            ...     _ = file.write("second")
         """
         how, text = open_files.FileMode.of(mode), open_files.TextOptions(encoding, errors, newline)
         if how.kind == "r":
@@ -132,7 +147,13 @@ class BranchObjects:
         path: str,
         once: str | Once | None = None,
     ) -> None:
-        """Stage the removal of an object; a missing object is not an error."""
+        """Stage the removal of an object; a missing object is not an error.
+
+        Examples:
+            >>> branch.delete("raw/orders.csv")
+            >>> [each.type.value for each in branch.diff()]
+            ['removed']
+        """
         stage.delete_object(self._context, self.name, path)
 
     @runs_once("delete_prefix", COUNT)

@@ -30,7 +30,22 @@ S3_READ_SECONDS = "SPARKLAKE_S3_READ_SECONDS"
 _ANONYMOUS = "anonymous"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a mount point, not a guessable file)
 _PLENTY_BYTES = 2 * 1024**3
-_CACHE_BYTES = 4 * 1024**3
+DEFAULT_CACHE_BYTES = 4 * 1024**3
+
+ENVIRONMENT = {
+    "SPARKLAKE_HOME": "The home: the folder of the embedded Postgres and of the settings file. "
+    "Default: `~/.sparklake`.",
+    "SPARKLAKE_CONFIG": "The path of the settings file. Default: `sparklake.toml` in the home.",
+    "SPARKLAKE_SCRATCH": "The folder for large temporary files, such as those of table writes. "
+    "Default: the system's.",
+    "SPARKLAKE_SYSTEM_FOLDER": "The folder for the data of the embedded Postgres if it is started "
+    "as root. Default: `/var/lib/sparklake`.",
+    "SPARKLAKE_KERNELS": "`off` runs everything in Python, also where compiled kernels are "
+    "installed.",
+}
+"""The meaning of each variable that has no setting in the file."""
+
+_FILE_ONLY = frozenset({"engine"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +141,11 @@ class Settings:
     once: OnceSettings = DEFAULT_ONCE
 
 
+def environment_name(setting: str) -> str | None:
+    """Return the variable that overrides a setting of the file; None if there is none."""
+    return None if setting in _FILE_ONLY else f"SPARKLAKE_{setting.upper()}"
+
+
 def load_settings(
     home: str | Path | None = None,
     dsn: str | None = None,
@@ -168,7 +188,7 @@ def cache_place(given: CacheSettings) -> tuple[Path, int]:
     """
     chosen = _cache_here(given)
     folder = Path(chosen.folder) if chosen.folder else _default_cache()
-    max_bytes = _CACHE_BYTES if chosen.max_bytes is None else chosen.max_bytes
+    max_bytes = DEFAULT_CACHE_BYTES if chosen.max_bytes is None else chosen.max_bytes
     return folder.expanduser().absolute(), 0 if given.max_bytes == 0 else max_bytes
 
 

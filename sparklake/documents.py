@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.differences import FolderDiff
     from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
+    from sparklake.udfs.three_way import SideObject, ThreeWayRow
     from sparklake.verbs.base.differences import DiffTree
     from sparklake.verbs.checks.report import CheckReport
     from sparklake.verbs.exports.work import ExportResult
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from sparklake.verbs.tables.row_diff import TableDiff
 
 Document = Mapping[str, Any]
+
+SIDES = ("base", "source", "dest")
+"""The sides of a merge, in the order in which they are shown."""
 
 _IMPORT_ERRORS = 100
 """The maximum number of import errors in a document. Counts include all."""
@@ -218,9 +222,13 @@ def folder_document(each: ObjectInfo | Folder) -> Document:
     return object_document(each)
 
 
-def diff_document(row: DiffRow) -> Document:
-    """Return the document of an object that differs."""
-    said = {
+def diff_document(row: DiffRow | ThreeWayRow) -> Document:
+    """Return the document of an object that differs.
+
+    That of a three-way diff has the objects of `base`, `source` and `dest`, or None. There, the
+    names `left_checksum`, `right_checksum` and `base_checksum` are deprecated.
+    """
+    said: dict[str, Any] = {
         "type": row.type.value,
         "path": row.path,
         "size": row.size,
@@ -228,7 +236,35 @@ def diff_document(row: DiffRow) -> Document:
         "right_checksum": row.right_checksum,
         "base_checksum": row.base_checksum,
     }
+    sides = {side: getattr(row, side) for side in SIDES if hasattr(row, side)}
+    return {**said, **{side: _side_document(found) for side, found in sides.items()}}
+
+
+def conflict_document(row: ThreeWayRow) -> Document:
+    """Return the document of a conflict, with the commits that made source and dest.
+
+    A commit is None if it is not known.
+    """
+    commits = {"source_commit": row.source_commit, "dest_commit": row.dest_commit}
+    said = {**diff_document(row), **{name: _author(each) for name, each in commits.items()}}
     return said if row.reason is None else {**said, "reason": row.reason}
+
+
+def _side_document(found: SideObject | None) -> Document | None:
+    if found is None:
+        return None
+    return {"size": found.size, "checksum": found.checksum, "mtime": found.mtime // SECOND}
+
+
+def _author(commit: Commit | None) -> Document | None:
+    if commit is None:
+        return None
+    return {
+        "id": commit.id,
+        "committer": commit.committer,
+        "message": commit.message,
+        "creation_date": commit.creation_date,
+    }
 
 
 def blame_document(row: BlameRow) -> Document:
@@ -300,7 +336,7 @@ def preview_document(said: MergePreview) -> Document:
         "unresolved": said.unresolved,
         "delta": list(said.united),
         "taken": dict(said.taken),
-        "conflicts": [diff_document(row) for row in said.conflicts],
+        "conflicts": [conflict_document(row) for row in said.conflicts],
         "cost": explanation_document(said.cost),
     }
 
@@ -359,7 +395,7 @@ def error_document(error: SparklakeError) -> Document:
     if not isinstance(error, MergeConflictError):
         return said
     rows: Iterable[Any] = error.conflicts
-    return {**said, "count": error.count, "conflicts": [diff_document(row) for row in rows]}
+    return {**said, "count": error.count, "conflicts": [conflict_document(row) for row in rows]}
 
 
 def json_object(document: Document) -> str:

@@ -72,6 +72,11 @@ def connect(
     With a `dsn`, refs are in that Postgres. Otherwise they are in an embedded one in `home`, which
     is SPARKLAKE_HOME or ~/.sparklake. No JVM starts before one is needed. `progress` receives the
     progress of commits, merges and diffs. Raises RefStoreUnavailableError.
+
+    Examples:
+        >>> with sparklake.connect() as lake:
+        ...     lake.repositories()
+        []
     """
     settings = load_settings(home, dsn, parse_engine(engine))
     use_timeouts(settings.s3_timeouts)
@@ -171,6 +176,10 @@ class Lake:
 
         `range_records` is the approximate number of objects per range. It cannot be changed later.
         Raises InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
+
+        Examples:
+            >>> lake.create_repository("sales", str(folder / "sales"))
+            Repository(lakefs://sales, file://...)
         """
         validate_branch_name(default_branch)
         labels = dict(sorted(refs_settings.checked_metadata(metadata or {}).items()))
@@ -235,6 +244,10 @@ class Lake:
         """Open a repository; with `force`, changes are possible even if it is read-only.
 
         Raises RepositoryNotFoundError.
+
+        Examples:
+            >>> lake.repository("lake").branch("main")
+            Branch(lakefs://lake/main)
         """
         info = self._ref_store.find_repository(validate_repository_name(name))
         if info is None:

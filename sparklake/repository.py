@@ -93,6 +93,11 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
         Listings leave out a hidden branch. After the time `expires`, it may be pruned. With
         `exist_ok`, an existing branch is returned as it is.
+
+        Examples:
+            >>> fix = repo.create_branch("fix-prices", source="main")
+            >>> fix.head == repo.branch("main").head
+            True
         """
         self._create_branch(name, source, hidden, expires, exist_ok, once)
         return Branch(self._context, name)
@@ -147,7 +152,12 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         exist_ok: bool = False,
         once: str | Once | None = None,
     ) -> TagInfo:
-        """Create a tag, which never moves, at any ref; raise AlreadyExistsError."""
+        """Create a tag, which never moves, at any ref; raise AlreadyExistsError.
+
+        Examples:
+            >>> repo.create_tag("v3", "main").name
+            'v3'
+        """
         return refs.create_tag(self._context, name, ref, exist_ok=exist_ok)
 
     def tags(self) -> list[TagInfo]:
@@ -194,6 +204,11 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
         Raises StrategyError, DirtyBranchError and NoChangesError as the merge would: with `squash`
         or `paths`, also NoChangesError if dest would not change.
+
+        Examples:
+            >>> preview = repo.preview_merge("dev", "main")
+            >>> preview.added, preview.changed, preview.conflict_count
+            (1, 2, 0)
         """
         options = merges.MergeOptions(
             resolution=choosing.parse_resolution(strategy, rules, delta),
@@ -233,6 +248,11 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
         Raises StrategyError if a strategy fails, DirtyBranchError for a dest with staged changes,
         and NoChangesError if it already has all of source.
+
+        Examples:
+            >>> commit = repo.merge("dev", "main", message="publish the new prices")
+            >>> len(commit.parents)
+            2
         """
         options = merges.MergeOptions(
             resolution=choosing.parse_resolution(strategy, rules, delta),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
+from sparklake.errors import InvalidInputError
 from sparklake.verbs.base.resolve import get_commit
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.ranges import MetaRange
     from sparklake.udfs.objects.object_rows import ObjectInfo
+    from sparklake.udfs.read import DiffRow
+    from sparklake.udfs.three_way import ThreeWayRow
     from sparklake.verbs.base import read
     from sparklake.verbs.base import snapshot as snapshots
     from sparklake.verbs.base.context import Context
@@ -83,6 +86,10 @@ class RepositoryReads:
 
         `branch@` leaves them out, and `branch$` has only them. Iterate over the result, or call
         `to_arrow()` or `to_df()`.
+
+        Examples:
+            >>> [each.path for each in repo.objects("main", "raw/")]
+            ['raw/customers.csv', 'raw/orders.csv']
         """
         return read.list_objects(self._context, ref, prefix)
 
@@ -97,16 +104,30 @@ class RepositoryReads:
         """Return one object; raise ObjectNotFoundError.
 
         With `to_read`, raises ExpiredError if its bytes may be deleted.
+
+        Examples:
+            >>> repo.stat("v1", "raw/orders.csv").size
+            19
         """
         find = snapshots.kept_object if to_read else snapshots.stat_object
         return find(self._context, ref, path)
 
     def at(self, ref: str) -> Snapshot:
-        """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many."""
+        """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many.
+
+        Examples:
+            >>> repo.at("main").exists("raw/orders.csv")
+            True
+        """
         return snapshots.open_snapshot(self._context, ref)
 
     def read_bytes(self, ref: str, path: str) -> bytes:
-        """Return the content of one object; raise MissingFileError, CorruptFileError."""
+        r"""Return the content of one object; raise MissingFileError, CorruptFileError.
+
+        Examples:
+            >>> repo.read_bytes("main~1", "notes/a.txt")
+            b'first\n'
+        """
         return read.read_object(self._context, ref, path)
 
     def open(
@@ -167,6 +188,28 @@ class RepositoryReads:
             delta.DELTA_FORMAT,
         )
 
+    @overload
+    def diff(
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        three_way: Literal[False] = False,
+        three_dot: bool = False,
+    ) -> Differences[DiffRow]: ...
+
+    @overload
+    def diff(
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        *,
+        three_way: Literal[True],
+        three_dot: bool = False,
+    ) -> Differences[ThreeWayRow]: ...
+
+    @overload
     def diff(
         self,
         left: str,
@@ -174,16 +217,32 @@ class RepositoryReads:
         prefix: str = "",
         three_way: bool = False,
         three_dot: bool = False,
-    ) -> Differences:
+    ) -> Differences[DiffRow] | Differences[ThreeWayRow]: ...
+
+    def diff(
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        three_way: bool = False,
+        three_dot: bool = False,
+    ) -> Differences[DiffRow] | Differences[ThreeWayRow]:
         """Return the differences from left to right, as committed.
 
-        Three-way: the changes in left if right were merged into it, including conflicts. Three-dot:
-        the changes of right since the merge base. Iterate over the result, or call `by_folder()`,
-        `summary()`, `tree()`, `to_arrow()` or `to_df()`.
+        Three-way: the changes in left if right were merged into it, including conflicts. Its rows
+        have the sides base, source (right) and dest (left). Three-dot: the changes of right since
+        the merge base. Iterate over the result, or call `by_folder()`, `summary()`, `tree()`,
+        `to_arrow()` or `to_df()`. Raises InvalidInputError for both at once.
+
+        Examples:
+            >>> [(each.type.value, each.path) for each in repo.diff("main", "dev", "raw/")]
+            [('added', 'raw/more/a.csv')]
         """
-        return diffs.diff_refs(
-            self._context, left, right, prefix, three_way=three_way, three_dot=three_dot
-        )
+        if three_way and three_dot:
+            raise InvalidInputError("choose one of a three-way and a three-dot diff")
+        if three_way:
+            return diffs.diff_three_way(self._context, left, right, prefix)
+        return diffs.diff_refs(self._context, left, right, prefix, three_dot=three_dot)
 
     def diff_table(
         self,
@@ -205,7 +264,7 @@ class RepositoryReads:
             self._context, refs, path, key, format, columns, options, delta.DELTA_FORMAT
         )
 
-    def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
+    def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences[DiffRow]:
         """Return the staged changes of a branch that would change it."""
         return read.diff_uncommitted(self._context, branch, prefix)
 
@@ -228,6 +287,10 @@ class RepositoryReads:
         and ends with the ref `stop_at`; `since` and `until` are timezone-aware datetimes. Only the
         required part of history is read. With a path or a prefix, it contains only commits that
         changed the object, or one below the prefix.
+
+        Examples:
+            >>> [commit.message for commit in repo.log("main", amount=2)]
+            ['load more orders', 'load the first orders']
         """
         options = history.LogOptions(
             amount=amount,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from sparklake.choices import Engine, S3Writes
 from sparklake.errors import InvalidInputError
@@ -14,21 +15,80 @@ from sparklake.errors import InvalidInputError
 class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of a settings file."""
 
-    dsn: str | None = None
-    committer: str | None = None
-    engine: Engine | None = None
-    cache: str | None = None
-    cache_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    workers: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    hooks_allow: tuple[str, ...] | None = None
-    hooks_skip: tuple[str, ...] | None = None
-    hooks_private: tuple[str, ...] | None = None
-    hooks_env: tuple[str, ...] | None = None
-    s3_writes: S3Writes | None = None
-    s3_connect_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    s3_read_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    once_days: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    once_wait_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    dsn: Annotated[
+        str | None,
+        Meta(description="The Postgres of the refs. Without one, an embedded Postgres is used."),
+    ] = None
+    committer: Annotated[
+        str | None,
+        Meta(description="The default committer of commits. Default: the name of the user."),
+    ] = None
+    engine: Annotated[
+        Engine | None,
+        Meta(
+            description="The engine that runs plans: `local` is this machine, `spark` runs jobs, "
+            "and `auto` chooses by the size of the plan."
+        ),
+    ] = None
+    cache: Annotated[
+        str | None,
+        Meta(
+            description="The folder of the cache of ranges and metaranges from buckets, on each "
+            "machine. Default: a folder in `SPARKLAKE_SCRATCH`, or in the user's cache folder."
+        ),
+    ] = None
+    cache_bytes: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="The size of the cache in bytes. 0 disables the cache."),
+    ] = None
+    workers: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="The number of threads that share a large plan on this machine. Default: "
+            "one more than cores."
+        ),
+    ] = None
+    hooks_allow: Annotated[
+        tuple[str, ...] | None,
+        Meta(
+            description="The hooks that may run here: types, or types with a pattern of what they "
+            "run, such as `python:checks.*`."
+        ),
+    ] = None
+    hooks_skip: Annotated[
+        tuple[str, ...] | None, Meta(description="The types of hooks that are skipped.")
+    ] = None
+    hooks_private: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="Hosts and networks that webhooks may reach although they are private."),
+    ] = None
+    hooks_env: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="Patterns of the environment variables that hooks may use."),
+    ] = None
+    s3_writes: Annotated[
+        S3Writes | None,
+        Meta(
+            description="How Spark's writers write to buckets: `s3a` uses Hadoop's client, "
+            "`upload` uploads files from local disks, and `auto` is `s3a` if Spark has it."
+        ),
+    ] = None
+    s3_connect_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="The seconds that a request to a bucket waits for a connection."),
+    ] = None
+    s3_read_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="The seconds that a request to a bucket waits for the next bytes."),
+    ] = None
+    once_days: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="The days for which once keys are kept."),
+    ] = None
+    once_wait_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="The seconds that a run waits for another run with its once key."),
+    ] = None
 
 
 def read_settings_file(path: Path) -> FileSettings:

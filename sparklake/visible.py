@@ -6,6 +6,9 @@ forge terminal output.
 
 from __future__ import annotations
 
+CHECKSUM_DIGITS = 8
+"""The number of digits of a checksum that people are shown."""
+
 _KEPT = "\n\t"
 
 

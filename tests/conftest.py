@@ -80,7 +80,7 @@ FIRST = ("tests/spark/test_connect.py", "tests/spark/", "tests/system/", "tests/
 # queries slowly.
 WITH_SESSION = re.compile(
     r"tests/(spark/(contract/|test_(choice|exports|purges|quality|s3_reads|s3_writes)\.)"
-    r"|jobs/test_jobs\.|cli/test_spark_rows\.)"
+    r"|jobs/test_jobs\.|cli/test_spark_rows\.|docs/test_spark_pages\.)"
 )
 
 

@@ -244,7 +244,8 @@ def test_every_test_is_run_by_one_command() -> None:
 def test_ci_runs_all_but_the_exhaustive_tests() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     goals = re.findall(r"^make (?:--jobs=2 )?(.+?) <", script, re.MULTILINE)
-    assert goals == ["lint setup-tests", "test", "test-fallback", "test-system"]
+    tests = ["test", "test-fallback", "test-system", "test-runtimes"]
+    assert goals == ["lint setup-tests", "docs", *tests]
 
 
 def test_the_names_of_tests_are_the_same_in_every_process(request: pytest.FixtureRequest) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import pytest
 
 from sparklake._html import SHOWN, html_table
 
@@ -10,8 +14,44 @@ from sparklake._html import SHOWN, html_table
 def test_text_of_users_is_no_html() -> None:
     shown = html_table("<b>&", ["<i>"], [{"<i>": "<script>"}, {"<i>": None}])
     assert "<caption>&lt;b&gt;&amp;</caption>" in shown
-    assert "<th>&lt;i&gt;</th>" in shown
-    assert "<tr><td>&lt;script&gt;</td></tr><tr><td></td></tr>" in shown
+    assert texts(shown, "th") == ["&lt;i&gt;"]
+    assert texts(shown, "td") == ["&lt;script&gt;", ""]
+
+
+@pytest.mark.parametrize("digest", ["0f" * 16, "0f" * 32, "0f" * 16 + "-12"])
+def test_digests_show_eight_digits_and_have_all(digest: str) -> None:
+    shown = html_table("a", ["checksum"], [{"checksum": digest}])
+    assert texts(shown, "code") == ["0f0f0f0f"]
+    assert f'title="{digest}"' in shown
+
+
+@pytest.mark.parametrize("text", ["0f" * 15, "0F" * 16, f"xxh128:{'0f' * 16}", f"/{'0f' * 16}"])
+def test_other_texts_are_shown_as_they_are(text: str) -> None:
+    assert texts(html_table("a", ["checksum"], [{"checksum": text}]), "td") == [text]
+
+
+def test_types_of_changes_have_different_colours() -> None:
+    types = ["added", "removed", "changed", "conflict"]
+    rows = [{"type": each, "path": "added"} for each in types]
+    shown = html_table("a", ["type", "path"], rows)
+    colours = {
+        each: shown.partition(f"<b>{each}</b>")[0].rpartition("color: ")[2] for each in types
+    }
+    assert len(set(colours.values())) == len(types)
+    assert texts(shown, "td").count("added") == len(types)
+
+
+def test_columns_without_values_are_left_out() -> None:
+    rows = [{"a": 0, "b": None, "c": [], "d": ""}, {"a": 0, "b": None, "c": [], "d": "x"}]
+    shown = html_table("a", ["a", "b", "c", "d"], rows)
+    assert texts(shown, "th") == ["a", "d"]
+    assert texts(shown, "td") == ["0", "", "0", "x"]
+    assert texts(html_table("a", ["a", "b"], []), "th") == ["a", "b"]
+
+
+def test_times_have_seconds() -> None:
+    moment = datetime(1, 2, 3, 4, 5, 6, 789, tzinfo=timezone.utc)
+    assert texts(html_table("a", ["a"], [{"a": moment}]), "td") == ["0001-02-03 04:05:06Z"]
 
 
 def test_no_more_rows_are_taken_than_are_shown_and_one() -> None:
@@ -23,6 +63,11 @@ def test_no_more_rows_are_taken_than_are_shown_and_one() -> None:
             yield {"n": taken}
 
     shown = html_table("n", ["n"], rows())
-    assert shown.count("<td>") == SHOWN
+    assert len(texts(shown, "td")) == SHOWN
     assert f"n (the first {SHOWN})" in shown
     assert taken == SHOWN + 1
+
+
+def texts(shown: str, tag: str) -> list[str]:
+    """Return the contents of all elements of a kind."""
+    return re.findall(rf"<{tag}\b[^>]*>(.*?)</{tag}>", shown)

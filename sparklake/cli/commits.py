@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparklake.cli.commit_text import print_commit
+from sparklake.cli.conflict_text import side_lines
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
     BranchArgument,
@@ -35,13 +36,13 @@ MOST_LINES = 100
 _COUNT_SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
 
 
-def print_summary(out: Output, found: Differences) -> None:
+def print_summary(out: Output, found: Differences[Any]) -> None:
     """Print the total number of objects and bytes that differ."""
     document = folder_diff_document(found.summary())
     out.one(document, counts_line(document))
 
 
-def print_folders(out: Output, found: Differences, depth: int) -> None:
+def print_folders(out: Output, found: Differences[Any], depth: int) -> None:
     """Print the differences of each folder, as a stream."""
 
     def line(each: Document) -> str:
@@ -50,7 +51,7 @@ def print_folders(out: Output, found: Differences, depth: int) -> None:
     out.many(map(folder_diff_document, found.by_folder(depth)), line)
 
 
-def print_tree(out: Output, found: Differences, depth: int) -> None:
+def print_tree(out: Output, found: Differences[Any], depth: int) -> None:
     """Print the folders that differ as a tree."""
     tree = found.tree(depth, MOST_LINES)
     lines = [
@@ -203,21 +204,22 @@ def diff(
     _print_rows(invocation.out, found)
 
 
-def _save(out: Output, found: Differences, to: str) -> None:
+def _save(out: Output, found: Differences[Any], to: str) -> None:
     """Write the rows with Spark; print the count of each type."""
     with out.working("comparing"):
         counts = save_differences(found, to)
     out.one(counts, f"{_total(counts)}; the rows are in {one_line(to)}")
 
 
-def _print_rows(out: Output, found: Differences) -> None:
+def _print_rows(out: Output, found: Differences[Any]) -> None:
     counts: Counter[str] = Counter()
 
     def line(each: Document) -> str:
         counts[each["type"]] += 1
         sign, colour = _SIGNS[each["type"]]
         text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {one_line(each['path'])}"
-        return out.coloured(text, colour)
+        sides = side_lines(each) if each["type"] == "conflict" else ()
+        return "\n".join([out.coloured(text, colour), *sides])
 
     with out.working("comparing"):
         out.many(map(diff_document, found), line)
@@ -230,7 +232,7 @@ def _total(counts: Mapping[str, int]) -> str:
     )
 
 
-def _print_shape(out: Output, found: Differences, shape: DiffShape, depth: int | None) -> None:
+def _print_shape(out: Output, found: Differences[Any], shape: DiffShape, depth: int | None) -> None:
     if shape is DiffShape.SUMMARY:
         print_summary(out, found)
     elif shape is DiffShape.TREE:
@@ -247,7 +249,7 @@ def _diff(
     *,
     three_way: bool,
     three_dot: bool,
-) -> Differences:
+) -> Differences[Any]:
     one = ref_uri(left)
     if right is not None:
         other = ref_uri(right)

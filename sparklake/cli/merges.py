@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from sparklake.cli.commit_text import commit_lines, print_commit, print_commits, subject
+from sparklake.cli.conflict_text import print_conflicts
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
     BranchArgument,
@@ -26,14 +27,13 @@ from sparklake.cli.options import (
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import labels, rule_pairs
 from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
-from sparklake.cli.text import number, one_line, short, size
+from sparklake.cli.text import number, short, size
 from sparklake.documents import branch_document, commit_document, preview_document
 from sparklake.errors import MergeConflictError
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
-    from sparklake.udfs.read import DiffRow
     from sparklake.verbs.merges.preview import MergePreview
 
 
@@ -61,9 +61,6 @@ def print_preview(out: Output, dest: str, said: MergePreview) -> None:
 
 def _sides(taken: Mapping[str, str]) -> str:
     return ", ".join(f"{name} ({side})" for name, side in taken.items())
-
-
-_SHOWN_CONFLICTS = 100
 
 
 class _Decisions(TypedDict):
@@ -148,7 +145,7 @@ def merge(
             preview = repository.preview_merge(source_uri.ref, dest_uri.ref, **choices)
         print_preview(invocation.out, dest_uri.ref, preview)
         if preview.conflict_count and not invocation.out.is_json:
-            _print_conflicts(invocation.out, preview.conflicts, preview.conflict_count, rest)
+            print_conflicts(invocation.out, preview.conflicts, preview.conflict_count, rest)
         return
     with shown_conflicts(invocation.out, rest), invocation.out.working("merging"):
         made = repository.merge(
@@ -195,33 +192,8 @@ def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
         yield
     except MergeConflictError as error:
         if not out.is_json:
-            _print_conflicts(out, error.conflicts, error.count, rest)
+            print_conflicts(out, error.conflicts, error.count, rest)
         raise
-
-
-def _print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str) -> None:
-    rows: Sequence[DiffRow] = conflicts[:_SHOWN_CONFLICTS]
-    out.table(
-        [
-            {
-                "path": row.path,
-                "base": row.base_checksum,
-                "source": row.right_checksum,
-                "dest": row.left_checksum,
-            }
-            for row in rows
-        ],
-        {
-            "conflict": lambda each: one_line(each["path"]),
-            "base": lambda each: each["base"] or "-",
-            "source": lambda each: each["source"] or "removed",
-            "dest": lambda each: each["dest"] or "removed",
-        },
-    )
-    for reason in dict.fromkeys(row.reason for row in rows if row.reason is not None):
-        out.note(one_line(reason))
-    if count > len(rows):
-        out.note(f"... and {count - len(rows):,} more; {rest}")
 
 
 RefsArgument = Annotated[

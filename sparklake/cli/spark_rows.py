@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,7 +48,7 @@ def source_rows(
         return spark.read.format(source_format).options(**(options or {})).load(uri)
 
 
-def save_differences(found: Differences, uri: str) -> Document:
+def save_differences(found: Differences[Any], uri: str) -> Document:
     """Write differences as Parquet with Spark; return their counts by type."""
     from sparklake.session import job_description
 

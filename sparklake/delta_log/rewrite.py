@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sparklake.delta_log.actions import OF_FILES, decode_actions, encode_actions, said_of
 from sparklake.delta_log.paths import is_relative_path, name_of, vector_path
+from sparklake.graveler.arrow_columns import with_column
 
 Rewrite = Callable[[Sequence[dict[str, Any]]], None]
 """A function that edits the file fields of actions: paths and deletion vectors."""
@@ -40,7 +41,7 @@ def rewritten_batch(batch: pa.RecordBatch, rewrite: Rewrite) -> pa.RecordBatch:
         at = batch.schema.get_field_index(name)
         if at >= 0:
             column = _rewritten_files(batch.column(at), rewrite)
-            batch = batch.set_column(at, batch.schema.field(at), column)
+            batch = with_column(batch, batch.schema.field(at), column)
     return batch
 
 

@@ -28,11 +28,20 @@ Other = TypeVar("Other")
 
 @dataclass(frozen=True, slots=True)
 class RowShape(Generic[Row]):
-    """The form of rows: in Arrow, in Spark (DDL), and as Python objects."""
+    """The form of rows: in Arrow, in Spark (DDL), and as Python objects.
+
+    Notebooks do not show the `hidden` columns.
+    """
 
     schema: pa.Schema
     ddl: str
     decode: Callable[[pa.RecordBatch], Iterator[Row]]
+    hidden: frozenset[str] = frozenset()
+
+    @property
+    def shown(self) -> list[str]:
+        """The names of the columns that notebooks show."""
+        return [each for each in self.schema.names if each not in self.hidden]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ class Rows(Generic[Row]):
     def _repr_html_(self) -> str:
         """Return an HTML table of the first rows for notebooks."""
         rows = (row for batch in self.batches() for row in batch.to_pylist())
-        return html_table(self.title, self.shape.schema.names, rows)
+        return html_table(self.title, self.shape.shown, rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Stream Arrow batches of the shape's schema."""

@@ -104,6 +104,16 @@ class NewerDumpError(SparklakeError):
     exit_code = 4
 
 
+_SHOWN_FIELDS = {
+    "path": "path",
+    "base": "base_text",
+    "source": "source_text",
+    "dest": "dest_text",
+    "reason": "reason",
+}
+"""The attribute of a conflict for each column of a table."""
+
+
 class MergeConflictError(SparklakeError):
     """The keys that both sides of a merge changed. Nothing was published.
 
@@ -119,14 +129,12 @@ class MergeConflictError(SparklakeError):
         self.count = count
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the first conflicts, with the checksums of each side."""
-        sides = {"base": "base_checksum", "source": "right_checksum", "dest": "left_checksum"}
-        columns = {"path": "path", **sides, "reason": "reason"}
+        """Return an HTML table of the first conflicts, with what is known of each side."""
         rows = (
-            {name: getattr(each, field, None) for name, field in columns.items()}
+            {name: getattr(each, field, None) for name, field in _SHOWN_FIELDS.items()}
             for each in self.conflicts
         )
-        return html_table(str(self), list(columns), rows)
+        return html_table(str(self), list(_SHOWN_FIELDS), rows)
 
     def __reduce__(self) -> tuple[type[MergeConflictError], tuple[str, list[object], int]]:
         return type(self), (str(self), self.conflicts, self.count)

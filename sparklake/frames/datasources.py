@@ -18,7 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from sparklake.engine.base import MAX_TASK_RECORDS, Body
 from sparklake.engine.spark import packed_tasks, unpacked_body
 from sparklake.errors import InvalidInputError
+from sparklake.udfs.three_way import THREE_WAY_DDL
 from sparklake.udfs.workspace import TASK_SCHEMA
+from sparklake.uri import prefix_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,16 +72,16 @@ class LakeSource(DataSource):
     ddl: ClassVar[str]
     needs: ClassVar[frozenset[str]]
     takes: ClassVar[frozenset[str]]
+    hint: ClassVar[str] = ""
 
     def schema(self) -> str:
         """Return the columns as DDL."""
-        self._check()
+        self._checked()
         return self.ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the read."""
-        self._check()
-        given = dict(self.options)
+        given = self._checked()
         home = {"home": given["home"]} if given.get("home") else {}
         with type(self).opener(**home) as lake:
             body, work = self.work(lake.repository(given["repository"]), given)
@@ -89,8 +91,14 @@ class LakeSource(DataSource):
         """Return the body and the tasks for some options."""
         raise NotImplementedError
 
-    def _check(self) -> None:
-        given, known = {*self.options}, {*_COMMON, *self.needs, *self.takes}
+    def named(self) -> Options:
+        """Return the options, with those that a path stands for."""
+        return dict(self.options)
+
+    def _checked(self) -> Options:
+        """Return the options; raise InvalidInputError for unknown and missing ones."""
+        named = self.named()
+        given, known = {*named}, {*_COMMON, *self.needs, *self.takes}
         # Spark passes option names in lower case.
         for name in sorted(given - {each.lower() for each in known}):
             raise InvalidInputError(
@@ -99,19 +107,35 @@ class LakeSource(DataSource):
                 "file, so that Spark does not show its password"
             )
         for name in sorted({"repository", *self.needs} - given):
-            raise InvalidInputError(f"{self.name()} needs the option {name!r}")
+            raise InvalidInputError(f"{self.name()} needs the option {name!r}{self.hint}")
+        return named
 
 
 class ObjectsSource(LakeSource):
-    """The objects of a ref."""
+    """The objects of a ref: of a URI, or of a repository, a ref and a prefix."""
 
     needs = frozenset({"ref"})
     takes = frozenset({"prefix"})
+    hint = ', or a path: load("lakefs://REPOSITORY/REF/PREFIX")'
 
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
         return "sparklake.objects"
+
+    def named(self) -> Options:
+        """Return the options, with those of the path; raise InvalidUriError."""
+        given = dict(self.options)
+        path = given.pop("path", None)
+        if path is None:
+            return given
+        uri = prefix_uri(path)
+        named = {"repository": uri.repository, "ref": uri.ref, "prefix": uri.key}
+        if twice := sorted(named.keys() & given.keys()):
+            raise InvalidInputError(
+                f"{self.name()} has both the path {path!r} and the option {twice[0]!r}: use one"
+            )
+        return {**given, **named}
 
     def work(self, repository: Any, given: Options) -> Work:
         """Return the tasks of `repository.objects`."""
@@ -129,6 +153,11 @@ class DiffSource(LakeSource):
     def name(cls) -> str:
         """Return the name of the format."""
         return "sparklake.diff"
+
+    def schema(self) -> str:
+        """Return the columns as DDL. A three-way diff has also those of the sides."""
+        columns = super().schema()
+        return THREE_WAY_DDL if _flag(self.options, "three_way") else columns
 
     def work(self, repository: Any, given: Options) -> Work:
         """Return the tasks of `repository.diff`."""

@@ -158,7 +158,23 @@ def _message_class(pool: Any, file: str, package: str, descriptor: Any) -> Any:
     )
     pool.AddSerializedFile(proto.SerializeToString())
     found = pool.FindMessageTypeByName(f"{package}.{descriptor.name}")
+    _keep_classes(found)
     return message_factory.GetMessageClass(found)
+
+
+def _keep_classes(descriptor: Any) -> None:
+    """Keep the classes of the messages in a message.
+
+    protobuf 4.24 keeps them only until the next garbage collection. A later access to such a field
+    crashes the process.
+    """
+    for field in descriptor.fields:
+        if field.message_type is not None:
+            _CLASSES.append(message_factory.GetMessageClass(field.message_type))
+            _keep_classes(field.message_type)
+
+
+_CLASSES: list[Any] = []
 
 
 # A private pool: messages of the same names in other libraries do not conflict.

@@ -75,6 +75,25 @@ def is_sweep_open(store: ObjectStore) -> bool:
     return store.find(MARKER_KEY) is not None
 
 
+def marked_run(store: ObjectStore) -> str:
+    """Return the id of the collection that the marker names; raise MissingFileError.
+
+    Raises CorruptFileError for a damaged marker: nobody knows what that collection may delete.
+    """
+    run_id = store.get(MARKER_KEY).decode(errors="replace")
+    if not is_run_id(run_id):
+        raise CorruptFileError(
+            f"{MARKER_KEY} in {store.uri} is damaged: it names no garbage collection. Correct it "
+            "with `sparklake repair`, or restore the file from a backup"
+        )
+    return run_id
+
+
+def is_run_id(text: str) -> bool:
+    """Return whether a text can be the id of a collection."""
+    return text.isascii() and text.replace("-", "").isalnum()
+
+
 def open_purge_key(purge_id: str) -> str:
     """Return the key of the marker of an open purge.
 

@@ -11,21 +11,15 @@ import pyarrow.compute as pc
 
 from sparklake.graveler.algebra import (
     BlockChanges,
-    Change,
     ChangeCounts,
     ChangeType,
-    Conflict,
     SideRows,
     apply,
     diff,
     staged_diff,
-    three_way_diff,
 )
 from sparklake.graveler.blocks.block import Blocks
-from sparklake.graveler.blocks.entry_columns import decode_entries, paths_of
-from sparklake.graveler.entries import record_entry
-from sparklake.graveler.keys import key_path
-from sparklake.udfs.content_types import without_same_content
+from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries, paths_of
 from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
@@ -48,6 +42,8 @@ DIFF_DDL = (
     "left_checksum string, right_checksum string, base_checksum string"
 )
 
+_MTIME_TYPE = pa.timestamp("us", tz="UTC")
+
 Encode = Callable[[BlockChanges], pa.RecordBatch]
 
 
@@ -55,8 +51,7 @@ Encode = Callable[[BlockChanges], pa.RecordBatch]
 class DiffRow:
     """An object that differs. A checksum is None where the object does not exist.
 
-    In a conflict, left is dest, right is source, and base is the merge base. Without a conflict,
-    base is None. `reason` explains a special conflict.
+    `base_checksum` is None, and deprecated. A three-way diff has a ThreeWayRow for each object.
     """
 
     type: ChangeType
@@ -65,12 +60,11 @@ class DiffRow:
     left_checksum: str | None = None
     right_checksum: str | None = None
     base_checksum: str | None = None
-    reason: str | None = None
 
 
 def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield OBJECT_SCHEMA. The sides are base, then staged layers, the newest first."""
-    for base, *layers in _tasks(workspace, batches):
+    for base, *layers in open_tasks(workspace, batches):
         for block in apply(layers, base, ChangeCounts()):
             yield object_batch(block, workspace.storage_namespace)
 
@@ -79,7 +73,7 @@ def diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield DIFF_SCHEMA, or the batches that `encode` returns. The sides are left, right."""
-    for left, right in _tasks(workspace, batches):
+    for left, right in open_tasks(workspace, batches):
         yield from map(encode or diff_batch, diff(left, right))
 
 
@@ -92,49 +86,29 @@ def staged_diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the same as `diff_body`. The sides are base, then staged layers, newest first."""
-    for base, *layers in _tasks(workspace, batches):
+    for base, *layers in open_tasks(workspace, batches):
         yield from map(encode or diff_batch, staged_diff(layers, base))
 
 
-def three_way_diff_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the changes of a merge, as `diff_body` does. The sides are base, source, dest."""
-    for base, source, dest in _tasks(workspace, batches):
-        changes = map(without_same_content, three_way_diff(base, source, dest))
-        yield from map(encode or diff_batch, filter(len, changes))
-
-
-def _tasks(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[Sequence[Blocks]]:
+def open_tasks(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[Sequence[Blocks]]:
     """Yield the streams of each task's sides."""
     store = workspace.open_store()
     for task in decode_tasks(batches):
         yield open_sides(store, task.pieces)
 
 
-def diff_row(change: Change | Conflict) -> DiffRow:
-    """Return the row of a change. In a conflict, left is dest and right is source."""
-    if isinstance(change, Conflict):
-        kind, values = ChangeType.CONFLICT, (change.dest, change.source, change.base)
-    else:
-        kind, values = change.type, (change.left, change.right, None)
-    left, right, base = (
-        None if stored is None else record_entry((change.key, stored)) for stored in values
-    )
-    shown = right or left
-    return DiffRow(
-        type=kind,
-        path=key_path(change.key),
-        size=shown.size if shown else 0,
-        left_checksum=left.checksum if left else None,
-        right_checksum=right.checksum if right else None,
-        base_checksum=base.checksum if base else None,
-    )
-
-
 def diff_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return changes as one batch of DIFF_SCHEMA."""
-    left, right, base = (_Side.of(rows) for rows in (changes.left, changes.right, changes.base))
+    sides = map(DiffSide.of, (changes.left, changes.right, changes.base))
+    return pa.record_batch(diff_columns(changes, *sides), schema=DIFF_SCHEMA)
+
+
+def diff_columns(
+    changes: BlockChanges, left: DiffSide, right: DiffSide, base: DiffSide
+) -> list[pa.Array]:
+    """Return the columns of DIFF_SCHEMA."""
     kinds = np.select(
         [changes.conflicts, ~changes.left.present, ~changes.right.present],
         [ChangeType.CONFLICT.value, ChangeType.ADDED.value, ChangeType.REMOVED.value],
@@ -142,7 +116,7 @@ def diff_batch(changes: BlockChanges) -> pa.RecordBatch:
     )
     # A conflict always has an object on one of the two sides.
     size = pc.coalesce(right.size, left.size)
-    columns = [
+    return [
         pa.array(kinds, pa.string()),
         paths_of(changes.keys()),
         size,
@@ -150,22 +124,37 @@ def diff_batch(changes: BlockChanges) -> pa.RecordBatch:
         right.checksum,
         base.checksum,
     ]
-    return pa.record_batch(columns, schema=DIFF_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class DiffSide:
     """The columns of one side of a diff, null where there is no object."""
 
-    size: pa.Array
-    checksum: pa.Array
+    _entries: EntryColumns
+    _at: pa.Array
+    absent: pa.Array
 
     @staticmethod
-    def of(rows: SideRows) -> _Side:
-        entries = decode_entries(rows.records())
+    def of(rows: SideRows) -> DiffSide:
+        """Return the columns of a side."""
         present = rows.present
         at = pa.array(np.cumsum(present) - 1, mask=~present)
-        return _Side(pa.array(entries.size).take(at), entries.checksum.take(at))
+        return DiffSide(decode_entries(rows.records()), at, pa.array(~present))
+
+    @property
+    def size(self) -> pa.Array:
+        """The sizes in bytes."""
+        return pa.array(self._entries.size).take(self._at)
+
+    @property
+    def checksum(self) -> pa.Array:
+        """The checksums."""
+        return self._entries.checksum.take(self._at)
+
+    @property
+    def mtime(self) -> pa.Array:
+        """The modification times, within the years 1 to 9999."""
+        return pa.array(self._entries.shown_mtimes()).cast(_MTIME_TYPE).take(self._at)
 
 
 def diff_rows(batch: pa.RecordBatch) -> Iterator[DiffRow]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CollectionOpenError, InvalidRecordError
+from sparklake.graveler.arrow_columns import is_text, with_column
 from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
@@ -175,7 +176,7 @@ def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
             raise InvalidRecordError(f"the column {name} is {given.type}; it must be {wanted}")
         if given.type != wanted and not pa.types.is_timestamp(wanted):
             try:
-                batch = batch.set_column(index, name, given.cast(wanted))
+                batch = with_column(batch, name, given.cast(wanted))
             except pa.ArrowInvalid as error:
                 raise InvalidRecordError(f"the column {name}: {error}") from error
     return batch
@@ -187,9 +188,8 @@ def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
         given = given.value_type
     if pa.types.is_map(given) and pa.types.is_map(wanted):
         return _means(given.key_type, pa.string()) and _means(given.item_type, pa.string())
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     kinds = (
-        lambda kind: any(test(kind) for test in is_text),
+        is_text,
         pa.types.is_integer,
         pa.types.is_boolean,
         pa.types.is_timestamp,

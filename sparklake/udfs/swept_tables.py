@@ -15,7 +15,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from sparklake.errors import CollectionBegunError, CollectionOpenError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import table_key
-from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER, MARKER_KEY, find_missing
+from sparklake.udfs.adopted_ranges import (
+    COLLECTIONS_FOLDER,
+    MARKER_KEY,
+    find_missing,
+    marked_run,
+)
 
 _ID_BYTES = 32
 
@@ -75,8 +80,7 @@ def _candidates(store: ObjectStore) -> Collection[str]:
     if store.find(MARKER_KEY) is None:
         return ()
     try:
-        run_id = store.get(MARKER_KEY).decode(errors="replace")
-        ids = store.get(candidates_key(run_id))
+        ids = store.get(candidates_key(marked_run(store)))
     except MissingFileError:
         return ()  # It has just ended, or it deletes no tables.
     starts = range(0, len(ids), _ID_BYTES)

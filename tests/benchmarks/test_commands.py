@@ -20,6 +20,7 @@ COMMANDS = {
         "history",
         "import_rate",
         "moves",
+        "postgres_size",
         "read_planning",
         "s3",
         "scale",

@@ -64,8 +64,10 @@ def test_a_seed_replays() -> None:
 
 
 @pytest.mark.system
-def test_a_seed_replays_in_another_process() -> None:
-    """The order of sets differs there."""
+def test_a_seed_replays_in_another_process(tmp_path: Path) -> None:
+    """The order of sets differs there, and so do the folders that dead processes have left."""
+    (tmp_path / "1").mkdir()
+    (tmp_path / "2" / f"sparklake-{os.getuid()}-dead").mkdir(parents=True)
     command = [sys.executable, "-m", "campaigns.simulator", "--trace", "--schedules", "20"]
     printed = [
         subprocess.run(
@@ -74,9 +76,13 @@ def test_a_seed_replays_in_another_process() -> None:
             capture_output=True,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": name,
+                "SPARKLAKE_SCRATCH": str(tmp_path / name),
+            },
         ).stdout.splitlines()
-        for seed in ("1", "2")
+        for name in ("1", "2")
     ]
     traces = [[line for line in each if "Store." in line] for each in printed]
     assert traces[0] == traces[1]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -343,7 +345,30 @@ def test_a_three_way_diff_shows_what_a_merge_would_do(scene: Scene) -> None:
         ("conflict", "both"),
         ("removed", "right"),
     ]
-    assert ok("diff", main, dev, "--three-way").startswith("! conflict")
+    conflict, removed = rows
+    assert (removed["base"], removed["source"], removed["dest"]["size"]) == (None, None, 1)
+    lines = ok("diff", main, dev, "--three-way").splitlines()
+    assert lines[0].startswith("! conflict")
+    for side, line in zip(("base", "source", "dest"), lines[1:4], strict=True):
+        assert line.split()[:3] == [side, "4", "B"]
+        assert line.endswith(conflict[side]["checksum"][:8])
+    assert lines[4].startswith("- removed")
+
+
+def assert_shown(text: str, conflict: dict[str, Any]) -> None:
+    """Check the text about a conflict over `both` against its JSON."""
+    header, *lines = text.splitlines()
+    assert header.split() == ["conflict", "side", "size", "time", "checksum", "author", "commit"]
+    for side, line in zip(("base", "source", "dest"), lines, strict=True):
+        found, commit = conflict[side], conflict.get(f"{side}_commit")
+        time = f"{datetime.fromtimestamp(found['mtime'], timezone.utc):%Y-%m-%d %H:%M:%SZ}"
+        made = [] if commit is None else [commit["committer"], commit["id"][:12]]
+        shown = [side, "4", "B", *time.split(), found["checksum"][:8], *made]
+        assert line.split() == (["both", *shown] if side == "base" else shown)
+        assert found["size"] == 4
+    # The deprecated names.
+    old = {"base": "base_checksum", "source": "right_checksum", "dest": "left_checksum"}
+    assert all(conflict[name] == conflict[side]["checksum"] for side, name in old.items())
 
 
 def test_a_merge_with_conflicts_lists_them_and_writes_nothing(scene: Scene) -> None:
@@ -355,14 +380,15 @@ def test_a_merge_with_conflicts_lists_them_and_writes_nothing(scene: Scene) -> N
     assert ran.json["count"] == 1
     (conflict,) = ran.json["conflicts"]
     assert (conflict["type"], conflict["path"], conflict["size"]) == ("conflict", "both", 4)
+    names = ["source_commit", "dest_commit"]
+    heads = [said("log", uri)[0] for uri in (dev, main)]
+    assert [conflict[name]["id"] for name in names] == [each["id"] for each in heads]
+    assert [*conflict["source_commit"]] == ["id", "committer", "message", "creation_date"]
     assert "both" in ran.json["error"]
     text = run("merge", dev, main)
     assert text.code == 3
     assert text.err.startswith("error: ")
-    header, row = (line.split() for line in text.text.splitlines())
-    assert header == ["conflict", "base", "source", "dest"]
-    sides = ("base_checksum", "right_checksum", "left_checksum")
-    assert row == ["both", *(conflict[side] or "-" for side in sides)]
+    assert_shown(text.text, conflict)
     assert said("log", main) == before
 
 
@@ -522,10 +548,7 @@ def test_a_cherry_pick_with_conflicts_lists_them(scene: Scene) -> None:
     (conflict,) = ran.json["conflicts"]
     text = run("cherry-pick", main, dev)
     assert (text.code, text.err.startswith("error: cannot cherry-pick ")) == (3, True)
-    header, row = (line.split() for line in text.text.splitlines())
-    assert header == ["conflict", "base", "source", "dest"]
-    sides = ("base_checksum", "right_checksum", "left_checksum")
-    assert row == ["both", *(conflict[side] for side in sides)]
+    assert_shown(text.text, conflict)
     assert said("log", main) == before
     (made,) = said("cherry-pick", main, dev, "--strategy", "source-wins", "--committer", "jane")
     theirs = said("log", dev)[0]

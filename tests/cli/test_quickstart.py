@@ -1,13 +1,18 @@
-"""The quickstart, told on a small folder and on what cannot be one."""
+"""The quickstart, told on sample orders, on a small folder and on what cannot be one."""
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import shlex
+from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sparklake.cli.quickstart.orders import COLUMNS, SHOPS, order_files, write_orders
 from tests.cli.running import failed, ok, run, said
 from tests.support.lakes import files_below
 
@@ -73,6 +78,52 @@ def check_what_it_did(name: str, steps: dict[str, Any]) -> None:
     assert not any(each["dirty"] for each in said("branch", "list", uri))
 
 
+@pytest.mark.system
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_the_story_of_sample_orders(tmp_path: Path) -> None:
+    home = tmp_path / "a home"
+    ran = run("quickstart", "--home", str(home))
+    assert ran.code == 0, ran
+    files = dict(order_files())
+    rows = sum(text.count("\n") - 1 for text in files.values())
+    assert f"{len(files)} files with the orders of three shops" in ran.err
+    assert f"{len(files)} objects" in ran.text
+    for version in (
+        f"main: {rows:,} rows of order_id, day, customer, product, quantity, price, amount, shop",
+        f"main^2~2: {rows:,} rows of order_id, day, customer, product, quantity, price, shop",
+    ):
+        assert version in ran.text
+    suggested = [shlex.split(line) for line in ran.err.splitlines() if line.startswith("  ")]
+    assert len(suggested) == 5
+    for program, *words in suggested[:-1]:
+        assert (program, words[-2:]) == ("sparklake", ["--home", str(home)])
+        ok(*words)
+    deletion = suggested[-1]
+    assert deletion[-3:] == ["rm", "-r", str(home / "quickstart" / "quickstart")]
+    ok(*deletion[1 : deletion.index("&&")], "--yes")
+    assert said("repo", "list", "--home", str(home)) == []
+
+
+def test_the_orders_are_the_same_and_make_sense(tmp_path: Path) -> None:
+    assert write_orders(tmp_path) == len(files_below(tmp_path)) == 61 * len(SHOPS)
+    assert dict(order_files()) == dict(order_files())
+    numbers: Counter[str] = Counter()
+    for name, text in order_files():
+        assert (tmp_path / name).read_text() == text
+        shop, day = name.removesuffix(".csv").split("/")
+        orders = list(csv.DictReader(text.splitlines()))
+        assert orders
+        for order in orders:
+            assert list(order) == COLUMNS.split(",")
+            assert (order["shop"], order["day"]) == (shop, day)
+            assert date.fromisoformat(day)
+            assert float(order["price"]) > 0
+            assert int(order["quantity"]) > 0
+            numbers[order["order_id"]] += 1
+    assert set(numbers.values()) == {1}
+
+
 def latest(home: Path) -> tuple[str, Path]:
     """Return the repository of the latest quickstart, and its namespace."""
     names = [each["name"] for each in said("repo", "list")]
@@ -83,6 +134,7 @@ def latest(home: Path) -> tuple[str, Path]:
 def commands_to_try(text: str, name: str) -> list[list[str]]:
     """Return the commands that the story ends with, but for the one that deletes it."""
     lines = [line.split() for line in text.splitlines() if line.startswith("  sparklake ")]
+    assert "--home" not in text
     assert len(lines) == 5
     assert all(name in " ".join(words) for words in lines)
     return [words[1:] for words in lines[:-1]]
@@ -105,7 +157,7 @@ def test_a_folder_that_holds_the_lake(home: Path) -> None:
 
 
 def test_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sparklake.cli.quickstart import sample as setting
+    from sparklake.cli.quickstart import demo
 
-    monkeypatch.setattr(setting, "find_spec", lambda name: importlib.util.find_spec("no_such_one"))
+    monkeypatch.setattr(demo, "find_spec", lambda name: importlib.util.find_spec("no_such_one"))
     assert "pip install 'sparklake[spark]'" in failed(15, "quickstart")

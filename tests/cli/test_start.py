@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +116,15 @@ def test_reads_take_few_round_trips(
 
 def test_the_script_prints_its_version_and_its_kernels() -> None:
     ran = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
-    assert ran.stdout == f"sparklake 0.1.0, kernels: {kernels.description()}\n"
+    assert ran.stdout == f"sparklake {version('sparklake')}, kernels: {kernels.description()}\n"
 
 
 def test_the_version_says_that_kernels_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKLAKE_KERNELS", "off")
     ran = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
-    assert ran.stdout == "sparklake 0.1.0, kernels: Python (SPARKLAKE_KERNELS is off)\n"
+    assert ran.stdout == (
+        f"sparklake {version('sparklake')}, kernels: Python (SPARKLAKE_KERNELS is off)\n"
+    )
 
 
 def test_the_script_works_as_the_module_does(scene: Scene) -> None:

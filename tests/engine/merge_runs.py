@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 
 from sparklake.engine.base import Body
@@ -12,7 +12,8 @@ from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record
-from sparklake.udfs.read import DiffRow, diff_body, diff_rows, three_way_diff_body
+from sparklake.udfs.read import DiffRow, diff_body, diff_rows
+from sparklake.udfs.three_way import ThreeWayRow, three_way_diff_body, three_way_rows
 from sparklake.udfs.workspace import encode_tasks
 from tests.support import oracle
 from tests.support.oracle import Contents
@@ -27,7 +28,7 @@ def check_run(trees: Trees, triple: Triple, task_records: int) -> None:
     """Merge under every strategy, and compares trees, conflicts and diffs with the oracle."""
     sides = [trees.write_records(objects_of(each)) for each in triple]
     base, source, dest = sides
-    expected_rows = three_way_rows(triple)
+    expected_rows = expected_three_way(triple)
     plan = plan_three_way_diff(*(each.ranges for each in sides))
     assert list(diffed(trees, plan, three_way_diff_body, task_records)) == expected_rows
     conflicts = [row[1] for row in expected_rows if row[0] == "conflict"]
@@ -69,11 +70,13 @@ def check_result(
 def diffed(trees: Trees, plan: Plan, body: Body, task_records: int) -> Iterator[Row]:
     """Yield what a diff finds: an object's checksum says what its identity is."""
     work = encode_tasks(pack_tasks(divided(plan, task_records), task_records))
+    decode: Callable[..., Iterator[DiffRow | ThreeWayRow]]
+    decode = three_way_rows if body is three_way_diff_body else diff_rows
     for batch in trees.runner.stream(partial(body, trees.workspace), work):
-        yield from map(row_of, diff_rows(batch))
+        yield from map(row_of, decode(batch))
 
 
-def row_of(row: DiffRow) -> Row:
+def row_of(row: DiffRow | ThreeWayRow) -> Row:
     checksums = (row.left_checksum, row.right_checksum, row.base_checksum)
     return row.type.value, row.path.encode(), *checksums
 
@@ -86,7 +89,7 @@ def two_way_rows(left: Contents, right: Contents) -> list[Row]:
     return rows
 
 
-def three_way_rows(triple: Triple) -> list[Row]:
+def expected_three_way(triple: Triple) -> list[Row]:
     """Return what a merge would change in dest, and its conflicts, by the oracle alone."""
     after, conflicts = oracle.merged(*triple, triple.dest)
     rows = two_way_rows(triple.dest, after)

@@ -17,6 +17,7 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.udfs import gc as collecting
 from sparklake.udfs import read as reading
 from sparklake.udfs import staged_rows as staging
+from sparklake.udfs import three_way as comparing
 from sparklake.udfs import write_ranges as writing
 from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.workspace import Workspace
@@ -37,7 +38,7 @@ BODIES = {
     "list": partial(reading.list_body, WORKSPACE),
     "diff": partial(reading.diff_body, WORKSPACE),
     "staged diff": partial(reading.staged_diff_body, WORKSPACE),
-    "three-way diff": partial(reading.three_way_diff_body, WORKSPACE),
+    "three-way diff": partial(comparing.three_way_diff_body, WORKSPACE),
     "stage": partial(staging.stage_body, WORKSPACE, 0),
     "import": partial(
         ranges_body, WORKSPACE, ImportTaskSettings("prefix/", 0, False, "s3://elsewhere")

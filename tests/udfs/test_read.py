@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,15 +25,25 @@ from sparklake.udfs.read import (
     diff_rows,
     list_body,
     staged_diff_body,
+)
+from sparklake.udfs.three_way import (
+    THREE_WAY_SCHEMA,
+    SideObject,
+    ThreeWayRow,
     three_way_diff_body,
+    three_way_rows,
 )
 from sparklake.udfs.workspace import encode_tasks
 from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Rows, Run, Trees, open_trees, touched
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Objects = dict[str, int]
 """The size of each object; it is also all that its content depends on."""
 
+MTIME = 1_700_000_000 * 10**9
 PATHS = [f"{folder}/{number:03}.csv" for folder in "abc" for number in range(60)]
 
 
@@ -48,7 +59,7 @@ def task_records(request: pytest.FixtureRequest) -> int:
 
 
 def object_of(path: str, size: int) -> Record:
-    return entry_record(path, Entry(f"data/{path}", size, f"sum-{size}", 1_700_000_000 * 10**9))
+    return entry_record(path, Entry(f"data/{path}", size, f"sum-{size}", MTIME))
 
 
 def write(trees: Trees, objects: Objects) -> MetaRange:
@@ -76,30 +87,38 @@ def some(chance: random.Random) -> Objects:
     return {path: chance.randint(1, 3) for path in PATHS if chance.random() < 0.8}
 
 
-def diffs(trees: Trees, body: Callable, plan: Plan, task_records: int) -> list[DiffRow]:
+def ran(
+    trees: Trees, body: Callable, plan: Plan, task_records: int, schema: pa.Schema
+) -> list[pa.RecordBatch]:
     tasks = encode_tasks(pack_tasks(plan, task_records))
     batches = list(trees.runner.stream(partial(body, trees.workspace), tasks))
-    assert all(batch.schema == DIFF_SCHEMA for batch in batches)
+    assert all(batch.schema == schema for batch in batches)
     assert all(batch.num_rows for batch in batches)
+    return batches
+
+
+def diffs(trees: Trees, body: Callable, plan: Plan, task_records: int) -> list[DiffRow]:
+    batches = ran(trees, body, plan, task_records, DIFF_SCHEMA)
     return [row for batch in batches for row in diff_rows(batch)]
 
 
-def row_of(
-    path: str,
-    left: int | None,
-    right: int | None,
-    kind: ChangeType | None = None,
-    base: int | None = None,
-) -> DiffRow:
+def kind_of(left: int | None, right: int | None) -> ChangeType:
     sides = [None if size is None else str(size).encode() for size in (left, right)]
+    return Change(b"", *sides).type
+
+
+def row_of(path: str, left: int | None, right: int | None) -> DiffRow:
     return DiffRow(
-        type=kind or Change(b"", *sides).type,
+        type=kind_of(left, right),
         path=path,
         size=left if right is None else right,
         left_checksum=None if left is None else f"sum-{left}",
         right_checksum=None if right is None else f"sum-{right}",
-        base_checksum=None if base is None else f"sum-{base}",
     )
+
+
+def side_of(size: int | None) -> SideObject | None:
+    return None if size is None else SideObject(size, f"sum-{size}", MTIME)
 
 
 def rows_between(left: Objects, right: Objects) -> list[DiffRow]:
@@ -133,10 +152,22 @@ def test_a_three_way_diff(trees: Trees, task_records: int, seed: int) -> None:
     expected = []
     for path in sorted({*base, *source, *dest}):
         ancestor, theirs, ours = base.get(path), source.get(path), dest.get(path)
-        if theirs not in (ancestor, ours):
-            kind = None if ours == ancestor else ChangeType.CONFLICT
-            expected.append(row_of(path, ours, theirs, kind, ancestor if kind else None))
-    assert diffs(trees, three_way_diff_body, plan, task_records) == expected
+        if theirs in (ancestor, ours):
+            continue
+        is_conflict = ours != ancestor
+        kind = ChangeType.CONFLICT if is_conflict else kind_of(ours, theirs)
+        sides = (ancestor if is_conflict else None, theirs, ours)
+        expected.append(ThreeWayRow(kind, path, *map(side_of, sides)))
+    assert {each.type for each in expected} == {*ChangeType}
+    batches = ran(trees, three_way_diff_body, plan, task_records, THREE_WAY_SCHEMA)
+    found = [row for batch in batches for row in three_way_rows(batch)]
+    assert found == expected
+    # The deprecated columns have the same values.
+    old = [row for batch in batches for row in diff_rows(batch.select(DIFF_SCHEMA.names))]
+    names = ("type", "path", "size", "left_checksum", "right_checksum", "base_checksum")
+    assert [[getattr(each, name) for name in names] for each in old] == [
+        [getattr(each, name) for name in names] for each in found
+    ]
 
 
 LAYERS = ("rows", "run", "run under rows")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from time import perf_counter
 from typing import Annotated
 
 import typer
 
 from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.options import Options
 from sparklake.cli.output import Output
-from sparklake.cli.quickstart.sample import Demo, fresh_place, source_folder
+from sparklake.cli.quickstart.demo import Demo, check_spark, new_demo
 from sparklake.cli.quickstart.steps import STEPS
 from sparklake.cli.text import one_line
 from sparklake.documents import Document
@@ -26,7 +28,7 @@ def quickstart(
         Path | None,
         typer.Argument(
             metavar="[DIR]",
-            help="Use the files of this folder. Default: those of pyspark.",
+            help="Use the files of this folder. Default: sample orders.",
             show_default=False,
         ),
     ] = None,
@@ -36,22 +38,30 @@ def quickstart(
     It creates a new repository, and shows the time of each step.
     """
     invocation.uses_spark = True
-    home = invocation.settings.home
-    source, files = source_folder(folder, home)
-    name, namespace = fresh_place(invocation.lake, home)
-    scene = Demo(invocation.lake, name, namespace, source, files)
+    check_spark()
+    demo = new_demo(invocation.lake, invocation.settings.home, folder)
     out = invocation.out
-    out.note(f"{files:,} files of {source} become the repository lakefs://{name}\n")
-    out.many(_told(scene, out), lambda step: _page(out, step))
-    out.note("\n".join(["Try next:", *(f"  {line}" for line in scene.next_commands())]))
+    out.note(f"{demo.description} become the repository {demo.repository_uri}\n")
+    out.many(_told(demo, out), lambda step: _page(out, step))
+    out.note("\n".join(["Try next:", *_next_lines(demo, invocation.options)]))
 
 
-def _told(scene: Demo, out: Output) -> Iterator[Document]:
+def _next_lines(demo: Demo, options: Options) -> Iterator[str]:
+    """Yield commands to try next, with the home that was given to this command."""
+    home = "" if options.home is None else f" --home {quote(str(options.home))}"
+    for line in demo.next_commands():
+        yield f"  sparklake {line}{home}"
+    yield f"  sparklake repo delete {demo.repository_uri}{home} && rm -r {quote(str(demo.place))}"
+    if options.dsn is not None:
+        yield "Add --dsn to each of them, as to this command."
+
+
+def _told(demo: Demo, out: Output) -> Iterator[Document]:
     """Run the steps one by one; yield the result and time of each."""
     for number, (title, act) in enumerate(STEPS, start=1):
         start = perf_counter()
         with out.working(title):
-            done = act(scene)
+            done = act(demo)
         yield {
             "step": number,
             "title": title,

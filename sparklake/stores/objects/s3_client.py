@@ -19,6 +19,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.interrupts import check_interrupted
+from sparklake.stores.objects.s3_conditions import send_conditions, verify_checksums
 from sparklake.stores.objects.s3_waits import Waits, timeouts
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Time
             "The S3 endpoint is not a URL: correct AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL."
         ) from error
 
+    send_conditions(client)
+    verify_checksums(client)
     client.meta.events.register_first("before-send.s3", _before_send)
     client.meta.events.register_first("needs-retry.s3", _after_attempt)
     return client

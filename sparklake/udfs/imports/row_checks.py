@@ -17,6 +17,7 @@ from sparklake.errors import (
     InvalidRecordError,
     MissingFileError,
 )
+from sparklake.graveler.arrow_columns import with_column
 from sparklake.graveler.blocks.columns import Mask
 from sparklake.graveler.defaults import IMPORTED_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
@@ -106,9 +107,8 @@ class _RowEncoder:
 
     def _encoded(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if self.settings.folder:
-            index = rows.schema.get_field_index("path")
-            paths = pc.binary_join_element_wise(self.settings.folder, rows.column(index), "")
-            rows = rows.set_column(index, "path", paths)
+            paths = pc.binary_join_element_wise(self.settings.folder, rows.column("path"), "")
+            rows = with_column(rows, "path", paths)
         return plain_records(rows, self.settings.imported_at, IMPORTED_CONTENT_TYPE)
 
     def _with_checksums(self, rows: pa.RecordBatch, wanted: Mask) -> pa.RecordBatch:
@@ -117,7 +117,7 @@ class _RowEncoder:
         index = rows.schema.get_field_index("checksum")
         column = pa.nulls(rows.num_rows, pa.string()) if index < 0 else rows.column(index)
         column = pc.replace_with_mask(column, pa.array(wanted), found)
-        return _with_column(rows, "checksum", column)
+        return with_column(rows, "checksum", column)
 
     def _find_checksum(self, address: str) -> str | None:
         try:
@@ -233,7 +233,7 @@ def _readable(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Spoiled]:
             for place in np.flatnonzero(mask).tolist():
                 spoiled.setdefault(place, {})[name] = _as_text(column[place])
             kept = pa.array(np.arange(rows.num_rows), mask=mask)
-            rows = rows.set_column(index, name, column.take(kept))
+            rows = with_column(rows, name, column.take(kept))
     return rows, spoiled
 
 
@@ -268,11 +268,4 @@ def _marked(rows: pa.RecordBatch, missing: Mask) -> pa.RecordBatch:
         column = pa.array([_UNKNOWN] * rows.num_rows, pa.string())
     else:
         column = pc.if_else(pa.array(missing), _UNKNOWN, rows.column("checksum").cast(pa.string()))
-    return _with_column(rows, "checksum", column)
-
-
-def _with_column(rows: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
-    index = rows.schema.get_field_index(name)
-    if index < 0:
-        return rows.append_column(name, column)
-    return rows.set_column(index, name, column)
+    return with_column(rows, "checksum", column)

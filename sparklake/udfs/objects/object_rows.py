@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
+from sparklake.graveler.arrow_columns import with_column
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import object_columns
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
@@ -153,7 +154,7 @@ def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     column = batch.column(index)
     if pa.types.is_timestamp(column.type):
-        return batch.set_column(index, "mtime", unix_microseconds(column))
+        return with_column(batch, "mtime", unix_microseconds(column))
     raise InvalidRecordError(f"the column mtime is {column.type}; it must contain timestamps")
 
 
@@ -207,4 +208,4 @@ def checksum_body(
         for rows in share_rows(batches):
             keys = (f"{place}/{name}" for name in rows.column("name").to_pylist())
             checksums = pa.array(threads.map(store.checksum, keys), pa.string())
-            yield rows.set_column(2, FILE_SCHEMA.field("checksum"), checksums)
+            yield with_column(rows, FILE_SCHEMA.field("checksum"), checksums)

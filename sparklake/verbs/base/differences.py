@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sparklake.engine.lazy_rows import Rows, RowShape
+from sparklake.engine.lazy_rows import Row, Rows, RowShape
 from sparklake.errors import InvalidInputError
 from sparklake.udfs.differences import (
     COUNTS,
@@ -18,7 +18,6 @@ from sparklake.udfs.differences import (
     FolderDiff,
     folder_rows,
 )
-from sparklake.udfs.read import DiffRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,7 +29,7 @@ FOLDERS: RowShape[FolderDiff] = RowShape(FOLDER_SCHEMA, FOLDER_DDL, folder_rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Differences(Rows[DiffRow]):
+class Differences(Rows[Row]):
     """Differences, one row per object. Tasks can sum them by folder."""
 
     prefix: str = ""

@@ -80,7 +80,9 @@ def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
     return False
 
 
-OBJECTS: RowShape[ObjectInfo] = RowShape(OBJECT_SCHEMA, OBJECT_DDL, object_rows)
+OBJECTS: RowShape[ObjectInfo] = RowShape(
+    OBJECT_SCHEMA, OBJECT_DDL, object_rows, hidden=frozenset({"address"})
+)
 DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
 
@@ -128,7 +130,7 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
         raise purged_error(context, found, error) from error
 
 
-def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
+def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences[DiffRow]:
     """Return the staged changes of a branch that would change it."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
@@ -137,28 +139,31 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
         return plan.restricted(prefix_interval(start))
 
     found = read_consistently(context, name, plan)
-    return differences_of_plan(context, found, staged_diff_body, "diff", name, LAYERED, prefix)
+    return differences_of_plan(
+        context, found, DIFFS, staged_diff_body, "diff", name, LAYERED, prefix
+    )
 
 
 def diff_of_plan(
     context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
-) -> Differences:
+) -> Differences[DiffRow]:
     """Return the rows of a planned two-way diff."""
-    return differences_of_plan(context, plan, diff_body, verb, what, TWO_WAY, prefix)
+    return differences_of_plan(context, plan, DIFFS, diff_body, verb, what, TWO_WAY, prefix)
 
 
 def differences_of_plan(
     context: Context,
     plan: Plan,
+    shape: RowShape[Row],
     body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     verb: str,
     what: str,
     sides: Sequence[str],
     prefix: str,
-) -> Differences:
+) -> Differences[Row]:
     """Return the rows of a planned diff, computed by a task body."""
     title, task = context.title(verb, what), partial(body, context.workspace)
-    return Differences(plan, DIFFS, title, task, context.runners, verb, sides, prefix)
+    return Differences(plan, shape, title, task, context.runners, verb, sides, prefix)
 
 
 def _rows(

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra.changes import NO_ROW
+from sparklake.graveler.arrow_columns import is_text
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.keys import existing_key
@@ -213,7 +214,7 @@ def _texts(paths: Paths) -> pa.StringArray:
     try:
         column = paths if isinstance(paths, pa.Array | pa.ChunkedArray) else pa.array(paths)
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if not any(each(kind) for each in _TEXT_TYPES):
+        if not (is_text(kind) or pa.types.is_null(kind)):
             raise InvalidInputError(f"paths to look up must be strings, not {column.type}")
         texts = column.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, UnicodeEncodeError) as error:
@@ -221,11 +222,3 @@ def _texts(paths: Paths) -> pa.StringArray:
     if texts.null_count:
         raise InvalidInputError("a path to look up is null: drop such rows first")
     return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
-
-
-_TEXT_TYPES = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-    pa.types.is_null,
-)

@@ -14,7 +14,8 @@ class ThreeWayTrees:
 
     `bases` are the commits of the base tree. They may have expired. Then records are still
     compared with the base, but none of its objects is read or named. With `logs_grow`, no Delta
-    log of dest loses versions: a new commit undoes them.
+    log of dest loses versions: a new commit undoes them. The histories of `source_head` and
+    `dest_head` show who made a conflict.
     """
 
     base: MetaRangeId
@@ -23,6 +24,8 @@ class ThreeWayTrees:
     path_filter: PathFilter = ALL
     bases: tuple[CommitId, ...] = ()
     logs_grow: bool = False
+    source_head: CommitId | None = None
+    dest_head: CommitId | None = None
 
     @property
     def trees(self) -> tuple[MetaRangeId, MetaRangeId, MetaRangeId]:

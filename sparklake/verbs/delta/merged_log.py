@@ -14,7 +14,6 @@ from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.read import DiffRow, diff_row
 from sparklake.udfs.strategies.judging import new_record
 from sparklake.udfs.strategies.object_access import Objects
 from sparklake.verbs.base.context import Context
@@ -130,11 +129,11 @@ def _conflict(key: bytes, stored: StoredValues) -> Conflict:
     return Conflict(key, None if disputed else stored.base, stored.source, stored.dest, disputed)
 
 
-def refused_rows(refused: Iterable[TableUnion]) -> Iterator[DiffRow]:
+def refused_conflicts(refused: Iterable[TableUnion]) -> Iterator[tuple[Conflict, str]]:
     """Yield the keys of logs that could not be united, and why."""
     for each in refused:
         for conflict in each.conflicts():
-            yield replace(diff_row(conflict), reason=each.said)
+            yield conflict, each.said
 
 
 def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
-from sparklake.udfs.read import DiffRow
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
@@ -17,7 +17,7 @@ from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import (
     FindMany,
     TableUnion,
-    refused_rows,
+    refused_conflicts,
     taken_tables,
     united_tables,
 )
@@ -29,7 +29,7 @@ class PreviewedUnions:
 
     united: tuple[str, ...]
     taken: Mapping[str, str]
-    refused: tuple[DiffRow, ...]
+    refused: tuple[tuple[Conflict, str], ...]
     counts: Counter[str]
 
 
@@ -58,8 +58,8 @@ def preview_unions(
     counts["conflicts"] = sum(
         each.log[key].outcome is not KeyOutcome.CONFLICT for each, key in conflicts
     )
-    rows = tuple(refused_rows(refused))
-    return PreviewedUnions(united_tables(unions), taken_tables(unions), rows, counts)
+    reasons = tuple(refused_conflicts(refused))
+    return PreviewedUnions(united_tables(unions), taken_tables(unions), reasons, counts)
 
 
 def _count(union: TableUnion, counts: Counter[str]) -> None:

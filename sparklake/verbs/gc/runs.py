@@ -6,13 +6,18 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, NotFoundError
+from sparklake.errors import InvalidInputError, MissingFileError, NotFoundError
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
-from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER, MARKER_KEY
+from sparklake.udfs.adopted_ranges import (
+    COLLECTIONS_FOLDER,
+    MARKER_KEY,
+    is_run_id,
+    marked_run,
+)
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import first_write
@@ -53,7 +58,7 @@ class RunFolder:
     """The folder of a run's lists, in the namespace but apart from all versioned data."""
 
     def __init__(self, context: Context, run_id: str) -> None:
-        if not _is_run_id(run_id):
+        if not is_run_id(run_id):
             raise InvalidInputError(
                 f"{run_id!r} is not the id of a collection: the report of a run contains it"
             )
@@ -109,26 +114,15 @@ class RunFolder:
                 store.delete(found.key)
 
 
-def _is_run_id(text: str) -> bool:
-    return text.isascii() and text.replace("-", "").isalnum()
-
-
 def find_open(store: ObjectStore) -> str | None:
     """Return the id of the run that may be deleting objects, or None.
 
     Raises CorruptFileError.
     """
     try:
-        run_id = store.get(MARKER_KEY).decode(errors="replace")
+        return marked_run(store)
     except MissingFileError:
         return None
-    if not _is_run_id(run_id):
-        raise CorruptFileError(
-            f"{MARKER_KEY} in {store.uri} is damaged: it names no garbage collection. Restore "
-            "the file from a backup, or write the id of the last one into it: the name of a "
-            "folder next to it"
-        )
-    return run_id
 
 
 def set_open(store: ObjectStore, run_id: str | None) -> None:

@@ -6,7 +6,7 @@ docs/design/048 explains why no table that is named can be deleted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,7 +16,7 @@ import msgspec
 from sparklake.errors import CollectionOpenError, MissingFileError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import ObjectStore, RepositorySnapshot
-from sparklake.graveler.refs.dump import read_dump_manifest
+from sparklake.graveler.refs.dump import DumpManifest, read_dump_manifest
 from sparklake.graveler.refs.dumped_trees import dump_table_ids, dump_trees
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.interrupts import Threads
@@ -46,6 +46,7 @@ class UnnamedTables:
     context: Context
     sizes: dict[str, int]
     _ranges: dict[MetaRangeId, Sequence[str]] = field(default_factory=dict)
+    _dumps: dict[DumpManifest, Collection[str]] = field(default_factory=dict)
 
     @staticmethod
     def listed(context: Context, moment: RepositorySnapshot, before: int) -> UnnamedTables:
@@ -95,13 +96,27 @@ class UnnamedTables:
         for tree in sorted(trees):
             yield tree
             yield from self._ranges_of(tree)
-        with suppress(MissingFileError):  # Without a whole dump, nobody can restore it.
-            yield from self._named_by_dump()
+        yield from self._named_by_dump()
 
-    def _named_by_dump(self) -> Iterator[str]:
-        """Yield the tables that a restore of the latest dump needs."""
+    def _named_by_dump(self) -> Collection[str]:
+        """Return the tables that a restore of the latest dump needs.
+
+        At the fence only its manifest is read again: its ids change if others have dumped refs.
+        """
+        try:
+            manifest = read_dump_manifest(self.context.store)
+        except MissingFileError:
+            return ()
+        if manifest not in self._dumps:
+            found: set[str] = set()
+            with suppress(MissingFileError):  # Without a whole dump, nobody can restore it.
+                for each in self._tables_of(manifest):
+                    found.add(each)
+            self._dumps[manifest] = found
+        return self._dumps[manifest]
+
+    def _tables_of(self, manifest: DumpManifest) -> Iterator[str]:
         store = self.context.store
-        manifest = read_dump_manifest(store)
         yield from dump_table_ids(store, manifest)
         for tree in sorted(dump_trees(store, manifest)):
             yield tree

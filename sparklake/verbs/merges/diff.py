@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 from sparklake.engine.explanation import THREE_WAY
-from sparklake.errors import InvalidInputError
+from sparklake.engine.lazy_rows import RowShape
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.plan import plan_diff, plan_three_way_diff
-from sparklake.udfs.read import three_way_diff_body
+from sparklake.udfs.read import DiffRow
+from sparklake.udfs.three_way import (
+    THREE_WAY_DDL,
+    THREE_WAY_SCHEMA,
+    ThreeWayRow,
+    three_way_diff_body,
+    three_way_rows,
+)
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.differences import Differences
 from sparklake.verbs.base.read import diff_of_plan, differences_of_plan
 from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.merges.bases import BaseTrees, merge_base
 
+THREE_WAY_ROWS: RowShape[ThreeWayRow] = RowShape(THREE_WAY_SCHEMA, THREE_WAY_DDL, three_way_rows)
+
 
 def diff_refs(
-    context: Context, left: str, right: str, prefix: str, *, three_way: bool, three_dot: bool
-) -> Differences:
+    context: Context, left: str, right: str, prefix: str, *, three_dot: bool
+) -> Differences[DiffRow]:
     """Return the differences from left to right, each as committed.
 
-    Three-way: the changes in left if right were merged into it, including conflicts. Three-dot: the
-    changes of right since the merge base. Raises InvalidInputError for both at once.
+    Three-dot: the changes of right since the merge base.
     """
-    if three_way and three_dot:
-        raise InvalidInputError("choose one of a three-way and a three-dot diff")
-    dest, source = (listed_commit(context, ref) for ref in (left, right))
-    within, what = prefix_interval(key_prefix(prefix)), f"{left} -> {right}"
-    if not three_way:
-        # As git has it: of several best common ancestors the first, not what they are merged to.
-        left_side = merge_base(context, source, dest) if three_dot else dest
-        plan = plan_diff(context.tree(left_side).ranges, context.tree(source).ranges, within)
-        return diff_of_plan(context, plan, what, "diff", prefix)
-    base = BaseTrees(context).tree(source, dest).ranges
-    trees = context.tree(source).ranges, context.tree(dest).ranges
+    commit, other = (listed_commit(context, ref) for ref in (left, right))
+    # As git has it: of several best common ancestors the first, not what they are merged to.
+    start = merge_base(context, other, commit) if three_dot else commit
+    within = prefix_interval(key_prefix(prefix))
+    plan = plan_diff(context.tree(start).ranges, context.tree(other).ranges, within)
+    return diff_of_plan(context, plan, f"{left} -> {right}", "diff", prefix)
+
+
+def diff_three_way(
+    context: Context, dest: str, source: str, prefix: str
+) -> Differences[ThreeWayRow]:
+    """Return the changes in dest if source were merged into it, including conflicts.
+
+    Both are compared as committed.
+    """
+    ours, theirs = (listed_commit(context, ref) for ref in (dest, source))
+    within, what = prefix_interval(key_prefix(prefix)), f"{dest} -> {source}"
+    base = BaseTrees(context).tree(theirs, ours).ranges
+    trees = context.tree(theirs).ranges, context.tree(ours).ranges
     plan = plan_three_way_diff(base, *trees, within)
-    return differences_of_plan(context, plan, three_way_diff_body, "diff", what, THREE_WAY, prefix)
+    return differences_of_plan(
+        context, plan, THREE_WAY_ROWS, three_way_diff_body, "diff", what, THREE_WAY, prefix
+    )

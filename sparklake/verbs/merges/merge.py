@@ -146,7 +146,15 @@ def _sides(
     base, ids = bases.get(source, dest)
     if source.meta_range_id == base and not options.allow_empty:
         raise nothing_to_merge(source, state.name)
-    trees = ThreeWayTrees(base, source.meta_range_id, dest.meta_range_id, options.path_filter, ids)
+    trees = ThreeWayTrees(
+        base,
+        source.meta_range_id,
+        dest.meta_range_id,
+        options.path_filter,
+        ids,
+        source_head=source.id,
+        dest_head=dest.id,
+    )
     return MergeSides(source, dest, trees)
 
 

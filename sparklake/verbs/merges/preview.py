@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
+from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.planning.filtered import filtered_plan
 from sparklake.graveler.planning.packing import divided, pack_tasks
@@ -15,7 +16,6 @@ from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.merges import preview_body
-from sparklake.udfs.read import DiffRow, diff_row
 from sparklake.udfs.results import (
     CacheResult,
     ConflictResult,
@@ -24,13 +24,14 @@ from sparklake.udfs.results import (
     Result,
     decode_results,
 )
-from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.udfs.three_way import ThreeWayRow
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
-from sparklake.verbs.delta.preview import preview_unions
+from sparklake.verbs.delta.preview import PreviewedUnions, preview_unions
 from sparklake.verbs.merges.bases import merge_base
+from sparklake.verbs.merges.conflicts import conflict_rows
 from sparklake.verbs.merges.kept_objects import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.three_way import plan_sides, without_expired_base
@@ -61,7 +62,7 @@ class MergePreview:
     removed_bytes: int
     conflict_count: int
     unresolved: int
-    conflicts: tuple[DiffRow, ...]
+    conflicts: tuple[ThreeWayRow, ...]
     cost: Explanation
     united: tuple[str, ...] = ()
     taken: Mapping[str, str] = field(default_factory=dict)
@@ -80,14 +81,14 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
     )
     counts = [each for each in results if isinstance(each, PreviewResult)]
-    met = [diff_row(each.conflict) for each in results if isinstance(each, ConflictResult)]
+    met = [each.conflict for each in results if isinstance(each, ConflictResult)]
     kept = sorted(each.kept for each in results if isinstance(each, KeptResult))
     beside = kept_sizes(context, trees, resolution, kept)
     merging = plan_sides(context, trees)
     logs = {folder for each in counts for folder in each.logs}
     merged = MergedView(context, trees, resolution)
     unions = preview_unions(context, trees, resolution, logs, merged.find_many)
-    conflicts = {row.path: row for row in (*met, *unions.refused)}
+    conflicts = {each.key: (each, reason) for each, reason in _with_reasons(met, unions)}
     preview = MergePreview(
         base=merge_base(context, source_commit, dest_commit),
         source=source_commit,
@@ -106,7 +107,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         ),
         conflict_count=sum(each.conflicts for each in counts) + unions.counts["conflicts"],
         unresolved=sum(each.unresolved for each in counts) + len(unions.refused),
-        conflicts=tuple(sorted(conflicts.values(), key=_key)[:MAX_CONFLICTS_REPORTED]),
+        conflicts=tuple(conflict_rows(context, trees, conflicts.values())),
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
         united=unions.united,
         taken=unions.taken,
@@ -137,5 +138,10 @@ def _results(
         yield result
 
 
-def _key(row: DiffRow) -> bytes:
-    return row.path.encode()
+def _with_reasons(
+    met: Iterable[Conflict], unions: PreviewedUnions
+) -> Iterator[tuple[Conflict, str | None]]:
+    """Yield the conflicts of tasks, and then those of refused unions with their reasons."""
+    for each in met:
+        yield each, None
+    yield from unions.refused

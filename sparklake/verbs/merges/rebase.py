@@ -39,12 +39,20 @@ class _Replays:
     resolution: Resolution
     _attempts: dict[CommitId, Attempts] = field(default_factory=dict)
 
-    def made(self, origin: Commit, head: Commit) -> Commit | None:
-        """Return the unpublished replay of a commit over a head, or None if it is empty."""
+    def made(self, origin: Commit, head: Commit, onto: CommitId) -> Commit | None:
+        """Return the unpublished replay of a commit over a head, or None if it is empty.
+
+        `onto` is the published commit below the head.
+        """
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
         sides = ThreeWayTrees(
-            before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1]
+            before,
+            origin.meta_range_id,
+            head.meta_range_id,
+            bases=origin.parents[:1],
+            source_head=origin.id,
+            dest_head=onto,
         )
         title = f"rebase {origin.id[:12]}"
         tree_id, labels = replayed_tree(attempts, sides, self.resolution, title)
@@ -72,14 +80,15 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
     def attempt() -> list[Commit]:
         state = open_branch(context, branch, *actions_of("rebase"))
         check_clean(state, "rebase it")
-        head, commits = target, []
+        head = published = target
+        commits: list[Commit] = []
         own = _own(context, state, target)
         check_kept(context, [target.id, *(each.id for each in own)])
         for origin in own:
             if origin.parents[:1] == (head.id,):
-                head = origin
+                head = published = origin
                 continue
-            made = replays.made(origin, head)
+            made = replays.made(origin, head, published.id)
             if made is not None:
                 commits.append(made)
                 head = made

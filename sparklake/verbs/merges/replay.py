@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sparklake.errors import InvalidInputError, NoChangesError
 from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY, Commit
 from sparklake.graveler.guards import actions_of
-from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
@@ -184,7 +184,7 @@ def _replay(
         check_clean(state, f"{verb} on it")
         commits = [context.graph.commit(state.commit_id)]
         for attempts, step in works:
-            made = _replayed(attempts, step, commits[-1], options)
+            made = _replayed(attempts, step, commits[-1], state.commit_id, options)
             if made is not None:
                 commits.append(made)
         if len(commits) > 1:
@@ -195,15 +195,27 @@ def _replay(
 
 
 def _replayed(
-    attempts: Attempts, step: _ReplayStep, head: Commit, options: ReplayOptions
+    attempts: Attempts,
+    step: _ReplayStep,
+    head: Commit,
+    published: CommitId,
+    options: ReplayOptions,
 ) -> Commit | None:
-    """Return the unpublished commit of one step over a head.
+    """Return the unpublished commit of one step over a head, which follows the published one.
 
     Without changes, raises NoChangesError, or returns None if only a needed commit is wanted.
     """
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
-    sides = ThreeWayTrees(base, source, head.meta_range_id, bases=bases, logs_grow=True)
+    sides = ThreeWayTrees(
+        base,
+        source,
+        head.meta_range_id,
+        bases=bases,
+        logs_grow=True,
+        source_head=None if step.source is None else step.source.id,
+        dest_head=published,
+    )
     tree_id, labels = replayed_tree(attempts, sides, options.resolution, step.title)
     if tree_id == head.meta_range_id and not options.allow_empty:
         if options.if_needed:

@@ -15,8 +15,6 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.read import diff_row
-from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.base.attempts import Attempts
@@ -24,7 +22,13 @@ from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
 from sparklake.verbs.delta.merge import table_unions
-from sparklake.verbs.delta.merged_log import TableUnion, refused_rows, union_labels, union_records
+from sparklake.verbs.delta.merged_log import (
+    TableUnion,
+    refused_conflicts,
+    union_labels,
+    union_records,
+)
+from sparklake.verbs.merges.conflicts import conflict_rows
 from sparklake.verbs.merges.keep_both import with_kept, with_records
 
 
@@ -94,14 +98,14 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     outcome = attempts.run(body, plan)
     attempts.logs |= outcome.logs
     unions = table_unions(context, sides, resolution, attempts.logs)
-    _check_settled(outcome, unions)
+    _check_settled(context, sides, outcome, unions)
     tree = attempts.finish(plan, outcome, sides.dest)
     if outcome.kept:
         # Another attempt must collect the kept objects again.
         attempts.forget()
         tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept))
     if unions:
-        tree = context.trees.keep(_with_unions(attempts, tree, unions))
+        tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
     return MergedTree(tree.id, union_labels(unions))
 
 
@@ -115,8 +119,8 @@ def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     unions = table_unions(context, sides, resolution, logs) if logs else []
     if not unions:
         return MergedTree(sides.source)
-    _check_settled(PlanResult(), unions)
-    tree = _with_unions(attempts, context.trees.get(sides.source), unions)
+    _check_settled(context, sides, PlanResult(), unions)
+    tree = _with_unions(attempts, sides, context.trees.get(sides.source), unions)
     return MergedTree(context.trees.keep(tree).id, union_labels(unions))
 
 
@@ -129,27 +133,31 @@ def _losing_logs(
     return logs_losing_keys(context, sides.base, sides.source)
 
 
-def _check_settled(outcome: PlanResult, unions: Sequence[TableUnion]) -> None:
+def _check_settled(
+    context: Context, sides: ThreeWayTrees, outcome: PlanResult, unions: Sequence[TableUnion]
+) -> None:
     """Raise MergeConflictError for undecided conflicts of objects or logs."""
     refused = [each for each in unions if each.refusal is not None]
     if outcome.left_count or refused:
-        raise _conflict_error(outcome, refused)
+        raise _conflict_error(context, sides, outcome, refused)
 
 
-def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnion]) -> MetaRange:
+def _with_unions(
+    attempts: Attempts, sides: ThreeWayTrees, tree: MetaRange, unions: Sequence[TableUnion]
+) -> MetaRange:
     """Write a tree with the logs of tables united; raise MergeConflictError."""
     context = attempts.context
     find_many = partial(context.open_ranges.lookup_many, tree.ranges)
     checked = [each.checked(find_many) for each in unions]
-    _check_settled(PlanResult(), checked)
+    _check_settled(context, sides, PlanResult(), checked)
     return with_records(context, attempts.title, tree, union_records(context, checked))
 
 
-def _conflict_error(outcome: PlanResult, refused: Sequence[TableUnion]) -> MergeConflictError:
-    logs = list(refused_rows(refused))
-    rows = sorted([*map(diff_row, outcome.conflicts), *logs], key=lambda row: row.path.encode())[
-        :MAX_CONFLICTS_REPORTED
-    ]
+def _conflict_error(
+    context: Context, sides: ThreeWayTrees, outcome: PlanResult, refused: Sequence[TableUnion]
+) -> MergeConflictError:
+    logs = list(refused_conflicts(refused))
+    rows = conflict_rows(context, sides, [*((each, None) for each in outcome.conflicts), *logs])
     total = outcome.left_count + len(logs)
     some = ", ".join(repr(row.path) for row in rows[:3])
     count = "1 conflicting object" if total == 1 else f"{total:,} conflicting objects"

@@ -48,16 +48,18 @@ _PLANNED = {
 def plan_steps(
     context: Context, sources: TableSources, findings: Sequence[Finding]
 ) -> Iterator[RepairStep]:
-    """Yield the steps that repair faults: refs first, then metaranges, ranges and objects."""
-    yield from _ref_steps(sources, [each for each in findings if each.kind in _COMMITS | _REFS])
+    """Yield the steps that repair faults: marks and refs first, then tables and objects."""
     for each in findings:
-        if each.kind is FindingKind.DUMP_DAMAGED:
-            yield _dump_step(each, findings)
-        elif each.kind is FindingKind.MARK_WRONG:
+        if each.kind is FindingKind.MARK_WRONG:
             yield RepairStep(RepairAction.WRITE_MARK, each.subject, "the ref store", each)
         elif each.kind is FindingKind.MARKER_DAMAGED:
             source = "the states of the collections"
             yield RepairStep(RepairAction.FIX_MARKER, each.subject, source, each)
+    yield from _ref_steps(sources, [each for each in findings if each.kind in _COMMITS | _REFS])
+    # A dump needs the mark and a sound marker.
+    for each in findings:
+        if each.kind is FindingKind.DUMP_DAMAGED:
+            yield _dump_step(each, findings)
     yield from _tree_steps(sources, [each for each in findings if each.kind in _TREES])
     yield from _range_steps(sources, [each for each in findings if each.kind in _RANGES])
     lost = [each for each in findings if each.kind in _OBJECTS]

@@ -15,9 +15,11 @@ from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
 from sparklake.udfs.objects.object_rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
+from sparklake.udfs.three_way import THREE_WAY_DDL
 from sparklake.verbs.history.log_rows import LOG_DDL
 from tests.spark.contract.conftest import PATHS
 from tests.support.lakes import memory_lake
+from tests.support.recorded_reads import recorded_reads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
@@ -61,6 +63,8 @@ def test_formats_of_spark_have_the_rows_of_the_functions(
         ),
         (reader("sparklake.log", ref="main", amount="2"), grown.log("main", amount=2), LOG_DDL),
     ]
+    three_way = reader("sparklake.diff", left="main~1", right="main", three_way="true")
+    cases.append((three_way, grown.diff("main~1", "main", three_way=True), THREE_WAY_DDL))
     for read, rows, ddl in cases:
         frame = read.load()
         assert_df_equality(frame, rows.to_df(), ignore_nullable=True)
@@ -75,6 +79,53 @@ def test_formats_of_spark_have_the_rows_of_the_functions(
         "SELECT count(*) AS n FROM objects_of_main WHERE path LIKE 'k/%'"
     ).collect()
     assert total["n"] == len(PATHS) - 1
+
+
+@pytest.mark.connect
+@pytest.mark.usefixtures("registered")
+def test_a_uri_is_loaded_like_any_other_path(grown: Repository, spark: SparkSession) -> None:
+    for uri, prefix in (
+        (f"lakefs://{grown.name}/main", ""),
+        (f"lakefs://{grown.name}/main/k/00", "k/00"),
+    ):
+        loaded = spark.read.format("sparklake.objects").load(uri)
+        assert_df_equality(loaded, grown.objects("main", prefix).to_df(), ignore_nullable=True)
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW first_objects USING sparklake.objects "
+        f"OPTIONS (path 'lakefs://{grown.name}/main/k/00')"
+    )
+    found = [row.path for row in spark.sql("SELECT path FROM first_objects").collect()]
+    assert found == [each.path for each in grown.objects("main", "k/00")]
+    assert found
+
+
+def test_a_uri_with_a_prefix_reads_only_its_ranges(registered: Lake, grown: Repository) -> None:
+    from pyspark.sql.types import StructType
+
+    from sparklake.frames import datasources as sources
+
+    class Source(sources.ObjectsSource):
+        opener = staticmethod(registered.opener_elsewhere())
+        ddl = OBJECT_DDL
+
+    def read(path: str) -> tuple[list[str], set[str]]:
+        # Also the tasks run in this process here, which records what they read.
+        reader = Source({"path": path}).reader(StructType())
+        with recorded_reads() as names:
+            batches = [batch for each in reader.partitions() for batch in reader.read(each)]
+        return [path for batch in batches for path in batch["path"].to_pylist()], {*names}
+
+    everything, all_ranges = read(f"lakefs://{grown.name}/main")
+    some, ranges = read(f"lakefs://{grown.name}/main/k/00")
+    assert everything == [each.path for each in grown.objects("main")]
+    assert some == [path for path in everything if path.startswith("k/00")]
+    within = [
+        each.id
+        for each in grown.tree("main").ranges
+        if each.max_key >= b"k/00" and each.min_key < b"k/01"
+    ]
+    assert ranges == {*within}
+    assert len(ranges) < len(all_ranges) / 2
 
 
 def test_a_task_of_the_plan_is_a_partition(
@@ -120,6 +171,7 @@ def test_executors_are_sent_no_work_of_others(grown: Repository) -> None:
         ({"ref": "nobody"}, "nobody"),
         ({}, "needs the option 'ref'"),
         ({"ref": "main", "dsn": "x"}, "has no option 'dsn'"),
+        ({"path": "lakefs://lake/main"}, "has both the path 'lakefs://lake/main' and the option"),
     ],
 )
 def test_what_cannot_be_read_is_said(

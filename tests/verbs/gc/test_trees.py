@@ -31,6 +31,7 @@ from sparklake.verbs.base.context import TableCaches
 from sparklake.verbs.gc.runs import set_open
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, contents, namespace_of, paths, stage_table
+from tests.support.recorded_reads import recorded_reads
 from tests.verbs.gc.test_retention import aged_commits, days_ago, expired, old_repository
 
 if TYPE_CHECKING:
@@ -480,6 +481,24 @@ def test_the_latest_dump_can_be_restored(
         list(heir.objects(line["past"]))
     collect(heir)
     assert paths(heir, "main") == sorted(["a", *line])
+
+
+def test_a_dump_is_read_once_unless_its_manifest_changes(
+    repo: Repository, line: dict[str, str]
+) -> None:
+    repo.dump_refs()
+    commit_all(repo.branch("main"), {"new": b"1"}, "new")
+    repo.settings.set_retention(0, tree_days=0)
+    store = repo._context.store
+    manifest = read_dump_manifest(store)
+    with recorded_reads() as names:
+        collect(repo)
+    assert names.count("refs_manifest.json") == 2
+    roots = (manifest.branches_meta_range_id, manifest.commits_meta_range_id)
+    with recorded_reads() as once:
+        dump_table_ids(store, manifest)
+        dump_trees(store, manifest)
+    assert all(names.count(each) == once.count(each) > 0 for each in roots)
 
 
 def test_a_dump_after_a_collection_can_be_restored(

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from sparklake import Branch, Lake, Repository
-from sparklake.errors import CollectionOpenError, ReadOnlyError
+from sparklake.errors import CollectionOpenError, CorruptFileError, ReadOnlyError
+from sparklake.graveler.refs.dump import MANIFEST_KEY
+from sparklake.udfs.adopted_ranges import MARKER_KEY
 from sparklake.udfs.checks.findings import KIND_FACTS, FindingKind, Severity
 from sparklake.verbs.repairs.repair import RepairReport
 from sparklake.verbs.repairs.steps import RepairAction
@@ -236,3 +238,20 @@ def test_all_is_repaired_in_one_run(scene: Scene, copies: list[str], folder: Pat
     assert report.check.is_healthy
     assert everything(scene) == before
     assert namespace_of(scene.repo) == scene.root
+
+
+def test_a_damaged_marker_stops_writers_until_it_is_repaired(
+    repo: Repository, main: Branch
+) -> None:
+    """Nobody knows what the collection may delete. The dump is repaired after the marker."""
+    commit_all(main, {"a": b"content"}, "one")
+    repo.dump_refs()
+    store = repo._context.store
+    store.replace(MARKER_KEY, b"")
+    store.replace(MANIFEST_KEY, b"{")
+    main.put("a", b"more")
+    with pytest.raises(CorruptFileError, match="sparklake repair"):
+        main.commit("two")
+    assert repo.repair("refs").check.is_healthy
+    assert store.find(MARKER_KEY) is None
+    assert main.commit("two") == main.head

@@ -1,0 +1,246 @@
+"""The state of the model: everything that is stored, and the rules that every state keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+Objects = frozenset[tuple[str, str, str]]
+"""Paths with their content and the address of an object."""
+
+Tree = frozenset[tuple[str, str]]
+"""Paths with their content. It is the id of a table, which does not depend on addresses."""
+
+Commits = frozenset[tuple[str, Tree, tuple[str, ...]]]
+"""Ids of commits with their trees and parents."""
+
+
+@dataclass(frozen=True)
+class Guards:
+    """The checks of the verbs."""
+
+    fence_is_read_first: bool = True
+    fence_is_compared_when_staging: bool = True
+    fence_is_compared_when_publishing: bool = True
+    head_is_compared: bool = True
+    layers_are_compared: bool = True
+    layers_are_sealed_before_they_are_read: bool = True
+    ranges_are_written_before_the_move: bool = True
+    adopted_objects_are_restored: bool = True
+    adoption_waits_for_the_sweep: bool = True
+    objects_are_listed_before_the_fence: bool = True
+    fence_is_raised: bool = True
+    names_are_read_with_the_fence: bool = True
+    staged_objects_are_named: bool = True
+    covered_layers_are_named: bool = True
+    marker_is_set_before_the_fence: bool = True
+    marker_is_kept_until_the_end: bool = True
+    undo_compares_the_head: bool = True
+    candidates_are_refused: bool = True
+    candidates_are_refused_before_the_put: bool = True
+    candidates_are_announced_before_the_marker: bool = True
+    tables_are_named_again_at_the_fence: bool = True
+    expiry_is_marked_with_the_fence: bool = True
+    moves_refuse_collected_trees: bool = True
+    bases_keep_their_trees: bool = True
+    dumped_trees_are_named: bool = True
+    dumps_exclude_sweeps: bool = True
+    caches_start_anew_after_a_sweep: bool = True
+    sweep_is_counted_before_the_marker_is_removed: bool = True
+    interrupted_sweep_is_counted: bool = True
+    purge_refuses_live_paths: bool = True
+    purge_raises_the_fence: bool = True
+    purge_marker_is_set_before_the_fence: bool = True
+    purge_marker_is_kept_until_the_end: bool = True
+    adoption_waits_for_the_purge: bool = True
+
+
+ALL_GUARDS = Guards()
+
+
+class Layer(NamedTuple):
+    """A staging layer."""
+
+    id: str
+    sealed: bool
+    objects: Objects
+
+
+class Branch(NamedTuple):
+    """A branch: its head, the head before the latest move, and its layers, oldest first."""
+
+    head: str
+    before: str
+    layers: tuple[Layer, ...]
+
+
+class Cache(NamedTuple):
+    """The tables that a client has read, and the number of sweeps that it knew then."""
+
+    client: str
+    sweeps: int
+    tables: frozenset[tuple[Tree, Objects]]
+
+
+class Lake(NamedTuple):
+    """Everything that is stored, and what clients were promised.
+
+    `marker` and `purging` are the files of an open sweep and of an open purge. `candidates` are the
+    tables that a sweep may delete, and `sweeps` counts the sweeps. Commits that are `treeless` have
+    lost their trees. `dump` has the heads that were last dumped. `lock` is held by whoever dumps
+    or collects trees. `excused` are commits with objects that a purge has deleted from them.
+    `promised` are branches with paths and contents that they must show. `dropped` are layers that
+    a reset has removed.
+    """
+
+    branches: tuple[tuple[str, Branch], ...]
+    commits: Commits
+    ranges: frozenset[tuple[Tree, Objects]]
+    objects: frozenset[str]
+    fence: int = 0
+    marker: bool = False
+    candidates: frozenset[Tree] = frozenset()
+    sweeps: int = 0
+    treeless: frozenset[str] = frozenset()
+    caches: tuple[Cache, ...] = ()
+    dump: frozenset[str] = frozenset()
+    lock: str = ""
+    purging: bool = False
+    purged: frozenset[str] = frozenset()
+    excused: frozenset[tuple[str, str]] = frozenset()
+    promised: frozenset[tuple[str, str, str]] = frozenset()
+    dropped: frozenset[str] = frozenset()
+    applied: frozenset[str] = frozenset()
+
+    def branch(self, name: str) -> Branch:
+        """Return a branch."""
+        return dict(self.branches)[name]
+
+    def with_branch(self, name: str, branch: Branch) -> Lake:
+        """Return the lake with a branch in a new form."""
+        return self._replace(branches=tuple(sorted({**dict(self.branches), name: branch}.items())))
+
+    def tree(self, commit: str) -> Tree:
+        """Return the tree of a commit."""
+        return next(tree for name, tree, _ in self.commits if name == commit)
+
+    def files(self, tree: Tree) -> Objects | None:
+        """Return the objects that the table of a tree names; None for a missing one."""
+        return next((files for each, files in self.ranges if each == tree), None)
+
+    @property
+    def heads(self) -> frozenset[str]:
+        """The heads of all branches."""
+        return frozenset(branch.head for _, branch in self.branches)
+
+
+NEXT, AGAIN, REFUSED, DONE, STAY = "next", "again", "refused", "done", "stay"
+Seen = tuple[Any, ...]
+Result = tuple[Lake, Seen, str]
+Step = Callable[[Lake, Seen, str], Result]
+"""A step gets the lake, what earlier steps have seen, and a name that is unique to the attempt."""
+
+Verb = Sequence[Step]
+
+
+# --- the graph of commits -------------------------------------------------------------------------
+
+
+@lru_cache(None)
+def ancestors(commits: Commits, commit: str) -> frozenset[str]:
+    """Return a commit and all its ancestors."""
+    parents = {name: above for name, _, above in commits}
+    found, new = {commit}, [commit]
+    while new:
+        new = [above for each in new for above in parents[each] if above not in found]
+        found.update(new)
+    return frozenset(found)
+
+
+@lru_cache(None)
+def best_bases(commits: Commits, left: str, right: str) -> frozenset[str]:
+    """Return the best common ancestors of two commits."""
+    common = ancestors(commits, left) & ancestors(commits, right)
+    above = {up for each in common for up in ancestors(commits, each) - {each}}
+    return common - above
+
+
+@lru_cache(None)
+def with_bases(commits: Commits, kept: frozenset[str]) -> frozenset[str]:
+    """Return commits with the best common ancestors of any two of them, and of such bases."""
+    while True:
+        pairs = combinations(sorted(kept), 2)
+        wider = kept.union(*(best_bases(commits, *pair) for pair in pairs))
+        if wider == kept:
+            return kept
+        kept = wider
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def broken_rule(lake: Lake) -> str | None:
+    """Return the rule that a state breaks, or None."""
+    return _broken_tables(lake) or _broken_objects(lake) or _broken_promises(lake)
+
+
+def _broken_tables(lake: Lake) -> str | None:
+    there = {tree for tree, _ in lake.ranges}
+    named = {tree for name, tree, _ in lake.commits if name not in lake.treeless}
+    if missing := named - there:
+        return f"a commit names the range {sorted(map(sorted, missing))}, which is missing"
+    if {lake.tree(each) for each in lake.dump} - there:
+        return "the dump names a tree that is missing"
+    if lake.treeless:
+        if lake.heads & lake.treeless:
+            return "a head has no tree"
+        if with_bases(lake.commits, lake.heads) & lake.treeless:
+            return "the base of two branches has no tree"
+    return None
+
+
+def _broken_objects(lake: Lake) -> str | None:
+    files = dict(lake.ranges)
+    staged = [layer for _, branch in lake.branches for layer in branch.layers]
+    lost = {address for layer in staged for *_, address in layer.objects} - lake.objects
+    for name, tree, _ in lake.commits:
+        if name not in lake.treeless:
+            gone = {address for *_, address in files[tree]} - lake.objects
+            lost |= {each for each in gone if (name, each) not in lake.excused}
+    return f"the objects {sorted(lost)} are named, but were deleted" if lost else None
+
+
+def _broken_promises(lake: Lake) -> str | None:
+    for name, path, content in lake.promised:
+        if (path, content) not in shown(lake, lake.branch(name)):
+            return f"{name} lost {path}={content}"
+    if lake.applied & lake.dropped:
+        return "a commit contains a layer that a reset had dropped"
+    return None
+
+
+def shown(lake: Lake, branch: Branch) -> set[tuple[str, str]]:
+    """Return the paths and contents that a branch shows, or has in a lower layer."""
+    staged = {(path, content) for layer in branch.layers for path, content, _ in layer.objects}
+    return staged | lake.tree(branch.head)
+
+
+def tree_of(objects: Objects) -> Tree:
+    """Return the id of the table of some objects."""
+    return frozenset((path, content) for path, content, _ in objects)
+
+
+def end(lake: Lake, _: Seen, name: str) -> Result:
+    """End a verb."""
+    return lake, (), DONE
+
+
+def seal_all(lake: Lake) -> Lake:
+    """Return the lake with all layers sealed, as a raised fence leaves them."""
+    for name, branch in lake.branches:
+        sealed = tuple(each._replace(sealed=True) for each in branch.layers)
+        lake = lake.with_branch(name, branch._replace(layers=sealed))
+    return lake

@@ -1,0 +1,281 @@
+"""The collections, purges and dumps of the model, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from campaigns.model_lake import (
+    DONE,
+    NEXT,
+    REFUSED,
+    STAY,
+    Guards,
+    Lake,
+    Result,
+    Seen,
+    Step,
+    Tree,
+    Verb,
+    end,
+    seal_all,
+    shown,
+    with_bases,
+)
+
+
+class _Sweep(NamedTuple):
+    """The lists of a collection: objects, tables, the objects that are named, expired commits."""
+
+    objects: frozenset[str] = frozenset()
+    tables: frozenset[Tree] = frozenset()
+    named: frozenset[str] = frozenset()
+    expired: frozenset[str] = frozenset()
+
+
+# --- steps of both kinds of collections -----------------------------------------------------------
+
+
+def _list_objects(lake: Lake, seen: Seen, name: str) -> Result:
+    return lake, _Sweep(*seen)._replace(objects=lake.objects), NEXT
+
+
+def _open_sweep(lake: Lake, seen: Seen, name: str) -> Result:
+    return lake._replace(marker=True), seen, NEXT
+
+
+def _sweep_objects(lake: Lake, seen: Seen, name: str) -> Result:
+    sweep = _Sweep(*seen)
+    garbage = sorted(sweep.objects - sweep.named)
+    if not garbage:
+        return lake, (), NEXT
+    lake = lake._replace(objects=lake.objects - {garbage[0]})
+    return lake, sweep._replace(objects=sweep.objects - {garbage[0]}), STAY
+
+
+def _close_sweep(lake: Lake, seen: Seen, name: str) -> Result:
+    lock = "" if lake.lock == "gc" else lake.lock
+    return lake._replace(marker=False, candidates=frozenset(), lock=lock), seen, NEXT
+
+
+def _named_objects(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozenset[str]:
+    kept = (tree for name, tree, _ in lake.commits if name not in expired)
+    found = {at for tree in kept for *_, at in lake.files(tree) or ()}
+    if guards.staged_objects_are_named:
+        for _, branch in lake.branches:
+            layers = branch.layers if guards.covered_layers_are_named else branch.layers[-1:]
+            found |= {at for layer in layers for *_, at in layer.objects}
+    return frozenset(found)
+
+
+# --- collections of objects -----------------------------------------------------------------------
+
+
+def collect(guards: Guards) -> Verb:
+    """List, mark the sweep as open, raise the fence, sweep, and remove the mark."""
+
+    def read_names(lake: Lake, seen: Seen, name: str) -> Result:
+        named = _named_objects(guards, lake, lake.treeless)
+        return lake, _Sweep(*seen)._replace(named=named), NEXT
+
+    def raise_fence(lake: Lake, seen: Seen, name: str) -> Result:
+        lake = _fenced(guards, lake)
+        if guards.names_are_read_with_the_fence:
+            return read_names(lake, seen, name)
+        return lake, seen, NEXT
+
+    steps: list[Step] = [_list_objects, _open_sweep, raise_fence]
+    if not guards.names_are_read_with_the_fence:
+        steps = [_list_objects, read_names, _open_sweep, raise_fence]
+    if not guards.marker_is_set_before_the_fence:
+        steps = [_list_objects, raise_fence, _open_sweep]
+    if not guards.objects_are_listed_before_the_fence:
+        steps = [_list_objects, _open_sweep, raise_fence, _list_objects]
+    if guards.marker_is_kept_until_the_end:
+        return [*steps, _sweep_objects, _close_sweep, end]
+    return [*steps, _close_sweep, _sweep_objects, end]
+
+
+def _fenced(guards: Guards, lake: Lake) -> Lake:
+    return seal_all(lake)._replace(fence=lake.fence + guards.fence_is_raised)
+
+
+# --- collections of trees -------------------------------------------------------------------------
+
+
+def collect_trees(guards: Guards, *, dies: bool = False) -> Verb:
+    """Delete tables and objects that only expired commits name: all commits but heads and bases.
+
+    A collection that dies has deleted one table, and leaves its marker.
+    """
+    own = _TreeCollection(guards)
+    first: list[Step] = [own.begin, _list_objects, own.list_tables]
+    steps = [*first, _announce, _open_sweep, own.raise_fence]
+    if not guards.candidates_are_announced_before_the_marker:
+        steps = [*first, _open_sweep, own.raise_fence, _announce]
+    if not guards.marker_is_set_before_the_fence:
+        steps = [*first, _announce, own.raise_fence, _open_sweep]
+    if not guards.expiry_is_marked_with_the_fence:
+        steps.append(_mark_expired)
+    if dies:
+        return [*steps, _sweep_one_table, end]
+    if not guards.marker_is_kept_until_the_end:
+        return [*steps, _count, _close_sweep, _sweep_tables, _sweep_objects, end]
+    last: list[Step] = [_count, _close_sweep]
+    if not guards.sweep_is_counted_before_the_marker_is_removed:
+        last.reverse()
+    return [*steps, _sweep_tables, _sweep_objects, *last, end]
+
+
+@dataclass(frozen=True, slots=True)
+class _TreeCollection:
+    """The steps of a collection of trees that guards belong to."""
+
+    guards: Guards
+
+    def begin(self, lake: Lake, _: Seen, name: str) -> Result:
+        if lake.lock and self.guards.dumps_exclude_sweeps:
+            return lake, (), REFUSED
+        if lake.marker:  # An earlier collection has died.
+            sweeps = lake.sweeps + self.guards.interrupted_sweep_is_counted
+            lake = _close_sweep(lake._replace(sweeps=sweeps), (), name)[0]
+        return lake._replace(lock="gc"), _Sweep(), NEXT
+
+    def list_tables(self, lake: Lake, seen: Seen, name: str) -> Result:
+        tables = frozenset(tree for tree, _ in lake.ranges)
+        expired = lake.treeless | _expiring(self.guards, lake)
+        tables -= _named_tables(self.guards, lake, expired)
+        return lake, _Sweep(*seen)._replace(tables=tables), NEXT
+
+    def raise_fence(self, lake: Lake, seen: Seen, name: str) -> Result:
+        guards, sweep = self.guards, _Sweep(*seen)
+        lake = _fenced(guards, lake)
+        expired = lake.treeless | _expiring(guards, lake)
+        if guards.tables_are_named_again_at_the_fence:
+            sweep = sweep._replace(tables=sweep.tables - _named_tables(guards, lake, expired))
+        named = _named_objects(guards, lake, expired)
+        if guards.expiry_is_marked_with_the_fence:
+            lake = lake._replace(treeless=expired)
+        return lake, sweep._replace(named=named, expired=expired), NEXT
+
+
+def _announce(lake: Lake, seen: Seen, name: str) -> Result:
+    return lake._replace(candidates=_Sweep(*seen).tables), seen, NEXT
+
+
+def _mark_expired(lake: Lake, seen: Seen, name: str) -> Result:
+    return lake._replace(treeless=lake.treeless | _Sweep(*seen).expired), seen, NEXT
+
+
+def _count(lake: Lake, seen: Seen, name: str) -> Result:
+    return lake._replace(sweeps=lake.sweeps + 1), seen, NEXT
+
+
+def _expiring(guards: Guards, lake: Lake) -> frozenset[str]:
+    """Return the commits that the rules of a repository give up."""
+    kept = lake.heads
+    if guards.bases_keep_their_trees:
+        kept = with_bases(lake.commits, kept)
+    return frozenset(name for name, *_ in lake.commits) - kept
+
+
+def _named_tables(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozenset[Tree]:
+    named = {tree for name, tree, _ in lake.commits if name not in expired}
+    if guards.dumped_trees_are_named:
+        named |= {lake.tree(each) for each in lake.dump}
+    return frozenset(named)
+
+
+def _sweep_tables(lake: Lake, seen: Seen, name: str) -> Result:
+    sweep = _Sweep(*seen)
+    if not sweep.tables:
+        return lake, seen, NEXT
+    lake, left = _without_one(lake, sweep.tables)
+    return lake, sweep._replace(tables=left), STAY
+
+
+def _sweep_one_table(lake: Lake, seen: Seen, name: str) -> Result:
+    tables = _Sweep(*seen).tables
+    return _without_one(lake, tables)[0]._replace(lock="") if tables else lake, (), NEXT
+
+
+def _without_one(lake: Lake, tables: frozenset[Tree]) -> tuple[Lake, frozenset[Tree]]:
+    """Return the lake without the first of some tables, and the others."""
+    first = min(tables, key=sorted)
+    ranges = frozenset(each for each in lake.ranges if each[0] != first)
+    return lake._replace(ranges=ranges), tables - {first}
+
+
+# --- dumps ----------------------------------------------------------------------------------------
+
+
+def dump(guards: Guards) -> Verb:
+    """Write a dump of all heads, whose trees a restore needs."""
+
+    def look(lake: Lake, _: Seen, name: str) -> Result:
+        if not guards.dumps_exclude_sweeps:
+            return lake, tuple(sorted(lake.heads)), NEXT
+        if lake.lock:
+            return lake, (), REFUSED
+        return lake._replace(lock="dump"), tuple(sorted(lake.heads)), NEXT
+
+    def write(lake: Lake, seen: Seen, name: str) -> Result:
+        lock = lake.lock if lake.lock == "gc" else ""
+        return lake._replace(dump=frozenset(seen), lock=lock), (), DONE
+
+    return [look, write]
+
+
+# --- purges ---------------------------------------------------------------------------------------
+
+
+def purge(guards: Guards, path: str) -> Verb:
+    """Delete the objects of a path from history, unless a head or a staged change has it."""
+    own = _Purge(guards, path)
+    opening: list[Step] = [_open_purge, own.raise_fence]
+    if not guards.purge_marker_is_set_before_the_fence:
+        opening.reverse()
+    if guards.purge_marker_is_kept_until_the_end:
+        return [*opening, own.scan, _delete_purged, _close_purge, end]
+    return [*opening, own.scan, _close_purge, _delete_purged, end]
+
+
+@dataclass(frozen=True, slots=True)
+class _Purge:
+    """The steps of a purge that guards belong to."""
+
+    guards: Guards
+    path: str
+
+    def raise_fence(self, lake: Lake, seen: Seen, name: str) -> Result:
+        fence = lake.fence + self.guards.purge_raises_the_fence
+        return seal_all(lake)._replace(fence=fence), seen, NEXT
+
+    def scan(self, lake: Lake, _: Seen, name: str) -> Result:
+        live = {path for _, branch in lake.branches for path, _ in shown(lake, branch)}
+        if self.path in live and self.guards.purge_refuses_live_paths:
+            return lake._replace(purging=False), (), REFUSED
+        found = frozenset(
+            (commit, address)
+            for commit, tree, _ in lake.commits
+            for path, _, address in lake.files(tree) or ()
+            if path == self.path
+        )
+        addresses = frozenset(address for _, address in found)
+        if self.path not in live:
+            lake = lake._replace(purged=lake.purged | addresses, excused=lake.excused | found)
+        return lake, tuple(sorted(addresses)), NEXT
+
+
+def _open_purge(lake: Lake, _: Seen, name: str) -> Result:
+    return lake._replace(purging=True), (), NEXT
+
+
+def _delete_purged(lake: Lake, seen: Seen, name: str) -> Result:
+    if not seen:
+        return lake, seen, NEXT
+    return lake._replace(objects=lake.objects - {seen[0]}), seen[1:], STAY
+
+
+def _close_purge(lake: Lake, seen: Seen, name: str) -> Result:
+    return lake._replace(purging=False), seen, NEXT

@@ -1,0 +1,309 @@
+"""The writers of the model: put, commit, merge, reset and undo, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from campaigns.model_lake import (
+    AGAIN,
+    DONE,
+    NEXT,
+    REFUSED,
+    Branch,
+    Guards,
+    Lake,
+    Layer,
+    Objects,
+    Result,
+    Seen,
+    Step,
+    Tree,
+    Verb,
+    best_bases,
+    end,
+    shown,
+    tree_of,
+)
+
+
+def put(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
+    """Write an object, then stage it."""
+
+    def read_fence(lake: Lake, _: Seen, name: str) -> Result:
+        return lake, (lake.fence,), NEXT
+
+    def write(lake: Lake, seen: Seen, name: str) -> Result:
+        return lake._replace(objects=lake.objects | {name}), seen, NEXT
+
+    def stage(lake: Lake, seen: Seen, name: str) -> Result:
+        if guards.fence_is_compared_when_staging and seen != (lake.fence,):
+            return lake, (), AGAIN
+        found, new = lake.branch(branch), frozenset({(path, content, name)})
+        layers = found.layers
+        if layers and not layers[-1].sealed:
+            layers = (*layers[:-1], layers[-1]._replace(objects=layers[-1].objects | new))
+        else:
+            layers = (*layers, Layer(name, sealed=False, objects=new))
+        lake = lake.with_branch(branch, found._replace(layers=layers))
+        return lake._replace(promised=lake.promised | {(branch, path, content)}), (), DONE
+
+    first = [read_fence, write] if guards.fence_is_read_first else [write, read_fence]
+    return [*first, stage]
+
+
+class _Attempt(NamedTuple):
+    """The view of a verb in progress, and the tree that it will publish.
+
+    A tree that is `copied` is that of another commit, and its table is not written.
+    """
+
+    branch: str
+    head: str
+    fence: int
+    layers: tuple[str, ...]
+    parents: tuple[str, ...]
+    objects: Objects
+    promised: frozenset[tuple[str, str, str]]
+    copied: bool = False
+
+
+def commit(guards: Guards, branch: str) -> Verb:
+    """Seal the layers of a branch, write their tree, and publish it."""
+
+    def seal(lake: Lake, _: Seen, name: str) -> Result:
+        found = lake.branch(branch)
+        if not found.layers:
+            return lake, (), REFUSED
+        if guards.layers_are_sealed_before_they_are_read:
+            sealed = tuple(each._replace(sealed=True) for each in found.layers)
+            lake = lake.with_branch(branch, found._replace(layers=sealed))
+        lake, below = _read(guards, lake, lake.tree(found.head), name)
+        if below is None:
+            return lake, (), REFUSED
+        objects = {each[0]: each for each in below}
+        for layer in found.layers:
+            objects |= {each[0]: each for each in layer.objects}
+        attempt = _Attempt(
+            branch,
+            found.head,
+            lake.fence,
+            tuple(each.id for each in found.layers),
+            (found.head,),
+            frozenset(objects.values()),
+            frozenset(),
+        )
+        return lake, attempt, NEXT
+
+    return [seal, *_publishing(guards)]
+
+
+def bring(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
+    """Commit a new object without staging it, as imports do."""
+
+    def look(lake: Lake, _: Seen, name: str) -> Result:
+        head = lake.branch(branch).head
+        lake, files = _read(guards, lake, lake.tree(head), name)
+        if files is None or lake.branch(branch).layers:
+            return lake, (), REFUSED
+        objects = {each[0]: each for each in (*files, (path, content, name))}
+        new = frozenset(objects.values())
+        added = frozenset({(branch, path, content)})
+        return lake, _Attempt(branch, head, lake.fence, (), (head,), new, added), NEXT
+
+    def write(lake: Lake, seen: Seen, name: str) -> Result:
+        return lake._replace(objects=lake.objects | {name}), seen, NEXT
+
+    return [look, write, *_publishing(guards)]
+
+
+def merge(guards: Guards, source: str, dest: str) -> Verb:
+    """Merge the head of a branch into another branch."""
+
+    def resolve(lake: Lake, _: Seen, name: str) -> Result:
+        return lake, (lake.fence, lake.branch(source).head), NEXT
+
+    def plan(lake: Lake, seen: Seen, name: str) -> Result:
+        fence, source_head = seen
+        found = lake.branch(dest)
+        (base_commit, *_) = sorted(best_bases(lake.commits, source_head, found.head))
+        if source_head == base_commit or found.layers:
+            return lake, (), REFUSED
+        base, ours, theirs = map(lake.tree, (base_commit, found.head, source_head))
+        lake, our_files = _read(guards, lake, ours, name)
+        lake, their_files = _read(guards, lake, theirs, name)
+        if our_files is None or their_files is None:
+            return lake, (), REFUSED
+        wanted = (ours | theirs) - (base - ours) - (base - theirs)
+        objects = {each[0]: each for each in (*their_files, *our_files)}
+        chosen = frozenset(each for each in objects.values() if each[:2] in wanted)
+        added = frozenset((dest, *each) for each in theirs - base)
+        parents = (found.head, source_head)
+        copied = wanted in (ours, theirs)
+        attempt = _Attempt(dest, found.head, fence, (), parents, chosen, added, copied)
+        return lake, attempt, NEXT
+
+    return [resolve, plan, *_publishing(guards)]
+
+
+def _read(guards: Guards, lake: Lake, tree: Tree, name: str) -> tuple[Lake, Objects | None]:
+    """Read a table through the cache of a client, if it has one, after it has read a ref."""
+    client = name.rstrip("0123456789.")
+    cache = next((each for each in lake.caches if each.client == client), None)
+    if cache is None:
+        return lake, lake.files(tree)
+    if guards.caches_start_anew_after_a_sweep and cache.sweeps < lake.sweeps:
+        cache = cache._replace(sweeps=lake.sweeps, tables=frozenset())
+    found = dict(cache.tables).get(tree)
+    if found is None and (found := lake.files(tree)) is not None:
+        cache = cache._replace(tables=cache.tables | {(tree, found)})
+    others = (each for each in lake.caches if each.client != client)
+    return lake._replace(caches=tuple(sorted((*others, cache), key=_client))), found
+
+
+def _client(cache: tuple[object, ...]) -> str:
+    return str(cache[0])
+
+
+# --- publishing -----------------------------------------------------------------------------------
+
+
+def _publishing(guards: Guards) -> Verb:
+    """Return the steps from a tree to a moved branch."""
+    steps = _Publishing(guards)
+    if not guards.ranges_are_written_before_the_move:
+        return [steps.move_early, _write_range, end]
+    writing: list[Step] = [_write_range]
+    if guards.candidates_are_refused:
+        writing.append(steps.refuse_candidates)
+        if guards.candidates_are_refused_before_the_put:
+            writing.reverse()
+    return [*writing, steps.check_sweep, steps.restore, steps.move]
+
+
+@dataclass(frozen=True, slots=True)
+class _Publishing:
+    """The steps of publishing that guards belong to."""
+
+    guards: Guards
+
+    def refuse_candidates(self, lake: Lake, seen: Seen, name: str) -> Result:
+        attempt = _Attempt(*seen)
+        if not attempt.copied and lake.marker and tree_of(attempt.objects) in lake.candidates:
+            return lake, (), REFUSED
+        return lake, seen, NEXT
+
+    def check_sweep(self, lake: Lake, seen: Seen, name: str) -> Result:
+        if not _others(lake, _Attempt(*seen)):
+            return lake, seen, NEXT
+        if lake.marker and self.guards.adoption_waits_for_the_sweep:
+            return lake, (), REFUSED
+        if lake.purging and self.guards.adoption_waits_for_the_purge:
+            return lake, (), REFUSED
+        return lake, seen, NEXT
+
+    def restore(self, lake: Lake, seen: Seen, name: str) -> Result:
+        if self.guards.adopted_objects_are_restored:
+            attempt = _Attempt(*seen)
+            ours = {path for path, _, address in attempt.objects if address in lake.objects}
+            others = {each[2] for each in _others(lake, attempt) if each[0] in ours}
+            lake = lake._replace(objects=lake.objects | others)
+        return lake, seen, NEXT
+
+    def move(self, lake: Lake, seen: Seen, name: str) -> Result:
+        return _moved(self.guards, lake, _Attempt(*seen), name)
+
+    def move_early(self, lake: Lake, seen: Seen, name: str) -> Result:
+        after, _, result = self.move(lake, seen, name)
+        return (after, seen, NEXT) if result == DONE else (after, (), result)
+
+
+def _write_range(lake: Lake, seen: Seen, name: str) -> Result:
+    attempt = _Attempt(*seen)
+    tree = tree_of(attempt.objects)
+    if not attempt.copied and lake.files(tree) is None:
+        lake = lake._replace(ranges=lake.ranges | {(tree, attempt.objects)})
+    return lake, seen, NEXT
+
+
+def _others(lake: Lake, attempt: _Attempt) -> Objects:
+    """Return the objects that the existing table names in place of ours."""
+    found = None if attempt.copied else lake.files(tree_of(attempt.objects))
+    return frozenset() if found is None else found - attempt.objects
+
+
+def _moved(guards: Guards, lake: Lake, attempt: _Attempt, name: str) -> Result:
+    found = lake.branch(attempt.branch)
+    if guards.fence_is_compared_when_publishing and attempt.fence != lake.fence:
+        return lake, (), AGAIN
+    if guards.head_is_compared and found.head != attempt.head:
+        return lake, (), AGAIN
+    there = {each.id for each in found.layers}
+    if guards.layers_are_compared and not there.issuperset(attempt.layers):
+        return lake, (), AGAIN
+    tree = tree_of(attempt.objects)
+    left = tuple(each for each in found.layers if each.id not in attempt.layers)
+    excused = _copied_from_purged(lake, attempt, name)
+    lake = lake.with_branch(attempt.branch, Branch(name, found.head, left))
+    return (
+        lake._replace(
+            commits=lake.commits | {(name, tree, attempt.parents)},
+            excused=lake.excused | excused,
+            promised=lake.promised | attempt.promised,
+            applied=lake.applied | set(attempt.layers),
+        ),
+        (),
+        DONE,
+    )
+
+
+def _copied_from_purged(lake: Lake, attempt: _Attempt, name: str) -> frozenset[tuple[str, str]]:
+    """Return which objects of a new commit are those of purged records that it has copied."""
+    if not lake.purged:
+        return frozenset()
+    files = lake.files(tree_of(attempt.objects)) or frozenset()
+    ours = files if attempt.copied else attempt.objects
+    purged = {path for path, _, address in ours if address in lake.purged}
+    return frozenset((name, address) for path, _, address in files if path in purged)
+
+
+# --- moves ----------------------------------------------------------------------------------------
+
+
+def reset(branch: str) -> Verb:
+    """Drop the staged changes of a branch."""
+
+    def drop(lake: Lake, _: Seen, name: str) -> Result:
+        found = lake.branch(branch)
+        dropped = lake.dropped | {each.id for each in found.layers}
+        lake = lake.with_branch(branch, found._replace(layers=()))
+        return _released(lake._replace(dropped=dropped), branch), (), DONE
+
+    return [drop]
+
+
+def undo(guards: Guards, branch: str) -> Verb:
+    """Move a branch back to where it was before its latest move."""
+
+    def look(lake: Lake, _: Seen, name: str) -> Result:
+        found = lake.branch(branch)
+        return lake, (found.head, found.before), NEXT if found.before else REFUSED
+
+    def move(lake: Lake, seen: Seen, name: str) -> Result:
+        head, target = seen
+        found = lake.branch(branch)
+        if guards.undo_compares_the_head and found.head != head:
+            return lake, (), REFUSED
+        if guards.moves_refuse_collected_trees and target in lake.treeless:
+            return lake, (), REFUSED
+        undone = {(branch, *each) for each in lake.tree(head) - lake.tree(target)}
+        lake = lake.with_branch(branch, Branch(target, found.head, found.layers))
+        return lake._replace(promised=lake.promised - undone), (), DONE
+
+    return [look, move]
+
+
+def _released(lake: Lake, branch: str) -> Lake:
+    left = shown(lake, lake.branch(branch))
+    kept = {each for each in lake.promised if each[0] != branch or each[1:] in left}
+    return lake._replace(promised=frozenset(kept))

@@ -1,0 +1,112 @@
+"""Repairs, as cases of the campaigns: a repository with faults, which one repair removes."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import timedelta
+from typing import cast
+
+from campaigns.scenes import Scene, VerbCase
+from campaigns.upkeep_cases import create_tag, dumped_state
+from sparklake import Branch, Commit, Repository
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.refs.dump import MANIFEST_KEY
+from sparklake.graveler.sstable.range_files import table_key
+from sparklake.stores.objects import normalise_store_uri, open_object, open_store
+from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY
+from sparklake.stores.postgres.ref_store import PostgresRefs
+from sparklake.udfs.adopted_ranges import MARKER_KEY
+from tests.support.lakes import commit_all, contents
+
+_LATER_COMMITS = 5
+"""So many commits hide the lost tables from the states that trials compare."""
+
+
+def damaged(scene: Scene) -> None:
+    """Lose a tag, a generation, two tables and three objects. Equal ones exist elsewhere."""
+    branch, tables = _with_copies(scene)
+    store = scene.repository._context.store
+    _lose_object(scene, "own/1")
+    _change_object(scene, "own/3")
+    _lose_object(scene, "imported/1")
+    for each in tables:
+        store.delete(table_key(each))
+    refs = cast("PostgresRefs", scene.repository._context.refs)
+    with refs._connections.transaction() as connection:
+        place = {"uid": scene.repository.info.uid, "commit": branch.head.id}
+        connection.execute("DELETE FROM sparklake.tags WHERE repository_uid = %(uid)s", place)
+        connection.execute(
+            "UPDATE sparklake.commits SET generation = 99"
+            " WHERE repository_uid = %(uid)s AND id = %(commit)s",
+            place,
+        )
+
+
+def _with_copies(scene: Scene) -> tuple[Branch, tuple[str, str]]:
+    """Write a history and its dump; return the branch, and a range and a tree to lose."""
+    open_store(normalise_store_uri(scene.folder("source"))).put_if_absent("1", b"equal")
+    branch = scene.create_branch({})
+    branch.import_objects(scene.folder("source"), "imported/")
+    own = {f"own/{number}": b"equal" for number in range(5)}
+    first = commit_all(branch, {**own, "base/1": b"once"}, "first")
+    below = {f"base/{number}": b"below" for number in (0, 2, 3, 4)}
+    second = commit_all(branch, below, "second")
+    for number in range(_LATER_COMMITS):
+        commit_all(branch, {"zz": b"%d" % number}, f"later {number}")
+    create_tag(scene)
+    scene.repository.dump_refs()
+    alone = _ranges(scene.repository, first) - _ranges(scene.repository, second)
+    lost = min(alone - _ranges(scene.repository, scene.repository.resolve("main")))
+    return branch, (lost, second.meta_range_id)
+
+
+def _ranges(repository: Repository, commit: Commit) -> set[str]:
+    return {each.id for each in repository._context.tree(commit).ranges}
+
+
+def _lose_object(scene: Scene, path: str) -> None:
+    store, key = open_object(scene.repository.stat(scene.label, path).address)
+    store.delete(key)
+
+
+def _change_object(scene: Scene, path: str) -> None:
+    store = scene.repository._context.store
+    address = scene.repository.stat(scene.label, path).address
+    store.replace(address.removeprefix(f"{store.uri}/"), b"other")
+
+
+def damaged_marks(scene: Scene) -> None:
+    """Damage the dump, the mark of the namespace, and the marker of a collection."""
+    branch = scene.create_branch({"own": b"own"})
+    scene.repository.dump_refs()
+    commit_all(branch, {"own": b"newer"}, "newer")
+    store = scene.repository._context.store
+    store.replace(MANIFEST_KEY, store.get(MANIFEST_KEY)[:-9])
+    store.replace(MARKER_KEY, b"")
+    store.delete(MARK_KEY)
+
+
+def repair(scene: Scene) -> None:
+    """Repair everything. Faults that a failing store leaves are an error, as in the command."""
+    report = scene.repository.repair("content")
+    if not report.check.is_healthy:
+        problems = [each.problem for each in report.results if not each.is_done]
+        raise CorruptFileError(f"the repair left {report.check.kinds}: {problems}")
+
+
+def healthy(scene: Scene) -> tuple[list[str], dict[str, bytes]]:
+    """Return the kinds of faults, and what the branch reads."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = scene.repository.check("content", to=folder, grace=timedelta())
+    return [each.kind.value for each in report.faults], contents(scene.repository, scene.label)
+
+
+def marked(scene: Scene) -> tuple[list[str], dict[str, object]]:
+    """Return the kinds of faults, and what the dump restores."""
+    return healthy(scene)[0], dumped_state(scene)
+
+
+REPAIR_CASES = {
+    "repair": VerbCase(damaged, repair, found=healthy, alone=True),
+    "repair, marks": VerbCase(damaged_marks, repair, found=marked, alone=True),
+}

@@ -1,0 +1,1 @@
+"""The documentation site: its pages are those of docs/, and a reference that is generated."""

@@ -1,0 +1,88 @@
+"""The reference of the command line, from the grammar of the command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+from typer import Context
+from typer.main import get_command
+
+from sparklake.cli import jobs
+from sparklake.cli.app import app
+
+_GLOBAL = "Global options"
+_JOB = re.compile(r"^main = job\((.+)\)$", re.MULTILINE)
+
+_BEGINNING = """\
+# Command line
+
+Every command and its options, as `sparklake COMMAND --help` prints them. With each command is the
+name of its [job](../spark.md) for spark-submit, where it has one: `sparklake jobs path NAME` prints
+its path.
+"""
+
+
+def commands_page() -> str:
+    """Return the page of all commands."""
+    program: Any = get_command(app)
+    context = Context(program, info_name="sparklake")
+    parts = [
+        _BEGINNING,
+        "## Options of every command\n",
+        _table(_rows(program, context, is_global=True)),
+        f"{cleandoc(program.epilog)} [Errors](../errors.md) has the details.\n",
+    ]
+    files = _job_names()
+    for command, inner in _commands(program, context):
+        words = inner.command_path.removeprefix("sparklake ")
+        depth = "##" if " " not in words else "###"
+        parts += [f"{depth} {words}\n", f"{cleandoc(command.help or '')}\n"]
+        if hasattr(command, "commands"):
+            continue
+        usage = " ".join(command.collect_usage_pieces(inner))
+        parts += [f"```text\n{inner.command_path} {usage}\n```\n", _table(_rows(command, inner))]
+        if words in files:
+            parts += [f"Job: `{files[words]}`\n"]
+    return "\n".join(parts)
+
+
+def _commands(group: Any, context: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each command and group with its context, in the order of the help."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        inner = Context(command, info_name=name, parent=context)
+        yield command, inner
+        if hasattr(command, "commands"):
+            yield from _commands(command, inner)
+
+
+def _rows(command: Any, context: Any, *, is_global: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the arguments and options of a command, and what they mean."""
+    for each in command.get_params(context):
+        record = each.get_help_record(context)
+        if record is not None and is_global == (getattr(each, "rich_help_panel", None) == _GLOBAL):
+            yield record
+
+
+def _table(rows: Iterator[tuple[str, str]]) -> str:
+    lines = [f"| `{_cell(name)}` | {_cell(meaning)} |" for name, meaning in rows]
+    head = ["| argument or option | meaning |", "|---|---|"]
+    return "\n".join([*head, *lines, ""]) if lines else ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _job_names() -> dict[str, str]:
+    """Return the file name of each job by the words of its command."""
+    found = {}
+    for path in sorted(Path(jobs.FOLDER).glob("*.py")):
+        call = _JOB.search(path.read_text(encoding="utf-8"))
+        if call:
+            found[" ".join(re.findall(r'"([^"]+)"', call[1]))] = path.name
+    return found

@@ -1,0 +1,30 @@
+#!/bin/bash
+# Makes a virtual environment with sparklake at a fixed path: a bootstrap action of EMR 7, or a step of
+# an image.
+#
+#   install_venv.sh WHEELS [TARGET]
+#
+# WHEELS is a folder or an s3:// prefix with sparklake's wheels. TARGET is /opt/sparklake by default.
+# BASE_PYTHON is the Python of the environment. The environment does not see the packages of the
+# machine, so it changes none of them. pyspark is not installed: spark-submit adds its own.
+set -euo pipefail
+
+wheels=$1
+target=${2:-/opt/sparklake}
+python=${BASE_PYTHON:-/usr/bin/python3.11}
+
+case $wheels in
+s3://*)
+  folder=$(mktemp -d)
+  aws s3 cp --quiet --recursive "$wheels" "$folder"
+  wheels=$folder
+  ;;
+esac
+
+as_root=
+[ -w "$(dirname "$target")" ] || as_root=sudo
+$as_root "$python" -m venv "$target"
+mapfile -t kernels < <(find "$wheels" -name 'sparklake_kernels-*.whl')
+$as_root "$target/bin/python" -m pip install --quiet --disable-pip-version-check \
+  "$(find "$wheels" -name 'sparklake-*.whl')[s3]" 'pandas<3' "${kernels[@]}"
+"$target/bin/sparklake" --version

@@ -1,0 +1,59 @@
+"""The text form of conflicts: what people judge each side by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from sparklake.cli.output import Output
+from sparklake.cli.text import date, one_line, short, size
+from sparklake.documents import SIDES, Document, conflict_document
+from sparklake.visible import CHECKSUM_DIGITS
+
+_SHOWN_CONFLICTS = 100
+_COLUMNS = ("conflict", "side", "size", "time", "checksum", "author", "commit")
+
+
+def print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str) -> None:
+    """Print the first conflicts as a table; `rest` says how to list the others."""
+    rows = conflicts[:_SHOWN_CONFLICTS]
+    lines = (line for row in rows for line in _lines(conflict_document(row)))
+    columns = {name: _column(at) for at, name in enumerate(_COLUMNS)}
+    out.table([{"cells": cells} for cells in lines], columns)
+    for reason in dict.fromkeys(row.reason for row in rows if row.reason is not None):
+        out.note(one_line(reason))
+    if count > len(rows):
+        out.note(f"... and {count - len(rows):,} more; {rest}")
+
+
+def side_lines(document: Document) -> Iterator[str]:
+    """Yield the lines below a conflict of a diff: size, time and checksum of each side."""
+    for side in SIDES:
+        count, time, checksum = _object_cells(side, document[side])
+        yield f"    {side:<6}  {count:>9}  {time:<20}  {checksum}".rstrip()
+
+
+def _lines(document: Document) -> Iterable[Sequence[str]]:
+    path = one_line(document["path"])
+    for side in SIDES:
+        yield [path, side, *_object_cells(side, document[side]), *_commit_cells(document, side)]
+        path = ""
+
+
+def _object_cells(side: str, found: Document | None) -> Sequence[str]:
+    """Return size, time and checksum."""
+    if found is None:
+        return ["-" if side == "base" else "removed", "", ""]
+    return [size(found["size"]), date(found["mtime"]), found["checksum"][:CHECKSUM_DIGITS]]
+
+
+def _commit_cells(document: Document, side: str) -> Sequence[str]:
+    """Return author and commit."""
+    commit = document.get(f"{side}_commit")
+    if commit is None:
+        return ["", ""]
+    return [one_line(commit["committer"]), short(commit["id"])]
+
+
+def _column(at: int) -> Any:
+    return lambda row: row["cells"][at]

@@ -1,0 +1,123 @@
+"""The lake, repository name, files and sample that the guided demo uses."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparklake.cli.quickstart.orders import write_orders
+from sparklake.cli.quickstart.samples import OWN_FILES, SAMPLE_ORDERS, Sample
+from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.uri import SCHEME
+
+if TYPE_CHECKING:
+    from sparklake.lake import Lake
+    from sparklake.repository import Repository
+
+MAIN = "main"
+DEV = "dev:joe-bugfix-1234"
+TAG = "v1-imported"
+FILES = "files/"
+
+_NAME = "quickstart"
+_RANGES = 16
+_MIN_RANGE_RECORDS, _MAX_RANGE_RECORDS = 32, 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The shared state of the steps: a lake, a new repository's place, and files."""
+
+    lake: Lake
+    name: str
+    place: Path
+    source: Path
+    files: int
+    sample: Sample
+
+    @property
+    def repository(self) -> Repository:
+        """The repository, after its creation."""
+        return self.lake.repository(self.name)
+
+    @property
+    def namespace(self) -> Path:
+        """The folder of the repository's objects."""
+        return self.place / "storage"
+
+    @property
+    def range_records(self) -> int:
+        """A range size that gives several ranges even for few files."""
+        return max(_MIN_RANGE_RECORDS, min(self.files // _RANGES, _MAX_RANGE_RECORDS))
+
+    @property
+    def description(self) -> str:
+        """The number, kind and folder of the files."""
+        return f"{self.files:,} {self.sample.files} in {self.source}"
+
+    @property
+    def repository_uri(self) -> str:
+        """The URI of the repository."""
+        return f"{SCHEME}{self.name}"
+
+    def uri(self, ref: str, key: str | None = None) -> str:
+        """Return the URI of a ref or an object."""
+        return f"{SCHEME}{self.name}/{ref}" + ("" if key is None else f"/{key}")
+
+    def next_commands(self) -> list[str]:
+        """Return the arguments of commands to try next."""
+        return [
+            f"log {self.uri(MAIN)}",
+            f"ls {self.uri(MAIN, '')}",
+            f"diff {self.uri(TAG)} {self.uri(MAIN)}",
+            f"branch create {self.uri('mine')} --source {self.uri(MAIN)}",
+        ]
+
+
+def check_spark() -> None:
+    """Raise MissingDependencyError before the demo writes anything."""
+    if find_spec("pyspark") is None:
+        raise MissingDependencyError(
+            "Spark is not installed: pip install 'sparklake[spark]' to run the quickstart"
+        )
+
+
+def new_demo(lake: Lake, home: Path, folder: Path | None) -> Demo:
+    """Return a demo on the files of a folder, or on new sample orders."""
+    if folder is not None:
+        source, files = source_folder(folder, home)
+        name, place = fresh_place(lake, home)
+        return Demo(lake, name, place, source, files, OWN_FILES)
+    name, place = fresh_place(lake, home)
+    source = place / "orders"
+    return Demo(lake, name, place, source, write_orders(source), SAMPLE_ORDERS)
+
+
+def source_folder(given: Path, home: Path) -> tuple[Path, int]:
+    """Return a folder and its number of files; raise InvalidInputError."""
+    folder = given.expanduser().absolute()
+    if not folder.is_dir():
+        raise InvalidInputError(f"{folder} is not a folder: choose a folder with files")
+    if home.resolve().is_relative_to(folder.resolve()):
+        raise InvalidInputError(
+            f"{folder} contains the home of the lake, {home}: choose another folder or --home"
+        )
+    files = sum(len(names) for _, _, names in os.walk(folder))
+    if not files:
+        raise InvalidInputError(f"{folder} has no files: choose a folder with files")
+    return folder, files
+
+
+def fresh_place(lake: Lake, home: Path) -> tuple[str, Path]:
+    """Return an unused repository name, and an unused folder for its files."""
+    taken = {each.name for each in lake.repositories()}
+    for attempt in count(1):
+        name = _NAME if attempt == 1 else f"{_NAME}-{attempt}"
+        place = home.absolute() / _NAME / name
+        if name not in taken and not place.exists():
+            return name, place
+    raise AssertionError("numbers do not end")

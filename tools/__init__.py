@@ -1,0 +1,1 @@
+"""Programs for the maintainers of sparklake."""
