@@ -14,7 +14,14 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from sparklake.cli.light_commands import first_sentence, lighten
-from sparklake.cli.options import DsnOption, EngineOption, HomeOption, OutputOption, global_options
+from sparklake.cli.options import (
+    DsnOption,
+    EngineOption,
+    HomeOption,
+    OutputOption,
+    ResultFileOption,
+    global_options,
+)
 
 HELP_NAMES = ["-h", "--help"]
 
@@ -191,6 +198,7 @@ def sparklake(
     engine: EngineOption = None,
     home: HomeOption = None,
     dsn: DsnOption = None,
+    result_file: ResultFileOption = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -202,4 +210,4 @@ def sparklake(
 
     Name repositories, refs and objects as lakefs://REPOSITORY/REF/KEY.
     """
-    global_options(context, output, engine, home, dsn)
+    global_options(context, output, engine, home, dsn, result_file)
