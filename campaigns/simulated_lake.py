@@ -14,20 +14,24 @@ from hashlib import md5
 from itertools import count
 from random import Random
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from unittest import mock
+
+import pyarrow.compute as pc
 
 from campaigns.serial_model import Branch, Fact, State, Tree, Version
 from campaigns.simulated_store import Bucket, simulated_buckets
 from sparklake import Engine, Lake, Repository, _scratch
 from sparklake.engine.choice import Runners
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ports import BranchState, Layer, RefsSnapshot
+from sparklake.graveler.parquet_files import decode_parquet
+from sparklake.graveler.ports import BranchState, Layer, RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.records import Record, decode_record, is_tombstone
 from sparklake.graveler.sstable.range_files import read_range_file, table_key
 from sparklake.stores.memory import MemoryRefStore
+from sparklake.stores.memory.registers import MemoryCollections
+from sparklake.udfs.adopted_ranges import PURGES_FOLDER
 from sparklake.udfs.objects.object_rows import object_info
-from sparklake.udfs.purges import Patterns
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 BUCKET = "lake"
@@ -274,13 +278,12 @@ class Contents:
         tags = {each.name: versions[each.commit_id] for each in self.refs.tags}
         return State(branches, tags, versions)
 
-    def check(self, purged: Patterns) -> set[str]:
+    def check(self, purged: Purged) -> set[str]:
         """Read every object that a kept commit or a staged layer names; return their keys.
 
-        Objects of purged paths may be gone: a branch may move back to a commit that has them.
-
         Raises:
-            LostObjectError: An object or a table is missing, or has other bytes.
+            LostObjectError: An object or a table is missing, or has other bytes. Objects may only
+                be missing where a purge has deleted them.
         """
         named = set()
         for commit in self.refs.commits:
@@ -288,23 +291,87 @@ class Contents:
                 continue
             objects = self.objects(commit.meta_range_id)
             if commit.id not in self.expired:
-                named |= {self._check(each, purged, commit.id) for each in objects}
+                gone = self._may_lack(commit, purged)
+                named |= {self._check(each, gone, commit.id) for each in objects}
         for branch in self.refs.branches:
             for layer in branch.layers:
                 what = f"the staging of {branch.name}"
-                named |= {self._check(each, purged, what) for each in self.layer(layer)}
+                named |= {self._check(each, frozenset(), what) for each in self.layer(layer)}
         return named
 
-    def _check(self, each: Listed | str, purged: Patterns, by: str) -> str:
+    def _may_lack(self, commit: Commit, purged: Purged) -> Set[str]:
+        """Return the keys of the objects that a purge may have deleted from a commit.
+
+        A purge deletes what older commits name. A later merge or copy may name it again, and so may
+        a commit whose parent does. But what a later commit has staged is never lost.
+        """
+        has_staged = _MADE_OF_STAGING in commit.message and not commit.metadata
+        if commit.id in purged.fenced or not has_staged or not purged.keys:
+            return purged.keys
+        kept = [each for each in self.refs.commits if each.id in commit.parents]
+        if any(each.id in self.collected for each in kept):
+            return purged.keys
+        named = (each for above in kept for each in self.objects(above.meta_range_id))
+        return purged.keys & {each.address for each in named if not isinstance(each, str)}
+
+    def _check(self, each: Listed | str, gone: Set[str], by: str) -> str:
         if isinstance(each, str):
             return ""
         if f"{_ROOT}{each.address}" not in self.world.bucket.bodies:
-            if each.path not in purged:
+            if each.address not in gone:
                 raise LostObjectError(f"{by} names {each}, which is missing")
             return each.address
         if digest(self.body(each.address, each)) != each.checksum:
             raise LostObjectError(f"{by} names {each}, which has other bytes")
         return each.address
+
+
+_MADE_OF_STAGING = "-commit-"
+"""A part of the messages of commits that contain staged changes, as simulations write them."""
+
+
+@dataclass(slots=True)
+class Purged:
+    """What purges have done.
+
+    `keys` are the objects that they deleted by their receipts. `fenced` are the commits that
+    existed when a purge had raised the fence.
+    """
+
+    keys: Set[str] = frozenset()
+    fenced: set[str] = field(default_factory=set)
+
+    def read(self, world: World) -> None:
+        """Read the receipts."""
+        self.keys = {
+            address.removeprefix(f"{NAMESPACE}/")
+            for key, body in world.bucket.bodies.items()
+            if key.startswith(f"{_ROOT}{PURGES_FOLDER}/") and "/receipt/" in key
+            for address in _deleted(body.content)
+        }
+
+
+def _deleted(receipt: bytes) -> list[str]:
+    rows = decode_parquet(receipt, "a receipt")
+    return cast("list[str]", rows.filter(pc.is_valid(rows["deleted_at"]))["address"].to_pylist())
+
+
+@contextmanager
+def noted_purges() -> Iterator[Purged]:
+    """Note the commits at the fences of purges."""
+    purged, begin = Purged(), MemoryCollections.begin
+
+    @contextmanager
+    def noting(
+        self: MemoryCollections, *, trees: bool = False, expires: bool = True
+    ) -> Iterator[RepositorySnapshot]:
+        with begin(self, trees=trees, expires=expires) as moment:
+            if not expires:  # Only purges raise the fence so.
+                purged.fenced.update(each.id for each in moment.refs.commits)
+            yield moment
+
+    with mock.patch.object(MemoryCollections, "begin", noting):
+        yield purged
 
 
 def _checksums(objects: Iterable[Listed | str]) -> dict[str, str]:

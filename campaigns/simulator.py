@@ -42,17 +42,18 @@ from campaigns.schedules import NO_FAULTS, CrashError, Faults, Schedule, simulat
 from campaigns.schedules import Stage as PortStage
 from campaigns.simulated_lake import (
     Contents,
+    Purged,
     Simulation,
     World,
     data_keys,
     digest,
     new_world,
+    noted_purges,
     simulated_system,
 )
 from sparklake import Repository, SparklakeError
 from sparklake.errors import NoChangesError, RefStoreUnavailableError
 from sparklake.graveler.ports.registers import PurgeState
-from sparklake.udfs.purges import Patterns
 
 PATHS = ("a", "b", "d/c")
 SHARED_BODIES = (b"0", b"1")
@@ -389,9 +390,11 @@ def _run(world: World, schedule: Schedule, stage: PortStage, chance: Random) -> 
     if chance.random() < 0.1:
         actors.append(lambda: _purge(actor("purger"), chance))
     stage.schedule = schedule
-    schedule.run(actors)
+    with noted_purges() as purged:
+        schedule.run(actors)
     _finish(world, repo)
-    _check_all_named(world, collects=chance.random() < 0.1)
+    purged.read(world)
+    _check_all_named(world, purged, collects=chance.random() < 0.1)
     end = Contents.of(world, world.repository("checker"))
     _read_all(end, Recorder("reader", lines.append, ticks.__next__))
     calls = calls_of(lines)
@@ -431,14 +434,13 @@ def _finish(world: World, repo: Repository) -> None:
             repo.resume_purge(each.id)
 
 
-def _check_all_named(world: World, *, collects: bool) -> None:
+def _check_all_named(world: World, purged: Purged, *, collects: bool) -> None:
     """Check that everything named exists, also after one more collection, which leaves no more."""
     repo = world.repository("checker")
-    patterns = Patterns(tuple(each for purge in repo.purges() for each in purge.patterns))
-    Contents.of(world, repo).check(patterns)
+    Contents.of(world, repo).check(purged)
     if collects:
         repo.collect_garbage(grace=NO_GRACE)
-        named = Contents.of(world, repo).check(patterns)
+        named = Contents.of(world, repo).check(purged)
         left = data_keys(world) - named
         assert not left, f"a collection left {left}"
 

@@ -55,9 +55,16 @@ def _cell(column: str, value: object) -> str:
     return f"<td{'' if isinstance(value, int) else _LEFT}>{escape(text)}</td>"
 
 
+def _short_text(value: object) -> str:
+    text = _text(value)
+    return text[:DIGITS] if _DIGEST.fullmatch(text) else text
+
+
 def _text(value: object) -> str:
     if value is None or value == []:
         return ""
     if isinstance(value, datetime):
         return value.isoformat(" ", "seconds").replace("+00:00", "Z")
+    if isinstance(value, dict):
+        return ", ".join(filter(None, map(_short_text, value.values())))
     return str(value)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.differences import FolderDiff
     from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
-    from sparklake.udfs.three_way import SideObject, ThreeWayRow
+    from sparklake.udfs.three_way import ThreeWayRow
     from sparklake.verbs.base.differences import DiffTree
     from sparklake.verbs.checks.report import CheckReport
     from sparklake.verbs.exports.work import ExportResult
@@ -237,34 +237,13 @@ def diff_document(row: DiffRow | ThreeWayRow) -> Document:
         "base_checksum": row.base_checksum,
     }
     sides = {side: getattr(row, side) for side in SIDES if hasattr(row, side)}
-    return {**said, **{side: _side_document(found) for side, found in sides.items()}}
+    return {**said, **{side: found and found.document() for side, found in sides.items()}}
 
 
 def conflict_document(row: ThreeWayRow) -> Document:
-    """Return the document of a conflict, with the commits that made source and dest.
-
-    A commit is None if it is not known.
-    """
-    commits = {"source_commit": row.source_commit, "dest_commit": row.dest_commit}
-    said = {**diff_document(row), **{name: _author(each) for name, each in commits.items()}}
+    """Return the document of a conflict, with the commits that made source and dest, if known."""
+    said = {**diff_document(row), **row.commits_document()}
     return said if row.reason is None else {**said, "reason": row.reason}
-
-
-def _side_document(found: SideObject | None) -> Document | None:
-    if found is None:
-        return None
-    return {"size": found.size, "checksum": found.checksum, "mtime": found.mtime // SECOND}
-
-
-def _author(commit: Commit | None) -> Document | None:
-    if commit is None:
-        return None
-    return {
-        "id": commit.id,
-        "committer": commit.committer,
-        "message": commit.message,
-        "creation_date": commit.creation_date,
-    }
 
 
 def blame_document(row: BlameRow) -> Document:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.branch import Branch
+from sparklake.errors import RefNotFoundError
 from sparklake.graveler.ports import BranchState, TagInfo
 from sparklake.repository_reads import RepositoryReads
 from sparklake.repository_upkeep import RepositoryUpkeep
@@ -133,12 +135,14 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         """
         return refs.prune_branches(self._context, dry_run=dry_run)
 
-    def delete_branch(self, name: str) -> None:
+    def delete_branch(self, name: str, missing_ok: bool = False) -> None:
         """Delete a branch and its staged changes; its commits stay.
 
-        Raises ProtectedError for the default branch.
+        Raises ProtectedError for the default branch, and without `missing_ok` RefNotFoundError for
+        a branch that does not exist.
         """
-        refs.delete_branch(self._context, name)
+        with suppress(*([RefNotFoundError] if missing_ok else [])):
+            refs.delete_branch(self._context, name)
 
     @runs_once("create-tag", _TAG)
     def create_tag(

@@ -19,6 +19,8 @@ ESCAPED_SCHEME = "lakefs+escaped://"
 
 _BAD_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 
+_IN_NAME = re.compile(r"[A-Za-z0-9_.:+=-]+")
+
 _REPOSITORY_FORM = "lakefs://REPOSITORY"
 _REF_FORM = "lakefs://REPOSITORY/REF"
 _KEY_FORM = "lakefs://REPOSITORY/REF/KEY"
@@ -102,7 +104,7 @@ def ref_uri(text: str) -> RefUri:
     if uri.ref is None:
         raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main")
     if uri.key is not None:
-        raise _invalid(text, "names more than a ref", f"{SCHEME}{uri.repository}/{uri.ref}")
+        raise _more_than_a_ref(text, uri)
     return RefUri(uri.repository, uri.ref)
 
 
@@ -113,7 +115,7 @@ def refs_uri(text: str) -> tuple[str, str | None]:
     """
     uri = parse_uri(text)
     if uri.key is not None:
-        raise _invalid(text, "names more than a ref", f"{SCHEME}{uri.repository}/{uri.ref}")
+        raise _more_than_a_ref(text, uri)
     return uri.repository, uri.ref
 
 
@@ -164,6 +166,16 @@ def same_repository(first: RefUri | KeyUri, second: RefUri | KeyUri) -> str:
             f"one repository, such as {SCHEME}{first.repository}/{second.ref}"
         )
     return first.repository
+
+
+def _more_than_a_ref(text: str, uri: LakeUri) -> InvalidUriError:
+    """Return the error for a URI with a key. A '/' may be meant as a part of a name."""
+    place = f"{SCHEME}{uri.repository}/{uri.ref}"
+    other = (uri.key or "").strip("/").replace("/", "-")
+    named = f", or {place}-{other}, because names of branches and tags contain no '/'"
+    return _invalid(
+        text, "names more than a ref", place + (named if _IN_NAME.fullmatch(other) else "")
+    )
 
 
 def _invalid(text: str, reason: str, right: str) -> InvalidUriError:

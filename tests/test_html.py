@@ -49,6 +49,12 @@ def test_columns_without_values_are_left_out() -> None:
     assert texts(html_table("a", ["a", "b"], []), "th") == ["a", "b"]
 
 
+def test_sides_show_their_values() -> None:
+    side = {"size": 8, "checksum": "0f" * 16, "mtime": datetime(2026, 1, 2, tzinfo=timezone.utc)}
+    shown = html_table("a", ["base"], [{"base": side}, {"base": {"size": None}}])
+    assert texts(shown, "td") == ["8, 0f0f0f0f, 2026-01-02 00:00:00Z", ""]
+
+
 def test_times_have_seconds() -> None:
     moment = datetime(1, 2, 3, 4, 5, 6, 789, tzinfo=timezone.utc)
     assert texts(html_table("a", ["a"], [{"a": moment}]), "td") == ["0001-02-03 04:05:06Z"]

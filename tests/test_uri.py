@@ -107,7 +107,7 @@ def test_a_repository_has_no_ref(text: str) -> None:
     [
         ("lakefs://lake", "write lakefs://lake/main$"),
         ("lakefs://lake/dev/", "write lakefs://lake/dev$"),
-        ("lakefs://lake/dev/a", "write lakefs://lake/dev$"),
+        ("lakefs://lake/dev/a", "write lakefs://lake/dev, or lakefs://lake/dev-a, because"),
     ],
 )
 def test_a_ref_has_no_key(text: str, right: str) -> None:

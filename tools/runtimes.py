@@ -178,7 +178,15 @@ def _make_venv(environment: Environment) -> None:
     """Create the environment with the runtime's Python, or an older one."""
     wanted = environment.runtime.python
     others = PYTHONS[PYTHONS.index(wanted) + 1 :]
-    create = [_uv(), "venv", "--quiet", "--clear", str(environment.folder), "--python"]
+    create = [
+        _uv(),
+        "venv",
+        "--no-python-downloads",
+        "--quiet",
+        "--clear",
+        str(environment.folder),
+        "--python",
+    ]
     for python in (wanted, *others):
         for place in _places(python):
             if not subprocess.run([*create, place], capture_output=True, check=False).returncode:
@@ -192,7 +200,7 @@ def _make_venv(environment: Environment) -> None:
 
 
 def _places(python: str) -> list[str]:
-    """Return what to call a Python: its version, for uv to find or download, or its files."""
+    """Return what to call a Python: its version, for uv to find, or its files."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     return [*map(str, sorted(pyenv.glob(f"versions/{python}.*/bin/python"))), python]
 

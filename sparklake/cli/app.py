@@ -14,7 +14,14 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from sparklake.cli.light_commands import first_sentence, lighten
-from sparklake.cli.options import DsnOption, EngineOption, HomeOption, OutputOption, global_options
+from sparklake.cli.options import (
+    DsnOption,
+    EngineOption,
+    HomeOption,
+    OutputOption,
+    ResultFileOption,
+    global_options,
+)
 
 HELP_NAMES = ["-h", "--help"]
 
@@ -69,6 +76,22 @@ NOUNS = {
 """The module of each group of commands, whose grammar is its `app`."""
 
 
+_NO_WORKING_COPY = (
+    "sparklake has no working copy: objects stay in the store, and every command names a ref."
+)
+_SWITCH = (
+    f"{_NO_WORKING_COPY} `branch create` makes a branch, `ls` and `cat` read one, `export` copies "
+    "a ref to a folder, and in Python `repo.at(ref)` reads a ref"
+)
+_OTHER_WORDS = {
+    "checkout": _SWITCH,
+    "switch": _SWITCH,
+    "clone": f"{_NO_WORKING_COPY} `export` copies a ref to a folder",
+    "add": f"{_NO_WORKING_COPY} `put` stages a file or a folder",
+}
+"""What to use instead of commands that people know from git."""
+
+
 class _Commands(UserDict[str, Any]):
     """The commands and groups by name. Each is imported and built when it is first used.
 
@@ -95,6 +118,12 @@ class Grammar(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands in the order of the help."""
         return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of a command line; say what to use instead of git's commands."""
+        if args and args[0] in _OTHER_WORDS:
+            ctx.fail(f"there is no command {args[0]!r}. {_OTHER_WORDS[args[0]]}.")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write names and first sentences, for which no options of commands are needed."""
@@ -169,6 +198,7 @@ def sparklake(
     engine: EngineOption = None,
     home: HomeOption = None,
     dsn: DsnOption = None,
+    result_file: ResultFileOption = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -180,4 +210,4 @@ def sparklake(
 
     Name repositories, refs and objects as lakefs://REPOSITORY/REF/KEY.
     """
-    global_options(context, output, engine, home, dsn)
+    global_options(context, output, engine, home, dsn, result_file)

@@ -21,6 +21,7 @@ from sparklake.documents import (
     status_document,
     summary_document,
 )
+from sparklake.errors import InvalidInputError
 from sparklake.uri import prefix_uri, ref_uri, same_repository
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ def log(
             show_default=False,
         ),
     ] = None,
+    with_graph: Annotated[
+        bool, typer.Option("--graph", help="Draw lines between commits, as without it.")
+    ] = False,
     picture: Annotated[
         str | None,
         typer.Option(
@@ -95,6 +99,8 @@ def log(
 
     TIME is 2024-05-31, '2024-05-31 12:00' (both in UTC) or 2024-05-31T12:00:00+02:00.
     """
+    if with_graph and invocation.out.is_json:
+        raise InvalidInputError("--graph draws text: remove --output, or use --picture FILE")
     target = ref_uri(uri)
     earliest, latest = moment(since), moment(until)
     repository = invocation.repository(target.repository)

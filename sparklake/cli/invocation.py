@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 
 from sparklake._lightness import keep_pandas_out
+from sparklake.cli.job_log import logged_job
 from sparklake.cli.options import Options, absorbed, global_options
 from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
 from sparklake.config import Engine, Settings, load_settings
@@ -118,7 +119,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             values = {each.name: arguments.pop(each.name) for each in fields(group)}
             arguments[name] = group(**values)
         out = Output(options.output, is_attended=options.job is None)
-        with _exit_codes(out), _ending(options, out), ExitStack() as closing:
+        logged = logged_job(options, arguments.values())
+        with logged, out.ending(), _exit_codes(out), _ending(options, out), ExitStack() as closing:
+            out.save_to(options.result_file)
             function(Invocation(options, out, closing), **arguments)
             out.flush()
 

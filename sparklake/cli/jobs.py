@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -28,16 +30,29 @@ def path(
     invocation: Invocation,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="A job, such as merge.", show_default=False),
+        typer.Argument(
+            metavar="[NAME]", help="A job or command, such as merge.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Print the path of a job, or of the folder of all jobs."""
-    found = FOLDER if name is None else _job(name.removesuffix(".py"))
+    found = FOLDER if name is None else job_file(name)
     invocation.out.one({"path": str(found)}, one_line(str(found)))
 
 
-def _job(name: str) -> Path:
-    known = sorted({each.stem for each in FOLDER.glob("*.py")} - _NO_JOBS)
-    if name not in known:
-        raise InvalidInputError(f"there is no job {name!r}: choose one of {', '.join(known)}")
-    return FOLDER / f"{name}.py"
+def job_file(name: str) -> Path:
+    """Return the file of a job, such as `create_branch`, or of a command, such as `branch create`.
+
+    Raises InvalidInputError.
+    """
+    files = {each.stem: each for each in FOLDER.glob("*.py") if each.stem not in _NO_JOBS}
+    found = files.get(name.removesuffix(".py")) or _file_of_command(name, files.values())
+    if found is None:
+        known = ", ".join(sorted(files))
+        raise InvalidInputError(f"there is no job {name!r}: choose one of {known}")
+    return found
+
+
+def _file_of_command(name: str, files: Iterable[Path]) -> Path | None:
+    call = f"job({', '.join(json.dumps(word) for word in name.split())})"
+    return next((each for each in files if call in each.read_text(encoding="utf-8")), None)

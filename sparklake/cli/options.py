@@ -27,14 +27,16 @@ class Format(str, Enum):
 class Options:
     """The global options. None means: use the environment and the settings file.
 
-    `owns_process` is set if this Python process runs only this command. `job` is the command's
-    name if it runs as a job: in the submitted session, and without prompts.
+    `result_file` also gets the result, as JSON. `owns_process` is set if this Python process runs
+    only this command. `job` is the command's name if it runs as a job: in the submitted session,
+    and without prompts.
     """
 
     output: Format = Format.TEXT
     engine: Engine | None = None
     home: Path | None = None
     dsn: str | None = None
+    result_file: Path | None = None
     owns_process: bool = False
     job: str | None = None
 
@@ -69,6 +71,15 @@ DsnOption = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+ResultFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write the result to this file, as JSON.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
 
 
 def global_options(
@@ -77,9 +88,11 @@ def global_options(
     engine: EngineOption = None,
     home: HomeOption = None,
     dsn: DsnOption = None,
+    result_file: ResultFileOption = None,
 ) -> None:
     """Record the options given at one level of a command line; the innermost win."""
-    absorbed(context, {"output": output, "engine": engine, "home": home, "dsn": dsn})
+    given = {"output": output, "engine": engine, "home": home, "dsn": dsn}
+    absorbed(context, {**given, "result_file": result_file})
 
 
 def absorbed(context: typer.Context, given: dict[str, Any]) -> Options:
@@ -145,6 +158,9 @@ IfNeededOption = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 ExistOkOption = Annotated[bool, typer.Option("--exist-ok", help="Succeed if it exists already.")]
+MissingOkOption = Annotated[
+    bool, typer.Option("--missing-ok", help="Succeed if it does not exist.")
+]
 StrategyOption = Annotated[
     str | None,
     typer.Option(

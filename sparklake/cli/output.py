@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import typer
@@ -19,6 +20,7 @@ from sparklake.errors import InterruptError, SparklakeError
 from sparklake.visible import visible_line, visible_text
 
 if TYPE_CHECKING:
+    from sparklake.cli.result_file import ResultFile
     from sparklake.verbs.base.once import Once
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}
@@ -35,11 +37,40 @@ class Output:
         self._form = form
         self._has_colour = form is Format.TEXT and _takes_colour(sys.stdout)
         self._has_begun = False
+        # A job's result is one line of a log.
+        self._has_lines = form is Format.JSONL or not is_attended
         self._is_attended = is_attended and not self.is_json
         # Progress would mix with output on a terminal or a pager, but not with output to a file.
         self._hides_meter = not _is_file(sys.stdout)
         self.meter = Meter()
         self.once: Once | None = None
+        self._file: ResultFile | None = None
+
+    def save_to(self, path: Path | None) -> None:
+        """Write the result to a file, too; raise InvalidInputError."""
+        if path is not None:
+            # Lazy import: few commands have a file.
+            from sparklake.cli.result_file import ResultFile
+
+            self._file = ResultFile(path)
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Publish the result file at the end of a command, or discard it after a defect."""
+        try:
+            yield
+        except typer.Exit:
+            self._publish()
+            raise
+        except BaseException:
+            if self._file is not None:
+                self._file.discard()
+            raise
+        self._publish()
+
+    def _publish(self) -> None:
+        if self._file is not None:
+            self._file.publish()
 
     @property
     def is_json(self) -> bool:
@@ -48,18 +79,24 @@ class Output:
 
     def one(self, document: Document, text: str) -> None:
         """Print one result."""
-        self.write(self._object(self._noted(document)) if self.is_json else f"{text}\n")
+        noted = self._noted(document)
+        if self._file is not None:
+            self._file.one(noted)
+        self.write(self._object(noted) if self.is_json else f"{text}\n")
         self._note_repeat()
 
     def many(self, documents: Iterable[Document], line: Callable[[Document], str]) -> None:
         """Print a listing as a stream."""
         lines: Iterable[str]
+        noted: Iterable[Document] = map(self._noted, documents)
+        if self._file is not None:
+            noted = self._file.listing(noted)
         if self._form is Format.JSONL:
-            lines = map(json_line, map(self._noted, documents))
+            lines = map(json_line, noted)
         elif self.is_json:
-            lines = json_list(map(self._noted, documents))
+            lines = json_list(noted)
         else:
-            lines = (f"{line(document)}\n" for document in documents)
+            lines = (f"{line(document)}\n" for document in noted)
         for each in lines:
             self.write(each)
         self._note_repeat()
@@ -82,6 +119,8 @@ class Output:
         if self.is_json:
             self.many(documents, str)
         else:
+            if self._file is not None:
+                documents = list(self._file.listing(documents))
             rows = [[cell(document) for cell in columns.values()] for document in documents]
             self.write(rendered_table(list(columns), rows, has_colour=self._has_colour))
 
@@ -107,6 +146,8 @@ class Output:
 
     def fail(self, error: SparklakeError) -> None:
         """Print an error; as JSON on the stream that programs read."""
+        if self._file is not None:
+            self._file.fail(error_document(error))
         if not self.is_json:
             label = _painted("error:", "red") if _takes_colour(sys.stderr) else "error:"
             print(f"{label} {error}", file=sys.stderr)  # noqa: T201
@@ -117,7 +158,7 @@ class Output:
             self.write(self._object(error_document(error)))
 
     def _object(self, document: Document) -> str:
-        return json_line(document) if self._form is Format.JSONL else f"{json_object(document)}\n"
+        return json_line(document) if self._has_lines else f"{json_object(document)}\n"
 
     def coloured(self, text: str, colour: str) -> str:
         """Return text in a colour if stdout supports colours."""

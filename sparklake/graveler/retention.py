@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparklake.errors import ExpiredError, InvalidInputError
+from sparklake.errors import CorruptFileError, ExpiredError, InvalidInputError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.refs.names import check_pattern, fits
 
@@ -84,7 +84,13 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
     lines = [line(each.commit_id, retention.days(each.name)) for each in refs.branches]
     lines += [line(each.commit_id, default) for each in refs.tags]
     first = {each.id: each.parents[0] for each in refs.commits if each.parents}
-    kept = kept_commits(lines, now - default * DAY, commit_dates(refs.commits), first.get)
+    dates = commit_dates(refs.commits)
+    named = [(each.name, each.commit_id) for each in refs.branches]
+    named += [(each.name, each.commit_id) for each in refs.tags]
+    for name, commit_id in named:
+        if commit_id not in dates:
+            raise _missing_commit(commit_id, f"the commit of {name!r}")
+    kept = kept_commits(lines, now - default * DAY, dates, first.get)
     return {each.id for each in refs.commits} - kept
 
 
@@ -92,13 +98,24 @@ def commit_dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
     """Return the date of each commit, at least the date of its latest ancestor.
 
     `commits` has parents first. Without this correction, one commit with a slow clock would
-    make all its ancestors expire.
+    make all its ancestors expire. Raises CorruptFileError if a parent is missing.
     """
     found: dict[CommitId, int] = {}
     for each in commits:
+        for parent in each.parents:
+            if parent not in found:
+                raise _missing_commit(parent, f"a parent of commit {each.id}")
         above = (found[parent] for parent in each.parents)
         found[each.id] = max([each.creation_date, *above])
     return found
+
+
+def _missing_commit(commit_id: CommitId, what: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"the commit {commit_id}, {what}, is missing, so retention cannot decide which commits "
+        "expire. Nothing was collected. `sparklake check` shows the damage, and `sparklake "
+        "repair` restores commits from a dump of refs"
+    )
 
 
 def kept_commits(

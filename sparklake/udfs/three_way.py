@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -50,6 +51,10 @@ class SideObject:
     checksum: str
     mtime: int
 
+    def document(self) -> Mapping[str, Any]:
+        """Return the JSON document. `mtime` is in unix seconds."""
+        return {"size": self.size, "checksum": self.checksum, "mtime": self.mtime // SECOND}
+
     def __str__(self) -> str:
         """Return size, time and the first digits of the checksum."""
         time = text_of_second(self.mtime // SECOND)
@@ -79,6 +84,11 @@ class ThreeWayRow:
         """The size in bytes of source's object, or else of dest's."""
         shown = self.source or self.dest
         return shown.size if shown else 0
+
+    def commits_document(self) -> Mapping[str, Any]:
+        """Return the commits of source and dest for JSON. None is an unknown commit."""
+        commits = {"source_commit": self.source_commit, "dest_commit": self.dest_commit}
+        return {name: each and _commit_document(each) for name, each in commits.items()}
 
     @property
     def base_text(self) -> str:
@@ -167,6 +177,11 @@ def _side_object(key: bytes, stored: bytes | None) -> SideObject | None:
         return None
     entry = record_entry((key, stored))
     return SideObject(entry.size, entry.checksum, shown_nanoseconds(entry.mtime))
+
+
+def _commit_document(commit: Commit) -> Mapping[str, Any]:
+    names = ("id", "committer", "message", "creation_date")
+    return {name: getattr(commit, name) for name in names}
 
 
 def _side_text(side: SideObject | None, commit: Commit | None) -> str:

@@ -452,3 +452,27 @@ def test_a_mistyped_name_is_guessed(scene: Scene, words: list[str], meant: str |
         assert "did you mean" not in said_of_it
     else:
         assert f"(did you mean '{meant.replace('R', scene.name)}'?)" in said_of_it
+
+
+@pytest.mark.parametrize("word", ["checkout", "switch"])
+def test_what_git_calls_a_checkout_is_explained(scene: Scene, word: str) -> None:
+    ran = run(word, scene.uri("main"))
+    assert (ran.code, ran.out) == (2, b"")
+    text = " ".join(ran.err.split())
+    assert f"there is no command '{word}'. sparklake has no working copy" in text
+    for other in ("`branch create`", "`ls`", "`export`", "`repo.at(ref)`"):
+        assert other in text
+
+
+def test_a_log_accepts_the_option_of_git_for_a_graph(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    assert ok("log", "--graph", scene.uri("main")) == ok("log", scene.uri("main"))
+    ran = run("log", "--graph", scene.uri("main"), "--output", "json")
+    assert (ran.code, "--picture FILE" in ran.json["error"]) == (2, True)
+
+
+def test_a_branch_with_a_slash_is_refused_with_another_name(scene: Scene) -> None:
+    other = scene.uri("feature-x")
+    said = failed(2, "branch", "create", scene.uri("feature/x"), "--source", scene.uri("main"))
+    assert said.endswith(f"or {other}, because names of branches and tags contain no '/'")
+    ok("branch", "create", other, "--source", scene.uri("main"))

@@ -633,3 +633,11 @@ def test_json_lines_have_a_row_each(scene: Scene) -> None:
     ran = run("--output", "jsonl", "show", scene.uri("nothing"))
     (line,) = ran.text.splitlines()
     assert (ran.code, json.loads(line)["kind"]) == (13, "ref_not_found")
+
+
+def test_a_missing_branch_can_be_deleted_where_that_is_allowed(scene: Scene) -> None:
+    dev = scene.branch("dev")
+    assert said("branch", "delete", dev, "--missing-ok")["deleted"] is True
+    gone = said("branch", "delete", dev, "--missing-ok")
+    assert gone == {"name": "dev", "deleted": False, "commit_id": None}
+    assert "dev" in failed(13, "branch", "delete", dev)

@@ -86,5 +86,9 @@ def test_the_path_of_the_jobs() -> None:
     assert merge.is_file()
     assert ok("jobs", "path", "merge") == ok("jobs", "path", "merge.py") == f"{merge}\n"
     assert said("jobs", "path", "merge") == {"path": str(merge)}
-    for name in ("runner", "__init__", "../cli/main", "merge.py.py"):
+    create = folder / "create_branch.py"
+    assert (
+        ok("jobs", "path", "branch create") == ok("jobs", "path", "create_branch") == f"{create}\n"
+    )
+    for name in ("runner", "__init__", "branch", "", "../cli/main", "merge.py.py"):
         assert "choose one of abandon_write, add_protection, " in failed(2, "jobs", "path", name)

@@ -95,7 +95,7 @@ class Scene:
         names = self.names
         if "sparklake" not in names:
             lake = sparklake.connect(dsn=self.dsn, spark=self.spark)
-            names.update(sparklake=sparklake, lake=self.closing.enter_context(lake))
+            names.update(sparklake=sparklake, lake=lake)
             if self.spark is not None:
                 names["spark"] = self.spark
         found = {each.name: each for each in names["lake"].repositories()}
@@ -170,6 +170,12 @@ def scene_of(
         ):
             closing.callback(os.chdir, Path.cwd())
             closing.callback(_close_shared_lakes, set(_LAKES))
+            connect = sparklake.connect
+
+            def connect_until_the_end(*arguments: Any, **options: Any) -> Any:
+                return closing.enter_context(connect(*arguments, **options))
+
+            closing.enter_context(mock.patch.object(sparklake, "connect", connect_until_the_end))
             os.chdir(home)
             yield Scene(page, home, dsn, shell, spark, closing)
     finally:

@@ -31,6 +31,18 @@ def parent(count: int) -> RefStep:
 
 
 @pytest.mark.parametrize(
+    ("name", "other"), [("feature/x", "feature-x"), ("/a/b/c/", "a-b-c"), ("a/b c", None)]
+)
+def test_a_name_with_a_slash_is_refused_with_another_one(name: str, other: str | None) -> None:
+    for validate in (validate_branch_name, validate_tag_name):
+        with pytest.raises(InvalidNameError, match="'/' ends the ref") as raised:
+            validate(name)
+        assert str(raised.value).endswith("too" if other is None else f"too: use {other!r}")
+        if other is not None:
+            assert validate(other) == other
+
+
+@pytest.mark.parametrize(
     ("text", "ref"),
     [
         ("main", Ref("main")),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.errors import InvalidInputError
+from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, RefsSnapshot, TagInfo
@@ -158,3 +158,24 @@ def test_rules_that_cannot_be() -> None:
         BranchRetention("a/b", 1)
     with pytest.raises(InvalidInputError, match="two retention rules"):
         Retention(1, (BranchRetention("a", 1), BranchRetention("a", 2)))
+
+
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        (History({"b": (1, ["a"])}, {"main": "b"}), "the commit a, a parent of commit b, is"),
+        (History({"b": (1, [])}, {"main": "c"}), "the commit c, the commit of 'main', is"),
+        (History({"b": (1, [])}, {"main": "b"}, {"v1": "c"}), "the commit of 'v1', is missing"),
+    ],
+)
+def test_a_missing_commit_is_named(history: History, said: str) -> None:
+    refs = lost_refs(history)
+    assert expired_commits(refs, None, NOW) == set()
+    with pytest.raises(CorruptFileError, match=rf"{said}.*`sparklake check`"):
+        expired_commits(refs, WEEK, NOW)
+
+
+def lost_refs(history: History) -> RefsSnapshot:
+    """Return the refs of a history that lacks the commit `a`, if it is needed."""
+    whole = History({"a": (2, []), **history.commits}, history.branches, history.tags).refs()
+    return replace(whole, commits=tuple(each for each in whole.commits if each.id != "a"))

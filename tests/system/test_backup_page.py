@@ -16,7 +16,10 @@ from tests.support.lakes import contents
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "backup-and-moving.md"
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-SNIPPET = re.compile(r"(?<!-->\n)^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SNIPPET = re.compile(
+    r"(?:(?<!-->\n)|(?<=test_backup_page.py runs it -->\n))^```sh\n(.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
 
 REFS = ("main", "v1", "dev", "main~1")
 

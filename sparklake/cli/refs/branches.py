@@ -8,11 +8,17 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import ExistOkOption, OnceOption, YesOption, global_options
+from sparklake.cli.options import (
+    ExistOkOption,
+    MissingOkOption,
+    OnceOption,
+    YesOption,
+    global_options,
+)
 from sparklake.cli.parsing import duration
 from sparklake.cli.text import date, number, short
 from sparklake.documents import Document, branch_document
-from sparklake.errors import InvalidInputError
+from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.ports import BranchState
 from sparklake.uri import SCHEME, ref_uri, repository_uri, same_repository
 
@@ -108,11 +114,23 @@ def prune(
 
 @app.command()
 @command
-def delete(invocation: Invocation, uri: BranchArgument, yes: YesOption = False) -> None:
+def delete(
+    invocation: Invocation,
+    uri: BranchArgument,
+    yes: YesOption = False,
+    missing_ok: MissingOkOption = False,
+) -> None:
     """Delete a branch and its staged changes; its commits stay."""
     branch = ref_uri(uri)
     repository = invocation.repository(branch.repository)
-    state = repository.branch(branch.ref).state
+    try:
+        state = repository.branch(branch.ref).state
+    except RefNotFoundError:
+        if not missing_ok:
+            raise
+        gone = {"name": branch.ref, "deleted": False, "commit_id": None}
+        invocation.out.one(gone, f"{branch} does not exist")
+        return
     again = f"`sparklake branch create {branch} --source {_at(branch.repository, state)}`"
     if not yes:
         staged = ", with its staged changes, which cannot be restored" if state.layers else ""
@@ -120,7 +138,7 @@ def delete(invocation: Invocation, uri: BranchArgument, yes: YesOption = False) 
             f"This deletes {branch}{staged}. Its commits stay, and {again} creates it again. "
             "Delete it?"
         )
-    repository.delete_branch(branch.ref)
+    repository.delete_branch(branch.ref, missing_ok)
     invocation.out.one(
         {"name": branch.ref, "deleted": True, "commit_id": state.commit_id},
         f"{branch} is deleted; {again} creates it again",

@@ -130,6 +130,13 @@ def _validate_name(name: str, noun: str) -> str:
         and ".." not in name
         and not name.endswith((".", ".lock"))
     )
+    if "/" in name:
+        other = name.strip("/").replace("/", "-")
+        instead = f": use {other!r}" if other and is_part_of_name(other) else ""
+        raise InvalidNameError(
+            f"{name!r} cannot be the name of a {noun}: '/' ends the ref in lakefs://REPO/REF/KEY, "
+            f"and lakeFS refuses it too{instead}"
+        )
     if not well_formed:
         raise InvalidNameError(
             f"{name!r} cannot be the name of a {noun}: use letters, digits and _ . : + = -, "

@@ -24,6 +24,7 @@ from sparklake.stores.objects.local_files import (
     read_part,
     resolve,
     scan,
+    scan_columns,
     store_errors,
     stored,
     sync,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
+    from sparklake.stores.objects.local_files import FileColumns
 
 ABANDONED_SECONDS = 24 * 3600
 """The age at which a later write removes the temporary files of a killed process."""
@@ -159,6 +161,12 @@ class LocalStore:
         with store_errors(self.root):
             self._check_root()
         return scan(self.root, prefix.rstrip("/"), level=level)
+
+    def scan_columns(self, prefix: str, *, level: bool = False) -> Iterator[FileColumns]:
+        """Yield the files that `scan` yields, in columns and without folders."""
+        with store_errors(self.root):
+            self._check_root()
+        return scan_columns(self.root, prefix.rstrip("/"), level=level)
 
     def delete(self, key: str) -> None:
         """Delete an object. A missing object is not an error."""

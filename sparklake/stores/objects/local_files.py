@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -251,6 +252,80 @@ def scan(
                 resolve(root, root / key)  # raises if the link leads out
             elif (found := stored(key, status)) is not None:
                 yield found
+
+
+_MOST_ROWS = 16_384
+
+
+@dataclass(slots=True)
+class FileColumns:
+    """Files in columns. `mtimes` are in unix nanoseconds."""
+
+    keys: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    mtimes: list[int] = field(default_factory=list)
+
+
+def scan_columns(root: Path, folder: str, *, level: bool = False) -> Iterator[FileColumns]:
+    """Yield the files that `scan` yields, in columns and without folders, which is faster."""
+    if _is_alias(root, root / folder):
+        return
+    waiting = [folder]
+    while waiting:
+        folder = waiting.pop()
+        others: list[os.DirEntry[str]] = []
+        yield from _plain_files(root, folder, others)
+        columns = FileColumns()
+        for entry in others:
+            key = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name == TEMPORARY:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting += [] if level else [key]
+            elif (found := _linked(root, key)) is not None:
+                columns.keys.append(key)
+                columns.sizes.append(found.size)
+                columns.mtimes.append(found.mtime)
+        yield columns
+
+
+def _plain_files(root: Path, folder: str, others: list[os.DirEntry[str]]) -> Iterator[FileColumns]:
+    """Yield the files of one folder that are no links; collect its other entries."""
+    place, start = root / folder, f"{folder}/" if folder else ""
+    columns = FileColumns()
+    keys, sizes, mtimes = columns.keys.append, columns.sizes.append, columns.mtimes.append
+    with store_errors(place), suppress(*NO_FILE_ERRORS), os.scandir(place) as entries:
+        for entry in entries:
+            if not entry.is_file(follow_symlinks=False) or entry.name == TEMPORARY:
+                others.append(entry)
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except NO_FILE_ERRORS:
+                continue  # It was deleted meanwhile.
+            keys(start + entry.name)
+            sizes(status.st_size)
+            mtimes(status.st_mtime_ns)
+            if len(columns.keys) >= _MOST_ROWS:
+                yield columns
+                columns = FileColumns()
+                keys, sizes, mtimes = (
+                    columns.keys.append,
+                    columns.sizes.append,
+                    columns.mtimes.append,
+                )
+    yield columns
+
+
+def _linked(root: Path, key: str) -> StoredObject | None:
+    """Return the file that a symbolic link names; None for a folder, a socket or nothing."""
+    try:
+        status = (root / key).stat()
+    except NO_FILE_ERRORS:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        resolve(root, root / key)  # raises if the link leads out
+    return stored(key, status)
 
 
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:

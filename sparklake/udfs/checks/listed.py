@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from sparklake.errors import SparklakeError
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local_files import FileColumns
 from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
@@ -76,8 +78,9 @@ def list_objects(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     """Write the objects in parts of the namespace; return a ListedResult."""
     store = place.workspace.open_store()
     parts = _decode_listed(encoded).parts
-    found = chain.from_iterable(store.scan(each.prefix, level=each.level) for each in parts)
-    batches = list(_batches(store, (each for each in found if isinstance(each, StoredObject))))
+    root = f"{store.uri}/"
+    columns = chain.from_iterable(_columns(store, each) for each in parts)
+    batches = [_batch(root, each) for each in columns if each.keys]
     rows = pa.Table.from_batches(batches, LISTED_SCHEMA)
     _write(place, rows_key(LISTED_STEP, name), rows)
     return _encode(ListedResult(rows.num_rows))
@@ -111,16 +114,31 @@ def _deleted(rows: pa.Table) -> pa.Array:
     return rows.column("address").combine_chunks()
 
 
-def _batches(store: ObjectStore, found: Iterator[StoredObject]) -> Iterator[pa.RecordBatch]:
-    root = f"{store.uri}/"
-    while chunk := list(islice(found, _BATCH_ROWS)):
-        # File names may not be UTF-8.
-        texts = [root + each.key.encode(errors="replace").decode() for each in chunk]
-        addresses = pa.array(texts, pa.string())
-        numbers = [[each.size for each in chunk], [each.mtime for each in chunk]]
-        columns = [pa.array(each) for each in address_hashes(addresses)]
-        columns += [pa.array(each, pa.int64()) for each in numbers]
-        yield pa.record_batch([*columns, addresses], schema=LISTED_SCHEMA)
+def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:
+    if isinstance(store, LocalStore):
+        yield from store.scan_columns(part.prefix, level=part.level)
+        return
+    found = store.scan(part.prefix, level=part.level)
+    objects = (each for each in found if isinstance(each, StoredObject))
+    while chunk := list(islice(objects, _BATCH_ROWS)):
+        yield FileColumns(
+            [each.key for each in chunk],
+            [each.size for each in chunk],
+            [each.mtime for each in chunk],
+        )
+
+
+def _batch(root: str, found: FileColumns) -> pa.RecordBatch:
+    try:
+        keys = pa.array(found.keys, pa.string())
+    except UnicodeEncodeError:  # File names may not be UTF-8.
+        shown = [each.encode(errors="replace").decode() for each in found.keys]
+        keys = pa.array(shown, pa.string())
+    addresses = pc.binary_join_element_wise(root, keys, "")
+    high, low = address_hashes(addresses)
+    numbers = [pa.array(each, pa.int64()) for each in (found.sizes, found.mtimes)]
+    columns = [pa.array(high), pa.array(low), *numbers, addresses]
+    return pa.record_batch(columns, schema=LISTED_SCHEMA)
 
 
 def _write(place: CheckPlace, key: str, rows: pa.Table) -> None:

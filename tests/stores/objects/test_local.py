@@ -18,6 +18,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.graveler.ports import StoredObject
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.local_files import TEMPORARY, LocalFile
 from tests.stores.objects.contract import ObjectStoreContract, keys
@@ -278,6 +279,7 @@ def test_no_permission(store: LocalStore, root: Path) -> None:
     code = """
 import os, sys
 from pathlib import Path
+from sparklake.graveler.ports import StoredObject
 from sparklake.stores.objects.local import LocalStore
 from tests.stores.objects.test_local import check_permissions
 
@@ -385,3 +387,29 @@ def test_a_folder_is_no_content(store: LocalStore) -> None:
     store.put_if_absent("folder/x", b"")
     with pytest.raises(StoreError):
         list(store.get_many(["folder"]))
+
+
+def test_columns_have_what_a_scan_has(store: LocalStore, root: Path) -> None:
+    for number in range(3):
+        store.put_if_absent(f"a/{number}", b"x" * number)
+        store.put_if_absent(f"a/b/{number}", b"y")
+    (root / "a" / "link").symlink_to(root / "a" / "1")
+    (root / "a" / "folder").symlink_to(root / "a" / "b")
+    (root / "a" / "gone").symlink_to(root / "nothing")
+    (root / "a" / TEMPORARY).mkdir()
+    (root / "a" / TEMPORARY / "half").write_bytes(b"half")
+    with (root / "a" / os.fsdecode(b"\xff")).open("wb") as file:
+        file.write(b"no UTF-8")
+    os.mkfifo(root / "a" / "pipe")
+    for prefix, level in (("", False), ("a/", False), ("a/", True), ("nowhere/", False)):
+        scanned = (each for each in store.scan(prefix, level=level))
+        found = [
+            (each.key, each.size, each.mtime) for each in scanned if isinstance(each, StoredObject)
+        ]
+        columns = [
+            row
+            for each in store.scan_columns(prefix, level=level)
+            for row in zip(each.keys, each.sizes, each.mtimes, strict=True)
+        ]
+        assert sorted(columns) == sorted(found)
+        assert len(columns) == len(set(columns))

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from sparklake import Lake, Repository
+from sparklake.errors import CorruptFileError
 from sparklake.udfs.checks.findings import FindingKind
 from tests.support.lakes import commit_all
 
@@ -92,3 +93,14 @@ def test_faults_in_postgres_are_found(
     statement, kind = STATEMENTS[fault]
     execute(statement)
     assert kind in postgres_repo.check().kinds
+
+
+@pytest.mark.parametrize("fault", ["parent", "head"])
+def test_retention_names_a_missing_commit(
+    postgres_repo: Repository, execute: Callable[[str], None], fault: str
+) -> None:
+    postgres_repo.settings.set_retention(7)
+    execute(STATEMENTS[fault][0])
+    with pytest.raises(CorruptFileError, match=r"is missing, so retention.*`sparklake check`"):
+        postgres_repo.collect_garbage()
+    assert STATEMENTS[fault][1] in postgres_repo.check().kinds
