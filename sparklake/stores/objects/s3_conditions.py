@@ -23,15 +23,14 @@ def send_conditions(client: Any) -> None:
 
 
 def verify_checksums(client: Any) -> None:
-    """Make a client compare the checksums that the service stores with whole objects."""
+    """Make a client compare what it reads with the checksums of the service."""
     # Releases without this setting compare none by themselves.
     if not hasattr(client.meta.config, "response_checksum_validation"):
         client.meta.events.register("before-parameter-build.s3.GetObject", _verify)
 
 
 def _verify(params: dict[str, Any], **_: object) -> None:
-    if "Range" not in params:
-        params.setdefault("ChecksumMode", "ENABLED")
+    params.setdefault("ChecksumMode", "ENABLED")
 
 
 def _keep(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
