@@ -64,12 +64,18 @@ def test_a_merge_is_shown_and_not_made(scene: Scene) -> None:
     decided = said("merge", dev, main, "--dry-run", "--strategy", "source-wins")
     assert decided["changes"] == {"added": 0, "removed": 1, "changed": 1}
     assert (decided["count"], decided["unresolved"]) == (1, 0)
-    first, changes, conflicts, *cost, header, row = ok("merge", dev, main, "--dry-run").splitlines()
+    shown = ok("merge", dev, main, "--dry-run").splitlines()
+    first, changes, conflicts, *cost, header, base, source, dest = shown
     assert first == (f"would merge {found['source'][:12]} into main over {found['base'][:12]}")
     assert changes == "0 added (0 B), 1 removed (1 B), 0 changed (0 B)"
     assert conflicts == "1 conflict, 1 unresolved"
     assert cost[0].startswith("merge would run on local")
-    assert (header.split()[0], row.split()[0]) == ("conflict", "both")
+    assert header.split()[:2] == ["conflict", "side"]
+    assert (base.split()[:2], source.split()[0], dest.split()[0]) == (
+        ["both", "base"],
+        "source",
+        "dest",
+    )
     kept = said("merge", dev, main, "--dry-run", "--path", "right")
     assert (kept["count"], kept["changes"]["removed"]) == (0, 1)
     assert "conflict  " not in ok("merge", dev, main, "--dry-run", "--path", "right")

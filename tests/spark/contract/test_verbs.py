@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,19 @@ import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
 
-from sparklake import Branch, Commit, DiffRow, MergeConflictError, ObjectInfo, Repository
+from sparklake import (
+    Branch,
+    Commit,
+    DiffRow,
+    MergeConflictError,
+    ObjectInfo,
+    Repository,
+    ThreeWayRow,
+)
 from sparklake.engine.base import MAX_TASK_RECORDS
 from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.udfs.objects.object_rows import OBJECT_DDL
@@ -40,6 +49,19 @@ Contents = dict[str, str]
 
 def checksum_of(text: str) -> str:
     return hashlib.md5(text.encode()).hexdigest()
+
+
+def without_times(row: ThreeWayRow) -> ThreeWayRow:
+    """Return a row whose objects and commits are as young as those of another lake."""
+    objects: dict[str, Any] = {
+        side: found and replace(found, mtime=0)
+        for side, found in (("base", row.base), ("source", row.source), ("dest", row.dest))
+    }
+    commits = {
+        side: found and replace(found, id=CommitId(found.message), parents=(), creation_date=0)
+        for side, found in (("source_commit", row.source_commit), ("dest_commit", row.dest_commit))
+    }
+    return replace(row, **objects, **commits)
 
 
 def to_stage(changes: dict[str, str | None]) -> pa.Table:
@@ -129,10 +151,11 @@ def live(repository: Repository, source: Path) -> History:
     made.tree("theirs", theirs.commit("theirs"))
     made.rows["diff"] = list(repository.diff(base.id, "ours"))
     made.rows["diff below a prefix"] = list(repository.diff(base.id, "theirs", prefix="raw/"))
-    made.rows["three-way"] = list(repository.diff("ours", "theirs", three_way=True))
+    three_way = repository.diff("ours", "theirs", three_way=True)
+    made.rows["three-way"] = list(map(without_times, three_way))
     with pytest.raises(MergeConflictError) as raised:
         repository.merge("theirs", "ours")
-    made.rows["conflicts"] = raised.value.conflicts
+    made.rows["conflicts"] = list(map(without_times, raised.value.conflicts))
     for strategy in ("source-wins", "dest-wins"):
         dest = repository.create_branch(strategy, "ours")
         merged = repository.merge("theirs", dest.name, strategy)
