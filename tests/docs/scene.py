@@ -21,6 +21,7 @@ import pytest
 
 import sparklake
 from sparklake.errors import SparklakeError
+from sparklake.fs import SparklakeFileSystem
 from sparklake.fs.lakes import _LAKES
 from tests.docs.commands import VARIABLE, listening
 from tests.docs.pages import ROOT, Page, Step
@@ -217,6 +218,8 @@ def _environment(home: Path, variables: Mapping[str, str]) -> dict[str, str]:
 
 def _close_shared_lakes(before: set[Any]) -> None:
     """Close the lakes that file systems have opened: their database is dropped."""
+    # fsspec keeps file systems, and those without options are equal on every page.
+    SparklakeFileSystem.clear_instance_cache()
     for each in set(_LAKES) - before:
         _LAKES.pop(each).close()
 

@@ -13,7 +13,7 @@ import pytest
 
 from sparklake.engine.base import Runner
 from sparklake.engine.threads import ThreadRunner
-from tests.engine.merge_runs import check_run, three_way_rows
+from tests.engine.merge_runs import check_run, expected_three_way
 from tests.support.trees import open_trees
 from tests.support.triples import Triple, check_parts, parts, random_triples
 
@@ -57,7 +57,7 @@ def test_very_many_random_triples(number: int) -> None:
 def test_rows_of_the_oracle_are_in_order_and_name_all_sides() -> None:
     base = {b"a": b"A", b"b": b"A", b"c": b"A"}
     triple = Triple(base, {b"a": b"B", b"b": b"B", b"d": b"A"}, {**base, b"b": b"C"})
-    assert three_way_rows(triple) == [
+    assert expected_three_way(triple) == [
         ("changed", b"a", "A", "B", None),
         ("conflict", b"b", "C", "B", "A"),
         ("removed", b"c", "A", None, None),

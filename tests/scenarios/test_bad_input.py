@@ -163,7 +163,7 @@ NAMES: list[Case] = [
             ("", "use letters"),
             ("-x", "starting with a letter"),
             ("a..b", r"without '\.\.'"),
-            ("a/b", "use letters"),
+            ("a/b", "'/' ends the ref.*use 'a-b'"),
             ("a b", "use letters"),
             ("a~1", "use letters"),
             ("a^", "use letters"),
