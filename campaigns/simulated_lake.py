@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -305,7 +306,7 @@ class Contents:
         A purge deletes what older commits name. A later merge or copy may name it again, and so may
         a commit whose parent does. But what a later commit has staged is never lost.
         """
-        has_staged = _MADE_OF_STAGING in commit.message and not commit.metadata
+        has_staged = _MADE_OF_STAGING.fullmatch(commit.message) and not commit.metadata
         if commit.id in purged.fenced or not has_staged or not purged.keys:
             return purged.keys
         kept = [each for each in self.refs.commits if each.id in commit.parents]
@@ -326,8 +327,11 @@ class Contents:
         return each.address
 
 
-_MADE_OF_STAGING = "-commit-"
-"""A part of the messages of commits that contain staged changes, as simulations write them."""
+_MADE_OF_STAGING = re.compile(r"\S+-commit-\d+")
+"""The messages of commits that contain staged changes, as simulations write them.
+
+A revert names such a message in its own.
+"""
 
 
 @dataclass(slots=True)
