@@ -8,11 +8,10 @@ from datetime import datetime
 from html import escape
 from itertools import islice
 
+from sparklake.visible import CHECKSUM_DIGITS
+
 SHOWN = 20
 """The maximum number of rows in a table."""
-
-DIGITS = 8
-"""The number of digits of an id or checksum that are shown."""
 
 _DIGEST = re.compile(r"[0-9a-f]{32,}(?:-[0-9]+)?")
 _CHANGE_COLUMNS = ("type", "change")
@@ -49,7 +48,7 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Mapping[str,
 def _cell(column: str, value: object) -> str:
     text = _text(value)
     if _DIGEST.fullmatch(text):
-        return f'<td{_LEFT} title="{text}"><code>{text[:DIGITS]}</code></td>'
+        return f'<td{_LEFT} title="{text}"><code>{text[:CHECKSUM_DIGITS]}</code></td>'
     if column in _CHANGE_COLUMNS and text in _COLOURS:
         return f'<td style="text-align: left; color: {_COLOURS[text]}"><b>{text}</b></td>'
     return f"<td{'' if isinstance(value, int) else _LEFT}>{escape(text)}</td>"
@@ -57,7 +56,7 @@ def _cell(column: str, value: object) -> str:
 
 def _short_text(value: object) -> str:
     text = _text(value)
-    return text[:DIGITS] if _DIGEST.fullmatch(text) else text
+    return text[:CHECKSUM_DIGITS] if _DIGEST.fullmatch(text) else text
 
 
 def _text(value: object) -> str:

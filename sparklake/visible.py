@@ -7,7 +7,7 @@ forge terminal output.
 from __future__ import annotations
 
 CHECKSUM_DIGITS = 8
-"""The number of digits of a checksum that people are shown."""
+"""The number of digits of a checksum that people are shown, and of an id in a notebook."""
 
 _KEPT = "\n\t"
 
