@@ -336,7 +336,7 @@ A revert names such a message in its own.
 
 @dataclass(slots=True)
 class Purged:
-    """What purges have done.
+    """The deletions of purges.
 
     `keys` are the objects that they deleted by their receipts. `fenced` are the commits that
     existed when a purge had raised the fence.

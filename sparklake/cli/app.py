@@ -89,7 +89,7 @@ _OTHER_WORDS = {
     "clone": f"{_NO_WORKING_COPY} `export` copies a ref to a folder",
     "add": f"{_NO_WORKING_COPY} `put` stages a file or a folder",
 }
-"""What to use instead of commands that people know from git."""
+"""Advice for commands that people know from git: what to use instead."""
 
 
 class _Commands(UserDict[str, Any]):

@@ -1,4 +1,4 @@
-"""What the tests of pages share: a fresh lake in Postgres for each page."""
+"""Fixtures of the tests of pages: a fresh lake in Postgres for each page."""
 
 from __future__ import annotations
 

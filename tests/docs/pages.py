@@ -34,7 +34,7 @@ _NAMED_FILE = re.compile(r"^(?:#|//)\s*(\S+/\S+|\S+\.\w+)\s*$")
 
 
 class Kind(Enum):
-    """What the harness does in a step."""
+    """An action of the harness."""
 
     SHELL = "sh"
     PYTHON = "python"

@@ -1,4 +1,4 @@
-"""What the snippets of a page find: a home, an empty lake, its Postgres and its buckets."""
+"""The surroundings of snippets: a home, an empty lake, its Postgres and its buckets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the guided demo does with its files: a table of orders, or an inventory of any files."""
+"""The guided demo's tables: of orders, or an inventory of any files."""
 
 from __future__ import annotations
 

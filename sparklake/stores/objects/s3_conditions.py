@@ -1,4 +1,4 @@
-"""What older releases of botocore do not do: conditional writes, and checks of what they read.
+"""Conditional writes, and checks of what is read, for older releases of botocore.
 
 A runtime's botocore may be older than both: 1.34 refuses the parameter IfNoneMatch, and compares
 no checksum unless it is asked to. These handlers do nothing in newer releases.
