@@ -187,14 +187,24 @@ def with_secret(scene: Scene) -> None:
     commit_all(branch, {SECRET: None}, "removed")
 
 
-def purge(scene: Scene) -> None:
+def purge(scene: Scene, *, commit: bool = False) -> None:
     """Resume an unfinished purge, or purge."""
     repository = scene.repository
     unfinished = [each for each in repository.purges() if each.state.value != "done"]
     for each in unfinished:
         repository.resume_purge(each.id)
     if not unfinished:
-        repository.purge([SECRET])
+        repository.purge([SECRET], commit=commit)
+
+
+def with_live_secret(scene: Scene) -> None:
+    branch = scene.create_branch({SECRET: b"secret"})
+    scene.repository.create_tag(scene.named("tag"), branch.name)
+
+
+def purge_and_commit(scene: Scene) -> None:
+    """Purge a path of a head: the purge commits its removal first."""
+    purge(scene, commit=True)
 
 
 def purged(scene: Scene) -> tuple[set[str], bool]:
@@ -229,4 +239,7 @@ UPKEEP_CASES = {
     "gc": VerbCase(with_garbage, collect, found=garbage, alone=True),
     "gc, trees": VerbCase(with_garbage_trees, collect, found=garbage, alone=True),
     "purge": VerbCase(with_secret, purge, done=(NoChangesError,), found=purged, alone=True),
+    "purge, commit": VerbCase(
+        with_live_secret, purge_and_commit, done=(NoChangesError,), found=purged, alone=True
+    ),
 }

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import msgspec
@@ -18,7 +16,7 @@ from sparklake.errors import (
     NotFoundError,
     PurgeBlockedError,
 )
-from sparklake.graveler.guards import Action, read_only_error
+from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import BranchState
@@ -40,57 +38,11 @@ from sparklake.udfs.purges import (
 from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.read import list_objects
-from sparklake.verbs.base.resolve import check_clean, get_branch
-from sparklake.verbs.base.retries import retry_lost_races, retry_on_gc
-from sparklake.verbs.base.signing import check_texts, sign
+from sparklake.verbs.base.retries import retry_lost_races
+from sparklake.verbs.base.signing import check_texts
 from sparklake.verbs.base.staging import StagedLayers
-from sparklake.verbs.commits import CommitOptions, commit
-from sparklake.verbs.objects.stage import deletions, stage_batches
 from sparklake.verbs.purges.opening import close_purge, end_unregistered, open_purge
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_BATCH_ROWS = 8192
-
-
-def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
-    """Commit the removal of matching paths on each branch that has any.
-
-    Raises ProtectedError and DirtyBranchError before the first commit.
-    """
-    options = CommitOptions(message=message or "Remove purged paths")
-    sign(context, options.message, None, None)
-    states = [each for each in context.refs.branches.list() if _first(context, each.name, patterns)]
-    for each in states:
-        each.guard.check(each.name, Action.STAGE, Action.COMMIT)
-        check_clean(each, "purge")
-    for each in states:
-        _stage_removals(context, each.name, patterns)
-        commit(context, each.name, options)
-
-
-@retry_on_gc
-def _stage_removals(context: Context, branch: str, patterns: Patterns) -> None:
-    fence = get_branch(context, branch).fence
-    runner = context.runner(0, "purge", branch)
-    stage_batches(context, branch, runner, _removals(context, branch, patterns), fence=fence)
-
-
-def _first(context: Context, branch: str, patterns: Patterns) -> str | None:
-    return next(_paths(context, branch, patterns), None)
-
-
-def _paths(context: Context, branch: str, patterns: Patterns) -> Iterator[str]:
-    return (each.path for each in list_objects(context, branch, "") if each.path in patterns)
-
-
-def _removals(context: Context, branch: str, patterns: Patterns) -> Iterator[pa.RecordBatch]:
-    paths = _paths(context, branch, patterns)
-    while chunk := list(islice(paths, _BATCH_ROWS)):
-        yield deletions(chunk)
-
+from sparklake.verbs.purges.removals import commit_removals
 
 _NAMED = 5
 _DELETION_RECORDS = 100

@@ -200,6 +200,16 @@ def test_an_import_is_guarded_as_a_commit(repository: Repository, folder: Path) 
         repository.branch("main").import_objects(str(folder / "source"), "new")
 
 
+def test_a_refused_purge_leaves_nothing_staged(repository: Repository) -> None:
+    main = repository.branch("main")
+    commit_all(main, {"secret": b"x"}, "a secret")
+    guard(repository, declared("pre-commit", function="refuse"))
+    with refused(repository, "pre-commit of 'main'"):
+        repository.purge(["secret"], commit=True)
+    assert not main.is_dirty
+    assert repository.read_bytes("main", "secret") == b"x"
+
+
 def test_what_is_refused_anyway_is_refused_before_hooks(repository: Repository) -> None:
     repository.create_branch("dev", "main")
     repository.create_tag("v1", "main")

@@ -1,0 +1,85 @@
+"""The removal of purged paths from branches, by commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from sparklake.graveler.guards import Action
+from sparklake.graveler.planning.plan import SideStream
+from sparklake.udfs.purges import Patterns
+from sparklake.udfs.staged_rows import stage_body
+from sparklake.udfs.write_ranges import apply_body
+from sparklake.verbs.base.attempts import Attempts
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.publish import publish
+from sparklake.verbs.base.read import list_objects
+from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
+from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.signing import Signature, sign
+from sparklake.verbs.base.staging import StagedLayers, write_meta_run
+from sparklake.verbs.objects.stage import deletions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH_ROWS = 8192
+
+
+def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
+    """Commit the removal of matching paths on each branch that has any.
+
+    Nothing is staged, so a branch never has only a part of it. Raises ProtectedError and
+    DirtyBranchError before the first commit.
+    """
+    signature = sign(context, message or "Remove purged paths", None, None)
+    states = [each for each in context.refs.branches.list() if _first(context, each.name, patterns)]
+    for each in states:
+        each.guard.check(each.name, Action.STAGE, Action.COMMIT)
+        check_clean(each, "purge")
+    for each in states:
+        _commit_removal(context, each.name, patterns, signature)
+
+
+@retry_on_gc
+def _commit_removal(
+    context: Context, branch: str, patterns: Patterns, signature: Signature
+) -> None:
+    fence = get_branch(context, branch).fence
+    title = context.title("purge", branch)
+    encode = partial(stage_body, context.workspace, time_ns())
+    rows = _removals(context, branch, patterns)
+    removal = write_meta_run(context, context.runner(0, "purge", branch), encode, rows)
+    sides = [SideStream(tuple(removal.ranges))]
+    attempts, staged = Attempts(context, title, layered=True), StagedLayers(context)
+
+    def attempt() -> None:
+        # Later attempts reuse the ranges of the first one, so they keep its fence.
+        state = replace(open_branch(context, branch, Action.COMMIT), fence=fence)
+        check_clean(state, "purge")
+        head = context.graph.commit(state.commit_id)
+        plan = staged.plan_sides(context.tree(head), sides)
+        outcome = attempts.run(partial(apply_body, context.workspace), plan)
+        tree = attempts.finish(plan, outcome, head.meta_range_id)
+        if tree.id != head.meta_range_id:
+            publish(context, state, "commit", [head], tree.id, signature)
+
+    with_branch_queue(context, branch, attempt)
+
+
+def _first(context: Context, branch: str, patterns: Patterns) -> str | None:
+    return next(_paths(context, branch, patterns), None)
+
+
+def _paths(context: Context, branch: str, patterns: Patterns) -> Iterator[str]:
+    return (each.path for each in list_objects(context, branch, "") if each.path in patterns)
+
+
+def _removals(context: Context, branch: str, patterns: Patterns) -> Iterator[pa.RecordBatch]:
+    paths = _paths(context, branch, patterns)
+    while chunk := list(islice(paths, _BATCH_ROWS)):
+        yield deletions(chunk)
