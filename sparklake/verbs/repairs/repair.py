@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from sparklake.errors import SparklakeError
 from sparklake.graveler.guards import read_only_error
+from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
 from sparklake.udfs.checks.findings import Finding, Severity, finding_document, finding_rows
 from sparklake.verbs.base.context import Context
@@ -24,6 +25,9 @@ from sparklake.verbs.repairs.apply import REPAIRS_FOLDER, Repair, no_collection
 from sparklake.verbs.repairs.plan import plan_steps
 from sparklake.verbs.repairs.steps import RepairResult, RepairStep
 from sparklake.verbs.repairs.tables import TableSources
+
+_RECORD = "repair.json"
+"""The file of an ended repair."""
 
 _MOST_ROUNDS = 5
 """The maximum number of checks. A repaired range may show lost objects."""
@@ -97,14 +101,26 @@ def repair(context: Context, options: RepairOptions) -> RepairReport:
         return RepairReport(repair_id, tuple(results), report, location)
     if context.refs.settings.get().read_only:
         raise read_only_error()
-    check_namespace_writable(open_store(context.info.storage_namespace), "a repair")
+    store = open_store(context.info.storage_namespace)
+    check_namespace_writable(store, "a repair")
     with no_collection(context):
+        _end_interrupted(context, store)
         results, report = _carried_out(context, copies, options, repair_id)
     made = RepairReport(repair_id, tuple(results), report, location)
-    store = open_store(context.info.storage_namespace)
     record = msgspec.json.encode(made.document())
-    store.put_if_absent(f"{REPAIRS_FOLDER}/{repair_id}/repair.json", record)
+    store.put_if_absent(f"{REPAIRS_FOLDER}/{repair_id}/{_RECORD}", record)
     return made
+
+
+def _end_interrupted(context: Context, store: ObjectStore) -> None:
+    """End killed repairs: they may have replaced a table that caches still have."""
+    keys = {each.key for each in store.list(f"{REPAIRS_FOLDER}/")}
+    folders = {"/".join(key.split("/")[:3]) for key in keys}
+    killed = sorted(each for each in folders if f"{each}/{_RECORD}" not in keys)
+    if killed:
+        context.refs.collections.end_tree_sweep()
+    for each in killed:
+        store.put_if_absent(f"{each}/{_RECORD}", msgspec.json.encode({"is_interrupted": True}))
 
 
 def _carried_out(

@@ -171,6 +171,28 @@ def test_a_lost_import_gets_the_address_of_an_equal_object(
     assert not source.joinpath("x").exists()
 
 
+def test_caches_start_anew_after_an_interrupted_repair(
+    any_lake: Lake, repo: Repository, main: Branch
+) -> None:
+    commit_all(main, {"a": b"the same", "b": b"the same"}, "one")
+    refs = any_lake.repository(repo.name)._context.refs
+
+    def sweeps_after(report: RepairReport) -> int:
+        assert report.check.is_healthy
+        refs.branches.find("main")
+        return refs.tree_sweeps
+
+    damaged = Path(repo.stat("main", "b").address.removeprefix("file://"))
+    damaged.unlink()
+    damaged.write_bytes(b"damage.!")
+    ended = repo.repair("content")
+    assert sweeps_after(ended) == 0, "it has replaced no table"
+    # A repair that is killed writes no record.
+    Path(ended.location.removeprefix("file://"), "repair.json").unlink()
+    assert sweeps_after(repo.repair()) == 1
+    assert sweeps_after(repo.repair()) == 1
+
+
 def test_replaced_files_are_kept(repo: Repository, main: Branch) -> None:
     commit_all(main, {"a": b"the same", "b": b"the same"}, "one")
     damaged = Path(repo.stat("main", "b").address.removeprefix("file://"))
