@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
     from sparklake.udfs.three_way import ThreeWayRow
+    from sparklake.verbs.base.if_needed import IfNeeded
     from sparklake.verbs.base.once import Once
     from sparklake.verbs.history.show import CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport
@@ -35,6 +36,7 @@ __all__ = [
     "CommitSummary",
     "DiffRow",
     "Engine",
+    "IfNeeded",
     "ImportErrorsError",
     "ImportReport",
     "Lake",
@@ -59,6 +61,7 @@ _MODULES = {
     "CommitSummary": "sparklake.verbs.history.show",
     "DiffRow": "sparklake.udfs.read",
     "Engine": "sparklake.config",
+    "IfNeeded": "sparklake.verbs.base.if_needed",
     "ImportErrorsError": "sparklake.errors",
     "ImportReport": "sparklake.verbs.imports.import_objects",
     "Lake": "sparklake.lake",

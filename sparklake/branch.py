@@ -11,7 +11,7 @@ from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.branch_objects import BranchObjects
 from sparklake.errors import InvalidInputError
-from sparklake.verbs.base.if_needed import if_head_needs
+from sparklake.verbs.base.if_needed import IfNeeded, if_head_needs
 from sparklake.verbs.base.once import COMMIT, COMMITS, Once, runs_once
 from sparklake.verbs.base.periods import KEPT_FOR
 from sparklake.verbs.base.resolve import get_branch
@@ -154,7 +154,7 @@ class Branch(BranchObjects):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
-        if_needed: bool = False,
+        if_needed: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> Commit:
         """Commit the staged changes; writers may continue meanwhile.
@@ -192,7 +192,7 @@ class Branch(BranchObjects):
         mode: str = "replace",
         on_error: str = "abort",
         errors_to: str | None = None,
-        if_needed: bool = False,
+        if_needed: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> ImportReport:
         """Commit existing objects without copying them: the `commit` of the report.
@@ -228,7 +228,7 @@ class Branch(BranchObjects):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
         delta: bool = True,
-        if_needed: bool = False,
+        if_needed: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> list[Commit]:
         """Undo commits, with one new commit for each; all of them, or none.
@@ -265,7 +265,7 @@ class Branch(BranchObjects):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
         delta: bool = True,
-        if_needed: bool = False,
+        if_needed: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> list[Commit]:
         """Apply commits to the branch, with one new commit for each; all of them, or none.

@@ -14,7 +14,7 @@ from sparklake.errors import RefNotFoundError
 from sparklake.graveler.ports import BranchState, TagInfo
 from sparklake.repository_reads import RepositoryReads
 from sparklake.repository_upkeep import RepositoryUpkeep
-from sparklake.verbs.base.if_needed import if_head_needs
+from sparklake.verbs.base.if_needed import IfNeeded, if_head_needs
 from sparklake.verbs.base.once import COMMIT, Once, ResultCodec, runs_once
 from sparklake.verbs.base.resolve import get_branch
 
@@ -86,7 +86,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         source: str,
         hidden: bool = False,
         expires: timedelta | None = None,
-        exist_ok: bool = False,
+        exist_ok: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> Branch:
         """Create a branch at any ref, in constant time; raise AlreadyExistsError.
@@ -109,7 +109,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         source: str,
         hidden: bool,
         expires: timedelta | None,
-        exist_ok: bool,
+        exist_ok: bool | IfNeeded,
         once: str | Once | None,
     ) -> BranchState:
         return refs.create_branch(
@@ -149,7 +149,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         self,
         name: str,
         ref: str,
-        exist_ok: bool = False,
+        exist_ok: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> TagInfo:
         """Create a tag, which never moves, at any ref; raise AlreadyExistsError.
@@ -232,7 +232,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         paths: Sequence[str] | None = None,
         rules: RulesLike = None,
         delta: bool = True,
-        if_needed: bool = False,
+        if_needed: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> Commit:
         """Merge a ref into a branch as a commit with parents [dest, source].

@@ -119,9 +119,14 @@ def commit(
         print_explanation(invocation.out, branch.plan(path or None))
         return
     with invocation.out.working("committing"):
-        run = invocation.once(once)
         made = branch.commit(
-            message or "", committer, metadata, allow_empty, path or None, if_needed, run
+            message or "",
+            committer,
+            metadata,
+            allow_empty,
+            path or None,
+            if_needed=invocation.if_needed(if_needed),
+            once=invocation.once(once),
         )
     print_commit(invocation.out, target.ref, made)
 

@@ -104,7 +104,7 @@ def import_objects(
             mode=mode.value,
             on_error="skip" if skip_errors else "abort",
             errors_to=errors_to,
-            if_needed=if_needed,
+            if_needed=invocation.if_needed(if_needed),
             once=run,
         )
     out = invocation.out

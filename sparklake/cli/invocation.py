@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from sparklake.lake import Lake
     from sparklake.repository import Repository
+    from sparklake.verbs.base.if_needed import IfNeeded
     from sparklake.verbs.base.once import Once
 
 READER_GONE = 141
@@ -86,6 +87,16 @@ class Invocation:
 
         self.out.once = Once(key, [each or "" for each in inputs])
         return self.out.once
+
+    def if_needed(self, is_wanted: bool) -> bool | IfNeeded:
+        """Return whether the verb may do nothing, and let its output tell whether it did."""
+        if not is_wanted:
+            return False
+        # Lazy import: --help does not need it.
+        from sparklake.verbs.base.if_needed import IfNeeded
+
+        self.out.if_needed = IfNeeded()
+        return self.out.if_needed
 
     def repository(self, name: str) -> Repository:
         """Open a repository of the lake."""

@@ -154,7 +154,7 @@ def merge(
             message=message,
             committer=committer,
             metadata=metadata,
-            if_needed=if_needed,
+            if_needed=invocation.if_needed(if_needed),
             once=invocation.once(once),
             **choices,
         )
@@ -270,7 +270,7 @@ def _replay(
             committer=options.committer,
             metadata=labels(options.meta),
             allow_empty=options.allow_empty,
-            if_needed=options.if_needed,
+            if_needed=invocation.if_needed(options.if_needed),
             once=invocation.once(options.once),
             **decisions.values(),
         )

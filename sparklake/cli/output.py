@@ -21,6 +21,7 @@ from sparklake.visible import visible_line, visible_text
 
 if TYPE_CHECKING:
     from sparklake.cli.result_file import ResultFile
+    from sparklake.verbs.base.if_needed import IfNeeded
     from sparklake.verbs.base.once import Once
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}
@@ -44,6 +45,7 @@ class Output:
         self._hides_meter = not _is_file(sys.stdout)
         self.meter = Meter()
         self.once: Once | None = None
+        self.if_needed: IfNeeded | None = None
         self._file: ResultFile | None = None
 
     def save_to(self, path: Path | None) -> None:
@@ -83,7 +85,7 @@ class Output:
         if self._file is not None:
             self._file.one(noted)
         self.write(self._object(noted) if self.is_json else f"{text}\n")
-        self._note_repeat()
+        self._note_no_change()
 
     def many(self, documents: Iterable[Document], line: Callable[[Document], str]) -> None:
         """Print a listing as a stream."""
@@ -99,18 +101,21 @@ class Output:
             lines = (f"{line(document)}\n" for document in noted)
         for each in lines:
             self.write(each)
-        self._note_repeat()
+        self._note_no_change()
 
     @property
     def _is_repeat(self) -> bool:
         return self.once is not None and self.once.repeated
 
     def _noted(self, document: Document) -> Document:
-        return {**document, "repeated": True} if self._is_repeat else document
+        changed = {} if self.if_needed is None else {"changed": self.if_needed.changed}
+        return {**document, **changed, **({"repeated": True} if self._is_repeat else {})}
 
-    def _note_repeat(self) -> None:
+    def _note_no_change(self) -> None:
         if self._is_repeat:
             self.note("this ran before with the same key: nothing was changed now")
+        elif self.if_needed is not None and not self.if_needed.changed:
+            self.note("there was nothing to do: nothing was changed")
 
     def table(
         self, documents: Sequence[Document], columns: Mapping[str, Callable[[Document], str]]

@@ -88,14 +88,18 @@ def test_nothing_to_do_is_fine_if_only_a_needed_change_is_wanted(
     main, dev = filled.uri("main"), filled.uri("dev")
     base = said("log", main)[0]
     assert run("commit", main, "-m", "m").code == 4
-    assert said("commit", main, "-m", "m", "--if-needed") == base
+    assert said("commit", main, "-m", "m", "--if-needed") == {**base, "changed": False}
     merged = said("merge", dev, main, "--if-needed")
+    assert merged["changed"] is True
     assert run("merge", dev, main).code == 4
-    assert said("merge", dev, main, "--if-needed") == merged
+    assert said("merge", dev, main, "--if-needed") == {**merged, "changed": False}
+    ran = run("merge", dev, main, "--if-needed")
+    assert (ran.code, ran.err) == (0, "there was nothing to do: nothing was changed\n")
     command = ["import", filled.uri("main", "in/"), "--from", str(tmp_path / "files")]
     made = said(*command, "--if-needed")
     assert run(*command).code == 4
-    assert said(*command, "--if-needed") == made
+    assert made["changed"] is True
+    assert said(*command, "--if-needed") == {**made, "changed": False}
     assert said("cherry-pick", main, dev, "--if-needed") == []
     assert run("cherry-pick", main, dev).code == 4
     assert said("log", main)[0]["message"] == made["message"]
@@ -108,19 +112,39 @@ def test_a_cherry_pick_leaves_out_what_is_not_needed(filled: Scene) -> None:
     ok("cherry-pick", main, f"{dev}~1")
     command = ["cherry-pick", main, f"{dev}~1", dev]
     assert run(*command).code == 4
-    assert [each["message"] for each in said(*command, "--if-needed")] == ["more on dev"]
+    [made] = said(*command, "--if-needed")
+    assert (made["message"], made["changed"]) == ("more on dev", True)
     assert said(*command, "--if-needed") == []
+
+
+def test_a_repeat_tells_whether_the_first_run_changed_anything(filled: Scene) -> None:
+    main, dev = filled.uri("main"), filled.uri("dev")
+    acted = ["merge", dev, main, "--if-needed", "--once", "one"]
+    first = said(*acted)
+    idle = ["merge", dev, main, "--if-needed", "--once", "two"]
+    assert said(*idle) == {**first, "changed": False}
+    ok("put", "-", filled.uri("dev", "more"), stdin=b"more")
+    ok("commit", dev, "-m", "more on dev")
+    assert first["changed"] is True
+    assert said(*acted) == {**first, "repeated": True}
+    assert said(*idle) == {**first, "changed": False, "repeated": True}
 
 
 def test_an_existing_branch_or_tag_is_fine_on_request(filled: Scene) -> None:
     main, dev = filled.uri("main"), filled.uri("dev")
     branch = ["branch", "create", filled.uri("new"), "--source", main]
-    made = said(*branch, "--exist-ok")
+    made = said(*branch, "--exist-ok", "--once", "one")
+    assert made["changed"] is True
     ok("put", "-", filled.uri("new", "k"), stdin=b"1")
     assert run(*branch).code != 0
-    assert said(*branch, "--exist-ok") == {**made, "dirty": True}
+    assert said(*branch, "--exist-ok") == {**made, "dirty": True, "changed": False}
+    assert said(*branch, "--exist-ok", "--once", "one") == {**made, "repeated": True}
+    idle = said(*branch, "--exist-ok", "--once", "two")
+    assert idle["changed"] is False
+    assert said(*branch, "--exist-ok", "--once", "two")["changed"] is False
     tag = ["tag", "create", filled.uri("t"), main]
     made = said(*tag, "--exist-ok")
-    assert said(*tag, "--exist-ok") == made
+    assert made["changed"] is True
+    assert said(*tag, "--exist-ok") == {**made, "changed": False}
     ran = run("--output", "json", "tag", "create", filled.uri("t"), dev, "--exist-ok")
     assert ran.json["kind"] == "already_exists"

@@ -16,7 +16,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from sparklake import ImportReport, Lake, Once, Repository, S3Inventory, Strategy
+from sparklake import IfNeeded, ImportReport, Lake, Once, Repository, S3Inventory, Strategy
 from sparklake.config import OnceSettings
 from sparklake.errors import (
     InvalidInputError,
@@ -260,6 +260,23 @@ def test_a_run_without_a_change_is_recorded(filled: Repository) -> None:
     assert main.commit("changes", if_needed=True, once="commit") == head
     assert main.is_dirty
     assert filled.read_bytes("main", "late") == b"1"
+
+
+def test_a_run_that_may_have_nothing_to_do_tells_whether_it_had(filled: Repository) -> None:
+    main = filled.branch("main")
+    main.put("a", b"1")
+    acted, idle = IfNeeded(), IfNeeded()
+    made = main.commit("changes", if_needed=acted, once="acted")
+    assert main.commit("changes", if_needed=idle, once="idle") == made
+    assert (acted.changed, idle.changed) == (True, False)
+    main.put("b", b"2")
+    for key, changed in (("acted", True), ("idle", False)):
+        found, once = IfNeeded(), Once(key)
+        assert main.commit("changes", if_needed=found, once=once) == made
+        assert (once.repeated, once.changed, found.changed) == (True, changed, changed)
+        # The wish is compared, and not its form.
+        assert main.commit("changes", if_needed=True, once=key) == made
+    assert main.is_dirty
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\nb", "\x1b[0m", "\udc80", 7])

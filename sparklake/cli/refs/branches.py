@@ -61,7 +61,14 @@ def create(
     branch, start = ref_uri(uri), ref_uri(source)
     repository = invocation.repository(same_repository(branch, start))
     run = invocation.once(once)
-    made = repository.create_branch(branch.ref, start.ref, hidden, duration(expires), exist_ok, run)
+    made = repository.create_branch(
+        branch.ref,
+        start.ref,
+        hidden,
+        duration(expires),
+        exist_ok=invocation.if_needed(exist_ok),
+        once=run,
+    )
     # The branch of an earlier run may have moved since, or be gone.
     state = BranchState(**run.result) if run and run.repeated and run.result else made.state
     invocation.out.one(branch_document(state), f"{branch} is at {short(state.commit_id)}")

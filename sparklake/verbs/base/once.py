@@ -31,9 +31,12 @@ from sparklake.errors import (
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
 from sparklake.verbs.base.context import Context, OnceRun
+from sparklake.verbs.base.if_needed import IfNeeded
 
 MAX_KEY_CHARACTERS = 255
 _HASHED_AT_ONCE = 1 << 20
+_UNCHANGED = {"nothing_to_do": True}
+"""The mark of a stored result whose run has changed nothing."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,14 +47,15 @@ class Once:
     """The once key of one run of a verb, and what became of the run.
 
     `inputs` are compared like arguments: use them for the source of rows. After the verb,
-    `repeated` tells whether the result is that of an earlier run, and `result` is the stored
-    result.
+    `repeated` tells whether the result is that of an earlier run, `result` is the stored result,
+    and `changed` tells whether the run of the result changed anything.
     """
 
     key: str
     inputs: Sequence[str] = ()
     repeated: bool = False
     result: Mapping[str, Any] | None = None
+    changed: bool = True
 
     @staticmethod
     def of(once: Any) -> Once:
@@ -119,7 +123,11 @@ def runs_once(
                 return method(keyed, *given[1:], **named)  # type: ignore[arg-type]
 
             found: ResultCodec[T] = codec() if callable(codec) else codec
-            return run_once(_context_of(target), terms, digest, found, act)
+            made = run_once(_context_of(target), terms, digest, found, act)
+            for each in arguments.values():
+                if isinstance(each, IfNeeded):
+                    each.changed = terms.changed
+            return made
 
         return run
 
@@ -171,7 +179,11 @@ class OnceScope:
                 f"the once key {self.once.key!r} was used with another verb or other arguments. "
                 "Nothing was changed. Use a new key for a new change"
             )
-        self.once.repeated, self.once.result = found.run != self.run.id, found.result
+        self.once.repeated = found.run != self.run.id
+        self.once.changed = not _UNCHANGED.items() <= found.result.items()
+        self.once.result = {
+            name: value for name, value in found.result.items() if name not in _UNCHANGED
+        }
         return True
 
     def has_landed(self) -> bool:
@@ -184,8 +196,8 @@ class OnceScope:
     def finish(self, result: Mapping[str, Any]) -> None:
         """Record the result of a run that has changed nothing."""
         if not self.look():
-            self.keys.refs.once_keys.add(self.run.stored(result))
-            self.once.result = result
+            self.keys.refs.once_keys.add(self.run.stored({**result, **_UNCHANGED}))
+            self.once.result, self.once.changed = result, False
 
 
 @contextmanager
@@ -231,6 +243,7 @@ def normalised(value: Any) -> Any:
 _PLAIN = (type(None), bool, int, float, str)
 _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Enum, lambda value: normalised(value.value)),
+    (IfNeeded, bool),
     (str, str),
     ((int, float), float),
     ((bytes, bytearray, memoryview), lambda value: {"sha256": sha256(value).hexdigest()}),

@@ -34,6 +34,7 @@ from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.adopted import check_adopted_objects
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.publish import publish
@@ -105,7 +106,7 @@ class ImportOptions:
     mode: str = ImportMode.REPLACE
     on_error: str = OnError.ABORT
     errors_to: str | None = None
-    if_needed: bool = False
+    if_needed: bool | IfNeeded = False
 
     @property
     def folder(self) -> str:
@@ -311,7 +312,7 @@ class _ImportMoves:
     branch: str
     imported: Ranges
     mode: ImportMode
-    if_needed: bool
+    if_needed: bool | IfNeeded
     folder: str
     signature: Signature
     fence: int
@@ -335,7 +336,7 @@ class _ImportMoves:
         outcome = self._attempts.run(partial(apply_body, context.workspace), plan)
         tree = self._attempts.finish(plan, outcome, head.meta_range_id)
         if tree.id == head.meta_range_id:
-            if self.if_needed:
+            if may_leave_out(self.if_needed):
                 return head
             raise NoChangesError(
                 f"{state.name!r} already has all of these objects under {self.folder or '/'!r}"

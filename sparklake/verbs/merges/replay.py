@@ -18,6 +18,7 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish_all, signed_commit
 from sparklake.verbs.base.resolve import (
@@ -55,7 +56,7 @@ class ReplayOptions:
     committer: str | None = None
     metadata: Mapping[str, str] | None = None
     allow_empty: bool = False
-    if_needed: bool = False
+    if_needed: bool | IfNeeded = False
 
 
 class _Change(NamedTuple):
@@ -189,6 +190,8 @@ def _replay(
                 commits.append(made)
         if len(commits) > 1:
             publish_all(context, replace(state, fence=fence), verb, commits[1:])
+        else:
+            may_leave_out(options.if_needed)
         return commits[1:]
 
     return with_branch_queue(context, branch, attempt)

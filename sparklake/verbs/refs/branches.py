@@ -14,6 +14,7 @@ from sparklake.errors import (
 from sparklake.graveler.ports import BranchState, RefVerb, TagInfo
 from sparklake.graveler.refs.names import validate_branch_name, validate_tag_name
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out
 from sparklake.verbs.base.resolve import get_branch, get_commit
 
 _LONGEST = timedelta(days=36_500)
@@ -66,7 +67,7 @@ def create_branch(
     *,
     hidden: bool,
     expires: timedelta | None,
-    exist_ok: bool = False,
+    exist_ok: bool | IfNeeded = False,
 ) -> BranchState:
     """Create a branch at any ref; raise InvalidNameError, AlreadyExistsError.
 
@@ -76,12 +77,14 @@ def create_branch(
     _check_free(context, name, context.refs.tags.find(name), "tag")
     if exist_ok:
         try:
-            return context.refs.branches.find(name) or _create_branch(
-                context, name, source, hidden=hidden, expires=expires
-            )
+            found = context.refs.branches.find(name)
+            if found is None:
+                return _create_branch(context, name, source, hidden=hidden, expires=expires)
         except AlreadyExistsError:
             # Another writer has just created it.
-            return get_branch(context, name)
+            found = get_branch(context, name)
+        may_leave_out(exist_ok)
+        return found
     return _create_branch(context, name, source, hidden=hidden, expires=expires)
 
 
@@ -115,7 +118,9 @@ def delete_branch(context: Context, name: str) -> None:
         context.refs.branches.delete(name, context.committer)
 
 
-def create_tag(context: Context, name: str, ref: str, *, exist_ok: bool = False) -> TagInfo:
+def create_tag(
+    context: Context, name: str, ref: str, *, exist_ok: bool | IfNeeded = False
+) -> TagInfo:
     """Create a tag at a ref's commit; raise InvalidNameError, AlreadyExistsError.
 
     With `exist_ok`, an existing tag of the same commit is returned.
@@ -131,6 +136,7 @@ def create_tag(context: Context, name: str, ref: str, *, exist_ok: bool = False)
             found = context.refs.tags.find(name) if exist_ok else None
             if found is None or found.commit_id != commit.id:
                 raise
+            may_leave_out(exist_ok)
             return found
 
 
