@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.branch_objects import BranchObjects
-from sparklake.errors import InvalidInputError
 from sparklake.verbs.base.if_needed import IfNeeded, if_head_needs
-from sparklake.verbs.base.once import COMMIT, COMMITS, Once, runs_once
+from sparklake.verbs.base.once import COMMIT, COMMITS, NOTHING, Once, runs_once
 from sparklake.verbs.base.periods import KEPT_FOR
 from sparklake.verbs.base.resolve import get_branch
 
@@ -303,16 +302,15 @@ class Branch(BranchObjects):
         resolution = choosing.parse_resolution(strategy, rules, delta)
         return rebases.rebase(self._context, self.name, onto, resolution)
 
-    def reset(self, prefix: str | None = None, path: str | None = None) -> None:
+    @runs_once("reset", NOTHING)
+    def reset(
+        self,
+        prefix: str | None = None,
+        path: str | None = None,
+        once: str | Once | None = None,
+    ) -> None:
         """Drop the staged changes: all of them, or those under a prefix, or of one object."""
-        if prefix is not None and path is not None:
-            raise InvalidInputError("choose one of a prefix and a path to reset")
-        if path is not None:
-            commits.reset_object(self._context, self.name, path)
-        elif prefix is not None:
-            commits.reset_prefix(self._context, self.name, prefix)
-        else:
-            self._context.refs.staging.reset(self.name)
+        commits.reset(self._context, self.name, prefix, path)
 
     @runs_once("restore", lambda: restoring.RESULT)
     def restore(
@@ -330,7 +328,14 @@ class Branch(BranchObjects):
         chosen = keys.path_tuple(paths, path_filter.PATHS_NOUN)
         return restoring.restore(self._context, self.name, ref, chosen)
 
-    def hard_reset(self, ref: str, expected: str | None = None, force: bool = False) -> Commit:
+    @runs_once("hard-reset", COMMIT)
+    def hard_reset(
+        self,
+        ref: str,
+        expected: str | None = None,
+        force: bool = False,
+        once: str | Once | None = None,
+    ) -> Commit:
         """Move the branch to any ref; return its commit. Its former commits stay, by id.
 
         Raises UnexpectedHeadError if its head is not the commit of `expected`, and DirtyBranchError
@@ -342,7 +347,8 @@ class Branch(BranchObjects):
         """
         return moves.hard_reset(self._context, self.name, ref, expected, force=force)
 
-    def undo(self) -> Commit:
+    @runs_once("undo", COMMIT)
+    def undo(self, once: str | Once | None = None) -> Commit:
         """Undo the latest move of the branch; a second undo repeats it.
 
         Staged changes that a commit included stay in that commit, which stays by id. Raises

@@ -147,11 +147,12 @@ def reset(
             "--object", metavar="KEY", help="Drop only the change of this key.", show_default=False
         ),
     ] = None,
+    once: OnceOption = None,
 ) -> None:
     """Drop the staged changes of a branch, or a part of them."""
     target = ref_uri(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
-    branch.reset(prefix, path)
+    branch.reset(prefix, path, invocation.once(once))
     document = {"name": target.ref, "dirty": branch.is_dirty}
     place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
     invocation.out.one(document, f"{one_line(place)} has no staged changes")

@@ -8,7 +8,7 @@ from functools import partial
 
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import LAYERED, Explanation, explained
-from sparklake.errors import ChangesTakenError, NoChangesError
+from sparklake.errors import ChangesTakenError, InvalidInputError, NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import Interval, existing_key, key_prefix, prefix_interval, successor
@@ -142,15 +142,20 @@ def apply_layers(
     return attempts.finish(plan, outcome, base.id)
 
 
-def reset_object(context: Context, branch: str, path: str) -> None:
-    """Drop the staged change of one object. Without one, this is a no-op."""
-    key = existing_key(path)
-    _reset(context, branch, Interval(key, successor(key)))
+def reset(context: Context, branch: str, prefix: str | None, path: str | None) -> None:
+    """Drop the staged changes of a branch: all, those under a prefix, or that of one object.
 
-
-def reset_prefix(context: Context, branch: str, prefix: str) -> None:
-    """Drop the staged changes of all objects whose paths begin with a prefix."""
-    _reset(context, branch, prefix_interval(key_prefix(prefix)))
+    A part without staged changes is a no-op. Raises InvalidInputError for a prefix and a path.
+    """
+    if prefix is not None and path is not None:
+        raise InvalidInputError("choose one of a prefix and a path to reset")
+    if path is not None:
+        key = existing_key(path)
+        _reset(context, branch, Interval(key, successor(key)))
+    elif prefix is not None:
+        _reset(context, branch, prefix_interval(key_prefix(prefix)))
+    else:
+        context.refs.staging.reset(branch, once=context.recorded(None))
 
 
 @with_versions
@@ -162,6 +167,7 @@ def _reset(context: Context, branch: str, within: Interval) -> None:
         state = context.refs.staging.seal(branch, Action.RESET)
         if state.layers:
             cut = cut_out(context, state, PathFilter((within,)), "reset")
-            context.refs.staging.drop(branch, state, cut, fence=state.fence)
+            once = context.recorded(None)
+            context.refs.staging.drop(branch, state, cut, fence=state.fence, once=once)
 
     with_branch_queue(context, branch, attempt)

@@ -173,6 +173,25 @@ VERBS: dict[str, OnceVerb] = {
         lambda at, once: at.branch.rebase("main~1", once=once),
         lambda branch: commit_all(branch, {"own": b"own"}, "own"),
     ),
+    "reset": OnceVerb(
+        lambda at, once: at.branch.reset(once=once),
+        lambda at, once: at.branch.reset(path="staged", once=once),
+        lambda branch: branch.put("staged", b"staged"),
+    ),
+    "reset a folder": OnceVerb(
+        lambda at, once: at.branch.reset("a/", once=once),
+        lambda at, once: at.branch.reset("b/", once=once),
+        lambda branch: branch.put_many({"a/1": b"1", "b/1": b"1"}),
+    ),
+    "hard_reset": OnceVerb(
+        lambda at, once: at.branch.hard_reset(f"{at.branch.name}~1", once=once),
+        lambda at, once: at.branch.hard_reset("dev", once=once),
+    ),
+    "undo": OnceVerb(
+        lambda at, once: at.branch.undo(once=once),
+        lambda at, once: at.branch.hard_reset("dev", once=once),
+        lambda branch: commit_all(branch, {"own": b"own"}, "own"),
+    ),
     "create_branch": OnceVerb(
         lambda at, once: at.repo.create_branch(f"{at.branch.name}-new", "dev", once=once).name,
         lambda at, once: at.repo.create_branch(f"{at.branch.name}-new", "main", once=once).name,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import BranchArgument, YesOption, global_options
+from sparklake.cli.options import BranchArgument, OnceOption, YesOption, global_options
 from sparklake.cli.text import date, one_line, short
 from sparklake.documents import branch_document, operation_document
 from sparklake.uri import ref_uri, refs_uri, same_repository
@@ -44,12 +44,13 @@ def log(
 
 @app.command()
 @command
-def undo(invocation: Invocation, uri: BranchArgument) -> None:
+def undo(invocation: Invocation, uri: BranchArgument, once: OnceOption = None) -> None:
     """Undo the latest move of a branch; undo again to redo it."""
     target = ref_uri(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
-    made = branch.undo()
-    invocation.out.one(branch_document(branch.state), f"{target} is back at {short(made.id)}")
+    made = branch.undo(invocation.once(once))
+    document = {**branch_document(branch.state), "commit_id": made.id}
+    invocation.out.one(document, f"{target} is back at {short(made.id)}")
 
 
 @command
@@ -69,6 +70,7 @@ def hard_reset(
         bool, typer.Option("--force", help="Drop staged changes instead of refusing to move.")
     ] = False,
     yes: YesOption = False,
+    once: OnceOption = None,
 ) -> None:
     """Move a branch to any ref, without a commit."""
     target, to = ref_uri(uri), ref_uri(ref)
@@ -81,6 +83,8 @@ def hard_reset(
     if not yes:
         staged = " Its staged changes are dropped and cannot be restored." if force else ""
         invocation.out.confirm(f"This moves {target} to {to}.{staged} {back}. Move it?")
-    made = branch.hard_reset(to.ref, expected.ref if expected else None, force)
+    made = branch.hard_reset(
+        to.ref, expected.ref if expected else None, force, invocation.once(once)
+    )
     text = f"{target} is at {short(made.id)}; {back}"
-    invocation.out.one(branch_document(branch.state), text)
+    invocation.out.one({**branch_document(branch.state), "commit_id": made.id}, text)

@@ -228,7 +228,7 @@ class Staging(Protocol):
     def count(self, layer_id: int) -> int:
         """Return the number of records in a rows layer."""
 
-    def reset(self, branch: str) -> None:
+    def reset(self, branch: str, *, once: OnceRecord | None = None) -> None:
         """Drop every layer of a branch."""
 
     def drop(

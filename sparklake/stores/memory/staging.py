@@ -95,10 +95,12 @@ class MemoryStaging:
         with self._state.lock:
             return len(self._state.layer_rows(layer_id))
 
-    def reset(self, branch: str) -> None:
+    def reset(self, branch: str, *, once: OnceRecord | None = None) -> None:
         """Drop every layer of a branch."""
         with self._state.lock:
+            self._state.check_once(once)
             state = self._open(branch, Action.RESET)
+            self._state.add_once(once)
             gone = {layer.id for layer in state.layers}
             self._state.branches[branch] = self._state.drop_layers(state, gone)
 

@@ -246,9 +246,10 @@ class PostgresStaging:
             raise _gone(layer_id)
         return int(rows[0][0])
 
-    def reset(self, branch: str) -> None:
+    def reset(self, branch: str, *, once: OnceRecord | None = None) -> None:
         """Drop every layer of a branch."""
         with self._connections.transaction() as connection:
+            add_once_record(connection, self._uid, once)
             lock_branch(connection, self._scope, branch, Action.RESET)
             drop_layers(connection, self._uid, branch)
 

@@ -89,6 +89,7 @@ def _move(
         applied_layers=tuple(layer.id for layer in sealed),
         fence=state.fence,
         latest=latest,
+        once=context.recorded(target),
     )
     context.refs.branches.move(move)
 
