@@ -265,6 +265,12 @@ class FileColumns:
     sizes: list[int] = field(default_factory=list)
     mtimes: list[int] = field(default_factory=list)
 
+    def add(self, key: str, status: os.stat_result) -> None:
+        """Add a file."""
+        self.keys.append(key)
+        self.sizes.append(status.st_size)
+        self.mtimes.append(status.st_mtime_ns)
+
 
 def scan_columns(root: Path, folder: str, *, level: bool = False) -> Iterator[FileColumns]:
     """Yield the files that `scan` yields, in columns and without folders, which is faster."""
@@ -282,10 +288,8 @@ def scan_columns(root: Path, folder: str, *, level: bool = False) -> Iterator[Fi
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting += [] if level else [key]
-            elif (found := _linked(root, key)) is not None:
-                columns.keys.append(key)
-                columns.sizes.append(found.size)
-                columns.mtimes.append(found.mtime)
+            elif (status := _linked(root, key)) is not None:
+                columns.add(key, status)
         yield columns
 
 
@@ -293,7 +297,6 @@ def _plain_files(root: Path, folder: str, others: list[os.DirEntry[str]]) -> Ite
     """Yield the files of one folder that are no links; collect its other entries."""
     place, start = root / folder, f"{folder}/" if folder else ""
     columns = FileColumns()
-    keys, sizes, mtimes = columns.keys.append, columns.sizes.append, columns.mtimes.append
     with store_errors(place), suppress(*NO_FILE_ERRORS), os.scandir(place) as entries:
         for entry in entries:
             if not entry.is_file(follow_symlinks=False) or entry.name == TEMPORARY:
@@ -303,29 +306,22 @@ def _plain_files(root: Path, folder: str, others: list[os.DirEntry[str]]) -> Ite
                 status = entry.stat(follow_symlinks=False)
             except NO_FILE_ERRORS:
                 continue  # It was deleted meanwhile.
-            keys(start + entry.name)
-            sizes(status.st_size)
-            mtimes(status.st_mtime_ns)
+            columns.add(start + entry.name, status)
             if len(columns.keys) >= _MOST_ROWS:
                 yield columns
                 columns = FileColumns()
-                keys, sizes, mtimes = (
-                    columns.keys.append,
-                    columns.sizes.append,
-                    columns.mtimes.append,
-                )
     yield columns
 
 
-def _linked(root: Path, key: str) -> StoredObject | None:
-    """Return the file that a symbolic link names; None for a folder, a socket or nothing."""
+def _linked(root: Path, key: str) -> os.stat_result | None:
+    """Return the status of the file that a link names; None for a folder, a socket or nothing."""
     try:
         status = (root / key).stat()
     except NO_FILE_ERRORS:
         return None
     if stat.S_ISDIR(status.st_mode):
         resolve(root, root / key)  # raises if the link leads out
-    return stored(key, status)
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
