@@ -9,6 +9,9 @@ from __future__ import annotations
 CHECKSUM_DIGITS = 8
 """The number of digits of a checksum that people are shown, and of an id in a notebook."""
 
+COMMIT_DIGITS = 12
+"""The number of digits of a commit id that people are shown in text."""
+
 _KEPT = "\n\t"
 
 

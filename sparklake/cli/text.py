@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from math import log
 
 from sparklake.graveler.times import text_of_second
-from sparklake.visible import visible_line
+from sparklake.visible import COMMIT_DIGITS, visible_line
 
-SHORT_ID = 12
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
 _PIPE_COLUMNS = 1 << 20
@@ -18,7 +17,7 @@ _PIPE_COLUMNS = 1 << 20
 
 def short(commit_id: str) -> str:
     """Return the first characters of an id, which nearly always identify it."""
-    return commit_id[:SHORT_ID]
+    return commit_id[:COMMIT_DIGITS]
 
 
 def one_line(name: str) -> str:

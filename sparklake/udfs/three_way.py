@@ -17,9 +17,8 @@ from sparklake.udfs.content_types import without_same_content
 from sparklake.udfs.objects.object_rows import unix_microseconds
 from sparklake.udfs.read import DIFF_DDL, DIFF_SCHEMA, DiffSide, Encode, diff_columns, open_tasks
 from sparklake.udfs.workspace import Workspace
-from sparklake.visible import CHECKSUM_DIGITS
+from sparklake.visible import CHECKSUM_DIGITS, COMMIT_DIGITS
 
-_COMMIT_DIGITS = 12
 _SIDES = ("base", "source", "dest")
 
 SIDE_TYPE = pa.struct(
@@ -188,7 +187,7 @@ def _side_text(side: SideObject | None, commit: Commit | None) -> str:
     shown = "removed" if side is None else str(side)
     if commit is None:
         return shown
-    return f"{shown}, by {commit.committer} in {commit.id[:_COMMIT_DIGITS]}"
+    return f"{shown}, by {commit.committer} in {commit.id[:COMMIT_DIGITS]}"
 
 
 def _checksum(side: SideObject | None) -> str | None:
