@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparklake.documents import Document
-from sparklake.errors import InvalidInputError
+from sparklake.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,24 +39,31 @@ ToOption = Annotated[
 def source_rows(
     uri: str, source_format: str, options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Return the rows that Spark reads at a URI; raise InvalidInputError."""
+    """Return the rows that Spark reads at a URI.
+
+    Raises InvalidInputError, MissingDependencyError.
+    """
     # Lazy import: only commands that use Spark need it.
     from sparklake.session import spark_session
+    from sparklake.verbs.tables.spark_places import handled_uri
 
     spark = spark_session()
     with refused_by_spark(f"Spark cannot read {uri} as {source_format}"):
-        return spark.read.format(source_format).options(**(options or {})).load(uri)
+        reader = spark.read.format(source_format).options(**(options or {}))
+        return reader.load(handled_uri(spark, uri))
 
 
 def save_differences(found: Differences[Any], uri: str) -> Document:
     """Write differences as Parquet with Spark; return their counts by type."""
     from sparklake.session import job_description
+    from sparklake.verbs.tables.spark_places import handled_uri
 
     changes = found.to_df()
     spark = changes.sparkSession
     with job_description(spark, found.title), refused_by_spark(f"Spark cannot write to {uri}"):
-        changes.write.parquet(uri)
-        counted = spark.read.parquet(uri).groupBy("type").count().collect()
+        place = handled_uri(spark, uri)
+        changes.write.parquet(place)
+        counted = spark.read.parquet(place).groupBy("type").count().collect()
     counts = {row["type"]: row["count"] for row in counted}
     return {kind: counts.get(kind, 0) for kind in DIFF_TYPES}
 
@@ -65,15 +72,21 @@ def save_differences(found: Differences[Any], uri: str) -> Document:
 def refused_by_spark(failure: str) -> Iterator[None]:
     """Raise InvalidInputError with this text for errors of Spark's analysis.
 
-    Examples are a missing or existing path, a missing column, and an unknown format.
+    Examples are a missing or existing path, a missing column, and an unknown format. A missing
+    client for a place raises MissingDependencyError.
     """
     from pyspark.errors import AnalysisException
 
-    from sparklake.frames.tables.spark_sources import lacks_source
+    from sparklake.frames.tables.spark_sources import lacks_client, lacks_source
 
     try:
         yield
     except Exception as error:
+        if lacks_client(error):
+            raise MissingDependencyError(
+                f"{failure}: this Spark session has no client for that place. For a bucket, add "
+                "hadoop-aws of Spark's Hadoop version to its jars"
+            ) from error
         # Classic Spark reports an unknown format as an error of py4j.
         if not (isinstance(error, AnalysisException) or lacks_source(error)):
             raise

@@ -18,6 +18,7 @@ from sparklake.verbs.base.resolve import kept_commit
 from sparklake.verbs.tables.diff_sides import TableSide, folder_sides
 from sparklake.verbs.tables.formats import TableFormat, check_no_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
+from sparklake.verbs.tables.spark_places import handled_uri
 from sparklake.verbs.tables.version import table_prefix, tree_table
 
 if TYPE_CHECKING:
@@ -76,9 +77,11 @@ class TableDiff:
 
     def saved(self, uri: str) -> TableDiff:
         """Write the rows as Parquet, and return the same diff with rows from there."""
-        with job_description(self._rows.sparkSession, self._title), _duplicates():
-            self._rows.write.parquet(uri)
-        return replace(self, _rows=self._rows.sparkSession.read.parquet(uri))
+        spark = self._rows.sparkSession
+        place = handled_uri(spark, uri)
+        with job_description(spark, self._title), _duplicates():
+            self._rows.write.parquet(place)
+        return replace(self, _rows=spark.read.parquet(place))
 
     def documents(self, limit: int) -> list[Mapping[str, Any]]:
         """Return at most `limit` rows as JSON values; raise InvalidInputError as `counts`."""

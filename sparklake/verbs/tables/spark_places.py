@@ -1,0 +1,29 @@
+"""Places that users name for Spark to read and write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparklake.frames.tables.spark_sources import lacks_client
+from sparklake.verbs.tables.version import spark_uri
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NOWHERE = "_sparklake/no/such/path"
+
+
+def handled_uri(spark: SparkSession, uri: str) -> str:
+    """Return a URI for a session: with `s3a://` if nothing in it handles `s3://`.
+
+    On EMR, EMRFS handles `s3://`. Spark Connect shows no Hadoop settings, so a read tells.
+    """
+    if spark_uri(uri) == uri:
+        return uri
+    bucket = "/".join(uri.split("/")[:3])
+    try:
+        # A path without objects: nothing is listed. Connect reads when the schema is requested.
+        _ = spark.read.schema("value string").text(f"{bucket}/{_NOWHERE}").schema
+    except Exception as error:  # noqa: BLE001  (of Spark or of py4j, depending on the version)
+        return spark_uri(uri) if lacks_client(error) else uri
+    return uri
