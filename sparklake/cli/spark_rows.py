@@ -50,7 +50,9 @@ def source_rows(
     spark = spark_session()
     with refused_by_spark(f"Spark cannot read {uri} as {source_format}"):
         reader = spark.read.format(source_format).options(**(options or {}))
-        return reader.load(handled_uri(spark, uri))
+        rows = reader.load(handled_uri(spark, uri))
+        _ = rows.schema  # Spark Connect reports a missing path or format only now.
+        return rows
 
 
 def save_differences(found: Differences[Any], uri: str) -> Document:
