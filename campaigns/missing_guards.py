@@ -87,5 +87,8 @@ MISSING_GUARDS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "tables that a collection may delete are used": lambda: mock.patch(
         "sparklake.udfs.swept_tables._candidates", _no_tables
     ),
+    "a purge deletes what branches still name": lambda: mock.patch(
+        "sparklake.verbs.purges.purge._refuse_live", _nothing
+    ),
 }
 """Guards by what is wrong without them."""
