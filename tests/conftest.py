@@ -26,6 +26,9 @@ os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")
 # For every JVM that a test starts as a user would.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
+# `make test-airflow` runs these, in an environment with Airflow and without this file.
+collect_ignore = ["airflow"]
+
 pytest_plugins = [
     "tests.support.spark",
     "tests.support.cluster",

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from sparklake.cli.app import HELP_NAMES, app
 from sparklake.cli.light_commands import lighten
-from sparklake.errors import InterruptError
+from sparklake.errors import InterruptError, InvalidInputError
 
 _GC_THRESHOLD = 50_000
 """The number of new objects after which Python looks for cycles; 700 by default."""
@@ -62,6 +62,19 @@ def run(
     except KeyboardInterrupt:
         return InterruptError.exit_code
     return 0
+
+
+def option_names(words: Sequence[str]) -> frozenset[str]:
+    """Return the options of a command, such as `--once`; raise InvalidInputError."""
+    try:
+        found = _command(words)
+    except (AttributeError, KeyError):
+        found = None
+    if found is None or hasattr(found, "commands"):
+        raise InvalidInputError(
+            f"there is no command {' '.join(words)!r}: `sparklake --help` lists the commands"
+        )
+    return frozenset(name for each in found.params for name in each.opts)
 
 
 def _command(words: Sequence[str]) -> Any:

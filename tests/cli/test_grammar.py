@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
+from sparklake.cli.main import option_names
+from sparklake.errors import InvalidInputError
 from tests.cli.running import Scene, failed, ok, run, said
 
 COMMIT_KEYS = [
@@ -641,3 +644,15 @@ def test_a_missing_branch_can_be_deleted_where_that_is_allowed(scene: Scene) -> 
     gone = said("branch", "delete", dev, "--missing-ok")
     assert gone == {"name": "dev", "deleted": False, "commit_id": None}
     assert "dev" in failed(13, "branch", "delete", dev)
+
+
+def test_a_program_can_ask_for_the_options_of_a_command() -> None:
+    assert {"--once", "--message", "-m"} <= option_names(["merge"])
+    assert "--once" in option_names(["branch", "create"])
+    assert "--once" not in option_names(["branch", "prune"])
+
+
+@pytest.mark.parametrize("words", [[], ["nothing"], ["branch"], ["merge", "more"]])
+def test_a_command_that_does_not_exist_has_no_options(words: list[str]) -> None:
+    with pytest.raises(InvalidInputError, match="there is no command"):
+        option_names(words)

@@ -1,0 +1,54 @@
+"""Errors of verbs as those of Airflow: which fail at once, and which are worth a retry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+from sparklake import errors
+from sparklake.errors import InterruptError, LostResultError, RaceLostError, SparklakeError
+
+RETRIED = frozenset(
+    {
+        SparklakeError.exit_code,
+        RaceLostError.exit_code,
+        LostResultError.exit_code,
+        InterruptError.exit_code,
+    }
+)
+"""The exit codes of errors that may be gone in a later try; all others need a person."""
+
+
+def failure(name: str, code: int, message: str) -> Exception:
+    """Return the error of a failed verb; Airflow does not retry AirflowFailException."""
+    kind = AirflowException if code in RETRIED else AirflowFailException
+    found: Exception = kind(f"sparklake {name} failed with exit code {code}: {message}")
+    return found
+
+
+def code_of_kind(kind: str) -> int:
+    """Return the exit code of the errors of a kind."""
+    codes = {
+        each.kind: each.exit_code
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, SparklakeError)
+    }
+    return codes.get(kind, SparklakeError.exit_code)
+
+
+def message_of(document: Any) -> str | None:
+    """Return the message of a result document if it is that of an error."""
+    is_error = isinstance(document, dict) and {"error", "kind"} <= document.keys()
+    return str(document["error"]) if is_error else None
+
+
+@contextmanager
+def failing(name: str) -> Iterator[None]:
+    """Turn sparklake's errors into Airflow's."""
+    try:
+        yield
+    except SparklakeError as error:
+        raise failure(name, error.exit_code, str(error)) from error

@@ -1,0 +1,100 @@
+"""The connection of a lake, as an Airflow hook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseHook
+from airflow.sdk.log import mask_secret
+
+from sparklake.airflow.names import CONNECTION_TYPE, DEFAULT_CONNECTION, FIELDS, HOME
+from sparklake.choices import Engine
+from sparklake.errors import SparklakeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sparklake.lake import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class LakePlace:
+    """The place of a lake's refs. None means: use the environment and the settings file."""
+
+    home: Path | None = None
+    dsn: str | None = field(default=None, repr=False)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The place as environment variables of a process."""
+        given = {"SPARKLAKE_HOME": self.home, "SPARKLAKE_DSN": self.dsn}
+        return {name: str(value) for name, value in given.items() if value is not None}
+
+
+class SparklakeHook(BaseHook):
+    """The lake of a connection of the type `sparklake`.
+
+    The connection's password is the DSN, and `home` in its extra the home folder. Without a
+    connection id, the environment of the worker decides, as for the command.
+    """
+
+    conn_name_attr = "sparklake_conn_id"
+    default_conn_name = DEFAULT_CONNECTION
+    conn_type = CONNECTION_TYPE
+    hook_name = CONNECTION_TYPE
+
+    def __init__(self, sparklake_conn_id: str | None = DEFAULT_CONNECTION) -> None:
+        super().__init__()
+        self.sparklake_conn_id = sparklake_conn_id
+
+    @property
+    def place(self) -> LakePlace:
+        """The place of the lake. Airflow masks the DSN and its password in logs from now on."""
+        if self.sparklake_conn_id is None:
+            return LakePlace()
+        connection = self.get_connection(self.sparklake_conn_id)
+        home = connection.extra_dejson.get(HOME)
+        dsn = connection.password or None
+        if dsn is not None:
+            _mask(dsn)
+        return LakePlace(Path(home) if home else None, dsn)
+
+    def get_conn(self, spark: SparkSession | None = None) -> Lake:
+        """Open the lake; use it in a `with`. No JVM starts unless a session is given."""
+        # Lazy import: DAG files import this module, but only tasks open lakes.
+        from sparklake.lake import connect
+
+        place = self.place
+        engine = Engine.LOCAL if spark is None else None
+        return connect(home=place.home, dsn=place.dsn, spark=spark, engine=engine)
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Return whether the lake can be opened, and a message for the UI."""
+        try:
+            with self.get_conn() as lake:
+                count = len(lake.repositories())
+        except SparklakeError as error:
+            return False, str(error)
+        return True, f"the lake has {count} repositories"
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """Return which fields the form of a connection has."""
+        return {name.replace("-", "_"): value for name, value in FIELDS.items()}
+
+
+def _mask(dsn: str) -> None:
+    """Let Airflow's logs show neither a DSN nor its password."""
+    # Lazy import: only tasks need it.
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    mask_secret(dsn)
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        return  # Opening the lake reports it.
+    if parts.get("password"):
+        mask_secret(str(parts["password"]))

@@ -1,0 +1,17 @@
+"""Names of the connection type, without imports of Airflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CONNECTION_TYPE = "sparklake"
+DEFAULT_CONNECTION = "sparklake_default"
+HOME = "home"
+"""The field of a connection's extra with the home folder."""
+
+FIELDS: dict[str, Any] = {
+    "hidden-fields": ["host", "port", "schema", "login"],
+    "relabeling": {"password": "DSN"},
+    "placeholders": {"password": "postgresql://user:secret@host/lake"},
+}
+"""The form of the connection. The DSN is its password, so Airflow encrypts and masks it."""

@@ -1,0 +1,117 @@
+"""A task group in which each run of a DAG works on a branch of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.providers.common.compat.sdk import TaskGroup
+
+from sparklake.airflow.names import DEFAULT_CONNECTION
+from sparklake.airflow.operator import SparklakeOperator
+from sparklake.uri import RefUri
+
+_LOG = logging.getLogger("airflow.task")
+
+RUN = (
+    "{{ dag_run.logical_date.strftime('%Y%m%dT%H%M%S') if dag_run.logical_date"
+    " else dag_run.run_id.replace('~', '-') }}"
+)
+"""The part of a branch name that differs in each run, and is the same in all of its tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunBranch:
+    """The branch of a run: its templated URI, and the task group that works on it."""
+
+    uri: str
+    group: TaskGroup
+
+    def path(self, path: str) -> str:
+        """Return the templated URI of a path on the branch."""
+        return f"{self.uri}/{path}"
+
+
+@contextmanager
+def branch_per_run(
+    group_id: str,
+    *,
+    repository: str,
+    dest: str = "main",
+    message: str | None = None,
+    merge: Sequence[str] = (),
+    expires: str = "7d",
+    sparklake_conn_id: str | None = DEFAULT_CONNECTION,
+) -> Iterator[RunBranch]:
+    """Create a branch, run the tasks of the `with` block, commit, and merge into dest.
+
+    The tasks of the block stage or commit on the branch, and check it. If one fails, nothing is
+    merged, the branch stays, and the task's log names it. After a merge it stays, too, until it
+    expires and `sparklake branch prune` deletes it, so that all tasks can run again.
+
+    Args:
+        group_id: The id of the task group. It is part of the branch name.
+        repository: The name of the repository.
+        dest: The branch from which the run's branch starts, and into which it is merged.
+        message: The message of the commit of staged changes (templated). It must be the same in
+            all tries of a run. None names the branch of the run.
+        merge: Further arguments of the merge, such as `["--strategy", "source-wins"]`.
+        expires: The life of the branch, such as `12h` or `7d`.
+        sparklake_conn_id: The connection of the lake; None uses the worker's environment.
+    """
+    lake: dict[str, Any] = {"sparklake_conn_id": sparklake_conn_id}
+    with TaskGroup(group_id) as group:
+        name = f"{{{{ dag.dag_id }}}}-{group.group_id}-{RUN}"
+        branch, target = str(RefUri(repository, name)), str(RefUri(repository, dest))
+        create = SparklakeOperator(
+            task_id="create_branch",
+            verb="branch create",
+            arguments=[branch, "--source", target, "--expires", expires],
+            **lake,
+        )
+        yield RunBranch(branch, group)
+        roots = [each for each in group.get_roots() if each is not create]
+        leaves = [each for each in group.get_leaves() if each is not create]
+        commit = SparklakeOperator(
+            task_id="commit",
+            verb="commit",
+            arguments=[branch, "--message", message or name, "--if-needed"],
+            **lake,
+        )
+        merged = SparklakeOperator(
+            task_id="merge",
+            verb="merge",
+            arguments=[branch, target, "--if-needed", *merge],
+            **lake,
+        )
+        create >> (roots or [commit])
+        (leaves or [create]) >> commit >> merged
+    report = _report_of(branch, target)
+    for task in group.iter_tasks():
+        if task is not create:
+            task.on_failure_callback = [*_list(task.on_failure_callback), report]
+
+
+def _report_of(branch: str, dest: str) -> Any:
+    def report(context: Any) -> None:
+        """Say in the log of a failed task which branch has its work."""
+        source, target = (context["task"].render_template(each, context) for each in (branch, dest))
+        _LOG.error(
+            "%(source)s is not merged into %(target)s, and stays. Look at what is staged on it: "
+            "sparklake diff %(source)s, and at what is committed: sparklake diff %(target)s "
+            "%(source)s. Correct it and clear this task, or delete the branch: sparklake branch "
+            "delete %(source)s",
+            {"source": source, "target": target},
+        )
+
+    return report
+
+
+def _list(callbacks: Any) -> list[Any]:
+    """Return callbacks as a list, whether they are none, one or several."""
+    if callbacks is None:
+        return []
+    return [callbacks] if callable(callbacks) else list(callbacks)

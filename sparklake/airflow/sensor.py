@@ -1,0 +1,79 @@
+"""A sensor that waits for commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnValue
+
+from sparklake.airflow.failures import failing
+from sparklake.airflow.hook import SparklakeHook
+from sparklake.airflow.names import DEFAULT_CONNECTION
+from sparklake.errors import InvalidUriError
+from sparklake.uri import parse_uri
+
+if TYPE_CHECKING:
+    from sparklake.lake import Lake
+
+LAST_SEEN = (
+    "{{ ti.xcom_pull(task_ids=ti.task_id, key='return_value', include_prior_dates=True) or '' }}"
+)
+"""The commit that this sensor returned in its previous run, or nothing."""
+
+
+class CommitSensor(BaseSensorOperator):
+    """Wait until a branch has moved or a path on it has changed; return the head as XCom.
+
+    Staged changes do not count. Use `mode="reschedule"` for long waits: the sensor keeps no state.
+
+    Args:
+        uri: `lakefs://REPO/BRANCH`, or `lakefs://REPO/BRANCH/PATH` for an object, or for all
+            below `PATH/` (templated).
+        since: The id of the commit to compare with (templated). By default, the commit that this
+            task returned in its previous run. Without any, the sensor returns the head at once.
+        sparklake_conn_id: The connection of the lake; None uses the worker's environment.
+    """
+
+    template_fields: Sequence[str] = ("uri", "since", "sparklake_conn_id")
+    ui_color = "#d7e8f7"
+
+    def __init__(
+        self,
+        *,
+        uri: str,
+        since: str = LAST_SEEN,
+        sparklake_conn_id: str | None = DEFAULT_CONNECTION,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.uri = uri
+        self.since = since
+        self.sparklake_conn_id = sparklake_conn_id
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """Return whether it has changed, with the id of the branch's head."""
+        with failing("commit sensor"), SparklakeHook(self.sparklake_conn_id).get_conn() as lake:
+            head, has_changed = change(lake, self.uri, self.since)
+        self.log.info(
+            "the head of %s is %s, compared with %s", self.uri, head, self.since or "none"
+        )
+        return PokeReturnValue(is_done=has_changed, xcom_value=head)
+
+
+def change(lake: Lake, uri: str, since: str) -> tuple[str, bool]:
+    """Return the head of a branch, and whether the branch or path of a URI differs from `since`."""
+    place = parse_uri(uri)
+    if place.ref is None:
+        raise InvalidUriError(f"{uri} names no branch: write lakefs://REPO/BRANCH[/PATH]")
+    repository = lake.repository(place.repository)
+    head = str(repository.branch(place.ref).state.commit_id)
+    if not since or head == since or not place.key:
+        return head, head != since
+    found = (each.path for each in repository.diff(since, head, place.key))
+    return head, any(is_at(path, place.key) for path in found)
+
+
+def is_at(path: str, place: str) -> bool:
+    """Return whether a path is a place, or below it if the place ends in a slash."""
+    return path.startswith(place) if place.endswith("/") else path == place

@@ -1,0 +1,170 @@
+"""Parts of tasks that need no run of a DAG: keys, errors, the sensor's comparison, masks."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from sparklake import Repository
+from sparklake.airflow.once_keys import once_key, with_once
+from tests.airflow.conftest import PASSWORD, Airflow
+
+DATE = datetime(2026, 7, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+OPTIONS = frozenset({"--once", "--message"})
+
+
+@dataclass(frozen=True)
+class Task:
+    dag_id: str = "load"
+    task_id: str = "merge"
+    map_index: int = -1
+
+
+@dataclass(frozen=True)
+class DagRun:
+    logical_date: datetime | None = DATE
+    run_id: str = "manual__2026-07-01T00:00:00+00:00_Xy"
+
+
+def key(task: Task = Task(), run: DagRun = DagRun()) -> str:
+    return once_key({"ti": task, "dag_run": run})
+
+
+def test_a_key_names_the_dag_the_task_and_the_logical_date_in_utc() -> None:
+    assert key() == "airflow/load/merge/2026-07-01T00:00:00+00:00"
+    assert key(Task(map_index=3)) == "airflow/load/merge/2026-07-01T00:00:00+00:00/3"
+    assert key(run=DagRun(run_id="backfill__1")) == key()
+    manual = "airflow/load/merge/manual__2026-07-01T00:00:00+00:00_Xy"
+    assert key(run=DagRun(logical_date=None)) == manual
+
+
+def test_long_keys_are_shortened_and_stay_different() -> None:
+    long = [key(Task("d" * 250, "t" * 250, index)) for index in (1, 2)]
+    assert {len(each) for each in long} == {255}
+    assert len(set(long)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "once", "added"),
+    [
+        (["a"], True, ["--once", key()]),
+        (["a"], "mine", ["--once", "mine"]),
+        (["a"], False, []),
+        (["--once", "own"], True, []),
+        (["--once=own"], True, []),
+    ],
+)
+def test_a_key_is_added_where_the_verb_takes_one(
+    arguments: list[str], once: Any, added: list[str]
+) -> None:
+    context = {"ti": Task(), "dag_run": DagRun()}
+    assert with_once(arguments, OPTIONS, once, context) == [*arguments, *added]
+    assert with_once(arguments, OPTIONS - {"--once"}, once, context) == arguments
+
+
+def test_a_sensor_compares_the_branch_or_a_path(airflow: Airflow, repo: Repository) -> None:
+    main = repo.branch("main")
+    start = main.head.id
+    main.put("raw/a", b"1")
+    main.put("other", b"1")
+    first = main.commit("first").id
+    main.put("raw/b", b"1")
+    second = main.commit("second").id
+    script = f"""
+        import json
+        from sparklake.airflow import SparklakeHook
+        from sparklake.airflow.sensor import change
+
+        with SparklakeHook().get_conn() as lake:
+            print(json.dumps([
+                [change(lake, "lakefs://{repo.name}/main" + path, since) for path in
+                 ("", "/", "/raw/", "/raw", "/raw/a", "/other", "/none")]
+                for since in ("", {start!r}, {first!r}, {second!r})
+            ]))
+    """
+    ran = airflow.python(textwrap.dedent(script))
+    assert ran.code == 0, ran.log
+    rows = json.loads(ran.log.splitlines()[-1])
+    assert {head for row in rows for head, _ in row} == {second}
+    assert [[has_changed for _, has_changed in row] for row in rows] == [
+        [True] * 7,
+        [True, True, True, False, True, True, False],
+        [True, True, True, False, False, False, False],
+        [False] * 7,
+    ]
+
+
+def test_errors_are_retried_only_where_that_may_help(airflow: Airflow, repo: Repository) -> None:
+    script = """
+        import json
+        from sparklake import errors
+        from sparklake.airflow.failures import code_of_kind, failing
+        from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+        def outcome(error):
+            try:
+                with failing("verb"):
+                    raise error
+            except AirflowFailException as failed:
+                return "failed", str(failed)
+            except AirflowException as failed:
+                return "retried", str(failed)
+
+        found = [outcome(each("why")) for each in (
+            errors.RaceLostError, errors.RefStoreUnavailableError, errors.OnceKeyBusyError,
+            errors.InvalidInputError, errors.NoChangesError, errors.RefNotFoundError)]
+        kinds = [code_of_kind(each) for each in ("merge_conflict", "store", "of a later version")]
+        print(json.dumps([found, kinds]))
+    """
+    ran = airflow.python(textwrap.dedent(script))
+    assert ran.code == 0, ran.log
+    found, kinds = json.loads(ran.log.splitlines()[-1])
+    assert [each for each, _ in found] == ["retried"] * 3 + ["failed"] * 3
+    assert found[3][1] == "sparklake verb failed with exit code 2: why"
+    assert kinds == [3, 12, 1]
+
+
+def test_logs_show_neither_the_dsn_nor_its_password(airflow: Airflow) -> None:
+    script = """
+        import logging
+        from airflow.sdk.log import redact
+        from sparklake.airflow import SparklakeHook
+
+        place = SparklakeHook().place
+        password = place.dsn.partition("password=")[2].split()[0]
+        print(repr(place), redact(f"a DSN: {place.dsn}; a password: {password}"), len(password))
+    """
+    ran = airflow.python(textwrap.dedent(script))
+    assert ran.code == 0, ran.log
+    assert "a DSN: ***; a password: ***" in ran.log
+    assert ran.log.rstrip().endswith(str(len(PASSWORD)))
+
+
+def test_a_verb_that_does_not_exist_and_wrong_usage_are_refused(airflow: Airflow) -> None:
+    script = """
+        from airflow.sdk.exceptions import AirflowFailException
+        from sparklake.airflow import SparklakeOperator, SparklakeSubmitOperator
+
+        for kind, verb, arguments in (
+            (SparklakeOperator, "mergee", []),
+            (SparklakeOperator, "merge", ["lakefs://a/b", "--no-such"]),
+            (SparklakeOperator, "merge", ["lakefs://none/b", "lakefs://none/c"]),
+            (SparklakeSubmitOperator, "mergee", []),
+        ):
+            try:
+                kind(task_id="t", verb=verb, arguments=arguments, once="k").execute({})
+            except AirflowFailException as error:
+                print(error)
+    """
+    ran = airflow.python(textwrap.dedent(script))
+    assert ran.code == 0, ran.log
+    assert ran.log.count("there is no command 'mergee'") == 1
+    assert "there is no job 'mergee'" in ran.log
+    assert "exit code 2: Usage: sparklake merge" in ran.log
+    assert "No such option: --no-such" in ran.log
+    assert "exit code 13" in ran.log
