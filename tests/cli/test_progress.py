@@ -78,6 +78,13 @@ def test_a_folder_shows_objects_bytes_and_rate(scene: Scene, tmp_path: Path) -> 
     assert re.search(rf"copying.*3 of 3 objects, 4.5 kB of 4.5 kB, {RATE}", seen)
 
 
+def test_a_file_shows_its_bytes(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(1500))
+    words = ("put", str(tmp_path / "file"), scene.uri("main", "raw"))
+    seen = on_terminal(*words, command=AT_ONCE)
+    assert re.search(rf"copying.*1 of 1 object, 1.5 kB of 1.5 kB, {RATE}", seen)
+
+
 def test_an_export_shows_objects_bytes_and_rate(scene: Scene, tmp_path: Path) -> None:
     scene.commit("main", {"a": "1" * 1500, "b": "2" * 500})
     words = ("export", scene.uri("main"), "--to", str(tmp_path / "out"))

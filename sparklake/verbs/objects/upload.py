@@ -32,7 +32,13 @@ from sparklake.verbs.base.retries import retry_on_gc
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.objects.stage import StagedObject, new_object, object_of_copy, stage_batches
+from sparklake.verbs.objects.stage import (
+    StagedObject,
+    new_object,
+    object_of_copy,
+    stage_batches,
+    write_files,
+)
 
 BytesOrPath: TypeAlias = "bytes | Path"
 Objects: TypeAlias = "Mapping[str, BytesOrPath] | Iterable[tuple[str, BytesOrPath]]"
@@ -283,10 +289,11 @@ def _write(
             bodies[new.key] = body
         infos.append(new.info)
     context.store.put_many_if_absent(bodies)
-    context.store.put_files_if_absent(copies)
+    told = write_files(context, copies)
     for copy in copies.values():
         copy.unlink()
-    context.runners.progress.advance_objects(len(infos), sum(each.size for each in infos))
+    size = sum(each.size for each in infos)
+    context.runners.progress.advance_objects(len(infos), size - told)
     return infos
 
 
