@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from sparklake.errors import MissingFileError
-from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ class SimulatedStore:
             check_key(key)
         return [key for key, body in bodies.items() if self.put_if_absent(key, body)]
 
-    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
+    def put_files_if_absent(
+        self, files: Mapping[str, Path], watch: Watch | None = None
+    ) -> Sequence[str]:
         """Write local files unless their keys exist; return the written keys."""
         return self.put_many_if_absent({key: path.read_bytes() for key, path in files.items()})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,6 +86,24 @@ def connect(
     return Lake(
         ref_store, runners, settings.committer, release, settings.cache, settings.hooks, settings
     )
+
+
+def connect_running(home: str | Path | None = None, dsn: str | None = None) -> Lake:
+    """Open a lake to look up names, without starting, creating or upgrading anything.
+
+    Raises RefStoreUnavailableError if the embedded Postgres does not run.
+    """
+    from sparklake.stores.postgres import existing_ref_store
+
+    settings = load_settings(home, dsn, Engine.LOCAL)
+    if not settings.dsn:
+        from sparklake.stores.embedded import running_dsn
+
+        settings = replace(settings, dsn=running_dsn(settings.home))
+    use_timeouts(settings.s3_timeouts)
+    ref_store = existing_ref_store(settings.dsn or "")
+    runners = Runners(settings.engine, workers=settings.workers)
+    return Lake(ref_store, runners, settings.committer, cache=settings.cache)
 
 
 def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None) -> Lake:

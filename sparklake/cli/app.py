@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from sparklake.cli.completion.names import complete_names
 from sparklake.cli.light_commands import first_sentence, lighten
 from sparklake.cli.options import (
     DsnOption,
@@ -57,6 +58,7 @@ VERBS = {
     "check": "checks:check",
     "repair": "repairs:repair",
     "quickstart": "quickstart.command:quickstart",
+    "completion": "completion.command:completion",
 }
 """The module and function of each command, in the order of the help."""
 
@@ -127,9 +129,20 @@ class Grammar(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write names and first sentences, for which no options of commands are needed."""
+        TyperGroup.format_commands(self._outline(), ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the names that complete a word, with first sentences."""
+        if not ctx.parent and not incomplete.startswith("-"):
+            ctx.command = self._outline(incomplete)
+        return super().shell_complete(ctx, incomplete)
+
+    def _outline(self, start: str = "") -> Grammar:
+        """Return the grammar without options of commands, which take longer to build."""
         outline = copy(self)
-        outline.commands = {name: _outline(name) for name in self.commands}
-        TyperGroup.format_commands(outline, ctx, formatter)
+        names = (each for each in self.commands if each.startswith(start))
+        outline.commands = {each: _outline(each) for each in names}
+        return outline
 
 
 def _command(name: str) -> Any:
@@ -142,6 +155,7 @@ def _command(name: str) -> Any:
         built = get_command(single)
     for each in _with_subcommands(built):
         lighten(each)
+        complete_names(each)
     return built
 
 
@@ -180,8 +194,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(context: typer.Context, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
         # Lazy imports: the first one takes a third of the start-up time.
         from importlib.metadata import version
 

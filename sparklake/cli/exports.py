@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.options import one_of
 from sparklake.cli.text import one_line
 from sparklake.documents import export_document
 from sparklake.uri import prefix_uri
@@ -44,7 +45,12 @@ def export(
         bool, typer.Option("--manifest-only", help="Write only the manifest; copy nothing.")
     ] = False,
     manifest_format: Annotated[
-        str, typer.Option(metavar="NAME", help="Format of the manifest: parquet, csv or jsonl.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=one_of("parquet", "csv", "jsonl"),
+            help="Format of the manifest: parquet, csv or jsonl.",
+        ),
     ] = "parquet",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be exported; write nothing.")

@@ -128,7 +128,8 @@ def run(
             f"{one_line(repository.info.storage_namespace)} that no kept commit and no staged "
             "change names, and trees that the rules give up. --dry-run lists them. Delete them?"
         )
-    made = repository.collect_garbage(dry_run, sweep, spared)
+    with invocation.out.working("collecting garbage"):
+        made = repository.collect_garbage(dry_run, sweep, spared)
     invocation.out.one(collection_document(made), _told(made, repository.name))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,6 +12,7 @@ from typing import Any
 from typer.main import get_command
 
 from sparklake.cli.app import HELP_NAMES, app
+from sparklake.cli.completion.scripts import INSTRUCTION
 from sparklake.cli.light_commands import lighten
 from sparklake.errors import InterruptError, InvalidInputError
 
@@ -26,6 +28,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     # at the exit, took a fifth of the CPU time of a small command.
     gc.set_threshold(_GC_THRESHOLD)
     try:
+        if os.environ.get(INSTRUCTION):
+            # Lazy import: only shells need it.
+            from sparklake.cli.completion.answers import answer_shell
+
+            return answer_shell(_grammar())
         return run((), argv, {}, program="sparklake")
     finally:
         gc.freeze()

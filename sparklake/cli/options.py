@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -122,6 +123,27 @@ def _checked(check: str, text: str) -> str:
     return text
 
 
+def one_of(*values: str) -> Callable[[str], list[str]]:
+    """Return the completion of a parameter with known values, which may have others, too."""
+
+    def start_with(incomplete: str) -> list[str]:
+        return [each for each in values if each.startswith(incomplete)]
+
+    return start_with
+
+
+def _strategies(incomplete: str) -> list[str]:
+    # Lazy import: it takes longer than the start of the command.
+    from sparklake.udfs.strategies.choosing import strategy_names
+
+    return [each for each in strategy_names() if each.startswith(incomplete)]
+
+
+def _rules(incomplete: str) -> list[str]:
+    glob, equals, name = incomplete.rpartition("=")
+    return [f"{glob}={each}" for each in _strategies(name)] if equals else []
+
+
 BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
 MetaOption = Annotated[
     list[str] | None,
@@ -166,6 +188,7 @@ StrategyOption = Annotated[
     typer.Option(
         metavar="NAME",
         parser=_strategy,
+        autocompletion=_strategies,
         help="Decide conflicts by this strategy, or by a module:function. Strategies: "
         "source-wins, dest-wins, newest-wins, larger-wins, union-lines, keep-both, none.",
         show_default=False,
@@ -181,6 +204,7 @@ RuleOption = Annotated[
         "--rule",
         metavar="GLOB=NAME",
         parser=_rule,
+        autocompletion=_rules,
         help="Use a strategy for some paths; repeatable. The first match decides.",
     ),
 ]

@@ -2,26 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import timedelta
+from time import monotonic
+from typing import TYPE_CHECKING
+
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
+from rich.table import Column
 from rich.text import Text
 
+from sparklake.cli.text import number, size
 
-class _RangeColumn(ProgressColumn):
-    """A column with the number of ranges, and their total if it is known."""
+if TYPE_CHECKING:
+    from sparklake.cli.progress import Count
+
+
+class _NameColumn(ProgressColumn):
+    """A column with the description on one line, which is cut if the count needs the space."""
+
+    def render(self, task: Task) -> Text:
+        """Return the description."""
+        return Text(task.description, no_wrap=True, overflow="ellipsis")
+
+
+class _CountColumn(ProgressColumn):
+    """A column with what is done, its total and the remaining time if they are known."""
 
     def render(self, task: Task) -> Text:
         """Return the text next to the bar."""
-        if task.total is not None:
-            return Text(f"{task.completed:,.0f} of {task.total:,.0f} ranges")
-        return Text(f"{task.completed:,.0f} ranges" if task.completed else "")
+        count: Count = task.fields["count"]
+        if count.began:
+            return Text(", ".join(_objects(count, task)))
+        if count.total_ranges is not None:
+            return Text(f"{count.ranges:,} of {count.total_ranges:,} ranges")
+        return Text(f"{count.ranges:,} ranges" if count.ranges else "")
 
 
-def range_bar() -> Progress:
+def _objects(count: Count, task: Task) -> Iterator[str]:
+    """Yield objects, bytes, their rate, and the remaining time."""
+    if count.total is None:
+        yield number(count.objects, "object")
+        yield from [size(count.size)] if count.size else []
+    else:
+        yield f"{count.objects:,} of {number(count.total.objects, 'object')}"
+        yield f"{size(count.size)} of {size(count.total.size)}"
+    # Rich has no rate before the second report.
+    speed = task.speed or task.completed / max(monotonic() - count.began, 0.001)
+    if task.completed:
+        yield f"{size(int(speed))}/s" if count.size else f"{int(speed):,} objects/s"
+    if count.total is not None and 0 < task.completed < count.total.size:
+        seconds = (count.total.size - task.completed) / speed
+        yield f"{timedelta(seconds=int(seconds))} left"
+
+
+def count_bar() -> Progress:
     """Return a bar on stderr that disappears at its end."""
-    # Markup is off: a name may contain brackets.
-    text = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), text, BarColumn(bar_width=30), _RangeColumn())
+    count = _CountColumn(table_column=Column(no_wrap=True))
+    columns = (SpinnerColumn(), _NameColumn(), BarColumn(bar_width=30), count)
     # Output to stdout is not redirected.
     return Progress(
         *columns,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparklake.cli.options import one_of
 from sparklake.documents import Document
 from sparklake.errors import InvalidInputError, MissingDependencyError
 
@@ -23,7 +24,13 @@ _NAMED_REASON = re.compile(r"\[[A-Z_.]+\] [^\n]*")
 DIFF_TYPES = ("added", "removed", "changed", "conflict")
 
 RowsFormatOption = Annotated[
-    str, typer.Option("--format", metavar="FORMAT", help="Read the rows in this Spark format.")
+    str,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        autocompletion=one_of("parquet", "delta", "orc", "csv", "json"),
+        help="Read the rows in this Spark format.",
+    ),
 ]
 ToOption = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import OnceOption
+from sparklake.cli.options import OnceOption, one_of
 from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.spark_rows import ToOption, refused_by_spark, source_rows
 from sparklake.cli.text import date, number, one_line, size
@@ -34,7 +34,10 @@ def diff_table(
     table_format: Annotated[
         str,
         typer.Option(
-            "--format", metavar="FORMAT", help="Format of the table: parquet, orc or delta."
+            "--format",
+            metavar="FORMAT",
+            autocompletion=one_of("parquet", "orc", "delta"),
+            help="Format of the table: parquet, orc or delta.",
         ),
     ] = "parquet",
     column: Annotated[
@@ -127,15 +130,31 @@ def write(
         ),
     ],
     source_format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="Read the rows in this Spark format.")
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            autocompletion=one_of("parquet", "delta", "orc", "csv", "json"),
+            help="Read the rows in this Spark format.",
+        ),
     ] = "parquet",
     table_format: Annotated[
         str,
-        typer.Option("--format", metavar="FORMAT", help="Write parquet, delta or another format."),
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            autocompletion=one_of("parquet", "delta", "orc", "csv", "json"),
+            help="Write parquet, delta or another format.",
+        ),
     ] = "parquet",
     mode: Annotated[
         str,
-        typer.Option(metavar="MODE", help="Choose what happens to existing objects of the table."),
+        typer.Option(
+            metavar="MODE",
+            autocompletion=one_of(
+                "append", "overwrite", "overwrite-partitions", "errorifexists", "ignore"
+            ),
+            help="Choose what happens to existing objects of the table.",
+        ),
     ] = "errorifexists",
     partition_by: Annotated[
         list[str] | None,

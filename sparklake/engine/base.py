@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,14 +67,37 @@ class Runner(Protocol):
         """
 
 
+class Amount(NamedTuple):
+    """A number of objects, and their bytes."""
+
+    objects: int
+    size: int
+
+
+def unknown_total() -> None:
+    """Return the total of work whose end nobody knows."""
+
+
 class Progress(Protocol):
-    """An observer of a plan's progress, in ranges read. Work does not wait for it."""
+    """An observer of a verb's progress, in ranges read, or in objects and bytes.
+
+    Work does not wait for it. A report comes after a task or a batch, not after each object.
+    """
 
     def begin(self, ranges: int) -> None:
         """Report the start of a plan and the number of ranges that it reads."""
 
     def advance(self, ranges: int) -> None:
         """Report the number of ranges read since the last report."""
+
+    def begin_objects(self, total: Callable[[], Amount | None]) -> None:
+        """Report the start of work on objects.
+
+        `total` returns their number and bytes, or None if they are unknown. It may take a while.
+        """
+
+    def advance_objects(self, objects: int, size: int) -> None:
+        """Report the objects and bytes done since the last report; 0 bytes if they are unknown."""
 
 
 class NoProgress:
@@ -84,6 +107,12 @@ class NoProgress:
         """Do nothing."""
 
     def advance(self, ranges: int) -> None:
+        """Do nothing."""
+
+    def begin_objects(self, total: Callable[[], Amount | None]) -> None:
+        """Do nothing."""
+
+    def advance_objects(self, objects: int, size: int) -> None:
         """Do nothing."""
 
 
@@ -101,6 +130,18 @@ def begin(progress: Progress, plan: Plan) -> None:
 def range_count(piece: OpenPiece) -> int:
     """Return the number of ranges that a piece reads."""
     return sum(len(side.ranges) for side in piece.sides)
+
+
+def watched(progress: Progress, encode: Body) -> Body:
+    """Return a body that runs in this process and reports its rows as objects."""
+
+    def encode_watched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in encode(batches):
+            yield batch
+            progress.advance_objects(batch.num_rows, 0)
+
+    progress.begin_objects(unknown_total)
+    return encode_watched
 
 
 def rows_with_progress(

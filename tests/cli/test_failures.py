@@ -222,6 +222,7 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (4, "nothing_to_do", ["cache", "show"]),
     (4, "nothing_to_do", ["cache", "clear"]),
     (2, "invalid_input", ["quickstart", "no-such-folder"]),
+    (2, "invalid_input", ["completion", "tcsh"]),
     *((2, "invalid_uri", ["log", text]) for text in MALFORMED),
     *((2, "invalid_uri", ["ls", text]) for text in MALFORMED),
 ]

@@ -8,12 +8,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from sparklake.cli import progress
-from sparklake.cli.progress import Meter
-from tests.cli.running import Scene, said
+from sparklake.cli.progress import Count, Meter
+from sparklake.cli.progress_bar import _CountColumn, count_bar
+from sparklake.engine.base import Amount
+from tests.cli.running import Scene, ok, said
 from tests.cli.terminal import on_terminal
 
 PATIENT = """
@@ -63,6 +66,68 @@ def test_a_diff_counts_ranges_beside_a_file(diverged: Scene, tmp_path: Path) -> 
     assert (tmp_path / "rows").read_text().count("~ changed") == 2
 
 
+RATE = r"[\d.]+ ([kMGTP]?B|objects)/s"
+
+
+def test_a_folder_shows_objects_bytes_and_rate(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "files" / "more").mkdir(parents=True)
+    for name in ("a", "b", "more/c"):
+        (tmp_path / "files" / name).write_bytes(bytes(1500))
+    words = ("put", "-r", str(tmp_path / "files"), scene.uri("main", "raw"))
+    seen = on_terminal(*words, command=AT_ONCE)
+    assert re.search(rf"copying.*3 of 3 objects, 4.5 kB of 4.5 kB, {RATE}", seen)
+
+
+def test_a_file_shows_its_bytes(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(1500))
+    words = ("put", str(tmp_path / "file"), scene.uri("main", "raw"))
+    seen = on_terminal(*words, command=AT_ONCE)
+    assert re.search(rf"copying.*1 of 1 object, 1.5 kB of 1.5 kB, {RATE}", seen)
+
+
+def test_an_export_shows_objects_bytes_and_rate(scene: Scene, tmp_path: Path) -> None:
+    scene.commit("main", {"a": "1" * 1500, "b": "2" * 500})
+    words = ("export", scene.uri("main"), "--to", str(tmp_path / "out"))
+    seen = on_terminal(*words, command=AT_ONCE)
+    assert re.search(rf"exporting.*2 of 2 objects, 2.0 kB of 2.0 kB, {RATE}", seen)
+
+
+def test_a_collection_shows_objects_bytes_and_rate(scene: Scene) -> None:
+    scene.put("main", {"a": "1" * 1500, "b": "2" * 500})
+    ok("reset", scene.uri("main"))
+    words = ("gc", "run", scene.uri(), "--yes", "--grace", "0m")
+    seen = on_terminal(*words, command=AT_ONCE)
+    assert re.search(rf"collecting garbage.*2 of 2 objects, 2.0 kB of 2.0 kB, {RATE}", seen)
+
+
+def test_an_import_shows_objects_and_rate(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a").write_text("1")
+    words = ("import", scene.uri("main", ""), "--from", str(tmp_path / "files"), "-m", "x")
+    assert re.search(rf"importing.*1 object, {RATE}", on_terminal(*words, command=AT_ONCE))
+
+
+def test_the_remaining_time_follows_from_rate_and_total() -> None:
+    count = Count(objects=1, size=500, total=Amount(4, 2000), began=monotonic() - 10)
+    bar = count_bar()
+    task = bar.add_task("copying", total=2000, completed=500, count=count)
+    shown = _CountColumn().render(bar.tasks[task]).plain
+    assert re.fullmatch(r"1 of 4 objects, 500 B of 2.0 kB, 4\d B/s, 0:00:3\d left", shown)
+
+
+def test_a_pipe_sees_no_objects(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a").write_text("1")
+    for words in (
+        ["put", "-r", str(tmp_path / "files"), scene.uri("main", "raw")],
+        ["export", scene.uri("main"), "--to", str(tmp_path / "out")],
+        ["gc", "run", scene.uri(), "--yes"],
+    ):
+        ran = subprocess.run([*AT_ONCE, *words], capture_output=True, text=True, check=True)
+        assert "objects," not in ran.stderr
+        assert "\x1b" not in ran.stderr
+
+
 def test_a_quick_command_says_nothing_of_it(diverged: Scene) -> None:
     seen = on_terminal("diff", diverged.uri("main"), diverged.uri("dev"), command=NEVER)
     assert "~ changed" in seen
@@ -86,8 +151,8 @@ def test_a_result_takes_the_place_of_the_count(monkeypatch: pytest.MonkeyPatch) 
         meter.begin(3)
         meter.advance(2)
         assert meter._shown is not None
-        bar, task = meter._shown
-        assert (bar.tasks[task].completed, bar.tasks[task].total) == (2, 3)
+        bar, _ = meter._shown
+        assert (bar.tasks[0].completed, bar.tasks[0].total) == (2, 3)
         meter.hide()
         assert bar.finished is False
         assert not bar.live.is_started

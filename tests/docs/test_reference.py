@@ -17,7 +17,13 @@ from sparklake.config import ENVIRONMENT, environment_name, load_settings
 from sparklake.settings_file import FileSettings
 from tests.docs.pages import ROOT
 
-INTERNAL = {"SPARKLAKE_JAVA", "SPARKLAKE_HOOK_", "SPARKLAKE_HOOKS_"}
+INTERNAL = {
+    "SPARKLAKE_JAVA",
+    "SPARKLAKE_HOOK_",
+    "SPARKLAKE_HOOKS_",
+    "SPARKLAKE_COMPLETE",
+    "SPARKLAKE_COMPLETE_WORD",
+}
 """Variables that sparklake sets for its own processes, and beginnings of names."""
 
 

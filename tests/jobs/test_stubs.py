@@ -28,6 +28,7 @@ NOT_JOBS = {
     "cache clear",
     "hooks validate",  # of files, before they are in a lake
     "jobs path",
+    "completion",  # for the shell where it is typed
 }
 
 STUB = '''"""spark-submit entry point of `sparklake {name}`."""

@@ -22,6 +22,7 @@ from sparklake.graveler.ports.objects import (
     ObjectStore,
     StoredFolder,
     StoredObject,
+    Watch,
 )
 from sparklake.graveler.ports.registers import Write, Writes, WriteState
 from sparklake.graveler.ports.repositories import (
@@ -56,6 +57,7 @@ __all__ = [
     "SettingsStore",
     "Staging",
     "StoredObject",
+    "Watch",
     "TagInfo",
     "Tags",
     "Write",

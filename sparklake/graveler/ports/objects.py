@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+Watch: TypeAlias = Callable[[int], object]
+"""A function that gets the numbers of written bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +112,14 @@ class ObjectStore(Protocol):
         Returns the keys that this call wrote.
         """
 
-    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
+    def put_files_if_absent(
+        self, files: Mapping[str, Path], watch: Watch | None = None
+    ) -> Sequence[str]:
         """Write each local file unless its key exists; all are durable on return.
 
         Returns the keys that this call wrote. A store may hard-link the files, so they must
-        never change afterwards.
+        never change afterwards. `watch` gets the bytes of each part of a file that is sent in
+        parts, from any thread.
         """
 
     def find(self, key: str) -> StoredObject | None:

@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from sparklake.graveler.ports import Content, ContentPart, ObjectStore, StoredFolder, StoredObject
+from sparklake.graveler.ports import (
+    Content,
+    ContentPart,
+    ObjectStore,
+    StoredFolder,
+    StoredObject,
+    Watch,
+)
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
@@ -101,9 +108,11 @@ class CachedStore:
             self._keep(key, bodies[key])
         return written
 
-    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
+    def put_files_if_absent(
+        self, files: Mapping[str, Path], watch: Watch | None = None
+    ) -> Sequence[str]:
         """Write each local file unless its key exists; return the keys that it wrote."""
-        return self._inner.put_files_if_absent(files)
+        return self._inner.put_files_if_absent(files, watch)
 
     def find(self, key: str) -> StoredObject | None:
         """Return the store's metadata of an object; None for a missing one."""

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 
 from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
 from sparklake.stores.embedded import server
-from sparklake.stores.embedded.home import Layout, home_folder, prepare_layout, start_lock
+from sparklake.stores.embedded.home import (
+    Layout,
+    find_layout,
+    home_folder,
+    prepare_layout,
+    start_lock,
+)
 from sparklake.stores.embedded.locks import FileLock, locked
 
 if TYPE_CHECKING:
@@ -78,6 +84,18 @@ def embedded_dsn(home: Path) -> EmbeddedServer:
         raise
     except OSError as error:
         raise RefStoreUnavailableError(f"cannot store refs in {home}: {error}") from error
+
+
+def running_dsn(home: Path) -> str:
+    """Return the connection string of a home's server without a share in it.
+
+    Nothing is created or started: raises RefStoreUnavailableError if no server runs.
+    """
+    layout = find_layout(home)
+    found = None if layout is None else server.find_running(layout)
+    if found is None:
+        raise RefStoreUnavailableError(f"no Postgres runs in {home}")
+    return found
 
 
 def _share_server(layout: Layout) -> EmbeddedServer:

@@ -80,6 +80,18 @@ def prepare_layout(folder: Path) -> Layout:
     return Layout(folder, _system_base(folder, account), account)
 
 
+def find_layout(home: Path) -> Layout | None:
+    """Return the layout of a home, or None if it has no Postgres yet."""
+    folder = home.resolve() / "postgres"
+    if not folder.is_dir():
+        return None
+    owner = owner_account(folder)
+    if owner.uid != 0:
+        return Layout(folder, folder, owner)
+    base = _read_note(folder).get("base")
+    return None if base is None else Layout(folder, Path(base), unprivileged_account())
+
+
 def socket_folder(layout: Layout) -> Path:
     """Return a private folder whose path is short enough for a socket."""
     usual = layout.base / "socket"

@@ -58,6 +58,16 @@ def ensure_running(layout: Layout) -> str:
         _clear_away(layout, sockets)
         _initialise(layout)
         _start(layout, sockets)
+    return _dsn(sockets)
+
+
+def find_running(layout: Layout) -> str | None:
+    """Return the connection string of a server that is ready, else None. Nothing changes."""
+    sockets = _ready_sockets(layout)
+    return None if sockets is None else _dsn(sockets)
+
+
+def _dsn(sockets: Path) -> str:
     return make_conninfo(
         host=str(sockets),
         port=SOCKET_PORT,
@@ -159,12 +169,18 @@ def _running_sockets(layout: Layout) -> Path | None:
     """Return the folder of the running server's socket, if it exists and is private."""
     if not _is_alive(layout):
         return None
+    sockets = _ready_sockets(layout)
+    if sockets is None:
+        stop(layout)  # It is already stopping, or nobody can reach it.
+    return sockets
+
+
+def _ready_sockets(layout: Layout) -> Path | None:
     lines = _pid_lines(layout)
     if _ready(lines) and _listener(layout, lines) is not None:
         sockets = Path(lines[_SOCKET_LINE])
         if is_private(sockets, layout.account):
             return sockets
-    stop(layout)  # It is already stopping, or nobody can reach it.
     return None
 
 

@@ -35,7 +35,7 @@ from sparklake.stores.objects.local_files import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
+    from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
     from sparklake.stores.objects.local_files import FileColumns
 
 ABANDONED_SECONDS = 24 * 3600
@@ -115,11 +115,13 @@ class LocalStore:
         """Write objects unless they exist, many at a time; return the keys that it wrote."""
         return self._publish({key: partial(write_new, body) for key, body in bodies.items()})
 
-    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
+    def put_files_if_absent(
+        self, files: Mapping[str, Path], watch: Watch | None = None
+    ) -> Sequence[str]:
         """Write each local file unless its key exists; return the keys that it wrote.
 
         A file on the same file system is hard-linked, so it must not be changed in place
-        afterwards.
+        afterwards. No file is written in parts.
         """
         return self._publish({key: partial(link_or_copy, path) for key, path in files.items()})
 

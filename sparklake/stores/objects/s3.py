@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
-from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
 from sparklake.interrupts import Threads, within_grace
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local_files import store_errors, whole_file
@@ -37,6 +37,7 @@ _LOG = logging.getLogger("sparklake.s3")
 
 _T = TypeVar("_T")
 _Answer: TypeAlias = "Mapping[str, Any]"
+_Write: TypeAlias = "Callable[[Mapping[str, str], BinaryIO, int], None]"
 
 PUT_THREADS = 16
 MULTIPART_BYTES = 64 << 20
@@ -130,9 +131,11 @@ class S3Store:
         """
         return self._put_all(bodies, self.put_if_absent)
 
-    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
+    def put_files_if_absent(
+        self, files: Mapping[str, Path], watch: Watch | None = None
+    ) -> Sequence[str]:
         """Write local files unless their keys exist; return the written keys."""
-        return self._put_all(files, self._put_file)
+        return self._put_all(files, partial(self._put_file, watch))
 
     def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
         for key in items:
@@ -214,16 +217,16 @@ class S3Store:
                     if key and not (key.endswith("/") and each["Size"] == 0):
                         yield _stored(key, each["Size"], each)
 
-    def _put_file(self, key: str, path: Path) -> bool:
+    def _put_file(self, watch: Watch | None, key: str, path: Path) -> bool:
         with store_errors(path), path.open("rb") as stream:
-            return self._put(key, stream, path.stat().st_size)
+            return self._put(key, stream, path.stat().st_size, watch)
 
-    def _put(self, key: str, stream: BinaryIO, size: int) -> bool:
+    def _put(self, key: str, stream: BinaryIO, size: int, watch: Watch | None = None) -> bool:
         target = self._target(key)
         if size <= MULTIPART_BYTES:
-            write = _put_whole
+            write: _Write = _put_whole
         elif self.find(key) is None:
-            write = _put_parts
+            write = partial(_put_parts, watch=watch)
         else:
             return False  # multipart uploads are refused only after all parts were sent
         with s3_errors(self._address(key)):
@@ -300,7 +303,9 @@ def _put_whole(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
     s3_client().put_object(**target, Body=stream, ContentLength=size, IfNoneMatch="*")
 
 
-def _put_parts(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
+def _put_parts(
+    target: Mapping[str, str], stream: BinaryIO, size: int, *, watch: Watch | None
+) -> None:
     client = s3_client()
     checksum = _part_checksum(client)
     upload = {
@@ -315,6 +320,8 @@ def _put_parts(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
             answer = client.upload_part(**upload, **checksum, PartNumber=number, Body=chunk)
             kept = {name: answer[name] for name in ("ETag", "ChecksumCRC32") if name in answer}
             parts.append({"PartNumber": number, **kept})
+            if watch is not None:
+                watch(len(chunk))
         client.complete_multipart_upload(
             **upload, MultipartUpload={"Parts": parts}, IfNoneMatch="*"
         )

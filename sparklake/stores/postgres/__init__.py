@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sparklake.graveler.ports import RefStore
 
-__all__ = ["connect_ref_store"]
+__all__ = ["connect_ref_store", "existing_ref_store"]
 
 
 def connect_ref_store(dsn: str, restart: Callable[[], str] | None = None) -> RefStore:
@@ -30,3 +30,8 @@ def connect_ref_store(dsn: str, restart: Callable[[], str] | None = None) -> Ref
         connections.close()
         raise
     return PostgresRefStore(connections)
+
+
+def existing_ref_store(dsn: str) -> RefStore:
+    """Return the ref store of a connection string as it is. Its schema is not migrated."""
+    return PostgresRefStore(Connections(dsn))

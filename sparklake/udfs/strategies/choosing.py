@@ -102,12 +102,16 @@ def named_strategy(name: str) -> Chosen:
     offered = entry_point_targets()
     if name in offered:
         return NamedStrategy(name, offered[name])
-    known = ", ".join(
-        [*(each.value for each in Strategy), *BUILT_IN, NO_STRATEGY, *sorted(offered)]
-    )
+    known = ", ".join(strategy_names())
     raise InvalidInputError(
         f"{name!r} is not a merge strategy: choose {known}, or name a function as module:function"
     )
+
+
+def strategy_names() -> list[str]:
+    """Return the names of all strategies, also of those that packages offer."""
+    offered = sorted(entry_point_targets())
+    return [*(each.value for each in Strategy), *BUILT_IN, NO_STRATEGY, *offered]
 
 
 def check_rule(text: str) -> None:

@@ -48,7 +48,7 @@ def export(context: Context, ref: str, to: str, options: ExportOptions) -> Expor
     # Removals come before copies: a file may replace a folder, and the other way round.
     if found.removed:
         work.run(ExportPass.REMOVE)
-    made = work.said(ref, work.run(ExportPass.COPY))
+    made = work.said(ref, work.run(ExportPass.COPY, expected=found))
     work.write_summary(made)
     check_still_ours(store, mark)
     work.write_mark(mark.finished)

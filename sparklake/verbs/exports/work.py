@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from sparklake.engine.base import range_count
+from sparklake.engine.base import Amount, range_count
 from sparklake.errors import InvalidInputError, LostResultError, UnfitError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
@@ -124,9 +124,15 @@ class ExportWork:
             context, store, commit, options, folder, [(each, plan(each)) for each in origins]
         )
 
-    def run(self, step: ExportPass) -> ExportReport:
-        """Run one step over all differences; raise UnfitError, LostResultError."""
+    def run(self, step: ExportPass, expected: ExportReport | None = None) -> ExportReport:
+        """Run one step over all differences; raise UnfitError, LostResultError.
+
+        `expected` has the counts of an earlier step, as the total of progress.
+        """
         total = ExportReport()
+        if expected is not None:
+            amount = Amount(expected.added + expected.changed, expected.copied_bytes)
+            self.context.runners.progress.begin_objects(lambda: amount)
         for number, (export, plan) in enumerate(self._exports(step)):
             named = f"{self.folder}part{number or ''}"
             for report in self._reports(replace(export, manifest=named), plan):
@@ -207,14 +213,18 @@ class ExportWork:
             size = min(size, TASK_OBJECTS)
         tasks = pack_tasks(divided(plan, size), size)
         progress = self.context.runners.progress
-        progress.begin(sum(map(_ranges, tasks)))
+        if not copies:
+            progress.begin(sum(map(_ranges, tasks)))
         waiting = set(range(len(tasks)))
         for report in decode_reports(
             runner.collect(partial(export_body, export), encode_tasks(tasks))
         ):
             if report.position in waiting:
                 waiting.remove(report.position)
-                progress.advance(_ranges(tasks[report.position]))
+                if copies:
+                    progress.advance_objects(report.added + report.changed, report.copied_bytes)
+                else:
+                    progress.advance(_ranges(tasks[report.position]))
                 yield report
         if waiting:
             raise LostResultError(

@@ -15,10 +15,9 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from sparklake.engine.base import Body, Runner, Source
+from sparklake.engine.base import UNWATCHED, Amount, Body, Progress, Runner, Source, watched
 from sparklake.engine.execution import finish, write_run
 from sparklake.engine.lazy_rows import Rows
 from sparklake.engine.local_runner import LocalRunner
@@ -34,7 +33,6 @@ from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
 from sparklake.stores.objects import open_store
 from sparklake.udfs.gc import (
-    WEIGHT_SCHEMA,
     distinct_run_body,
     encode_work,
     garbage_body,
@@ -56,6 +54,9 @@ from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.leftovers import remove_leftovers
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, find_open, set_open
 from sparklake.verbs.gc.trees import UnnamedTables, collects_trees, write_collected
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LONGEST = timedelta(days=36_500)
 _SAMPLE = 10
@@ -204,7 +205,9 @@ class _GcWork:
             listed, spared = folder.tree(folder.read().listed), open_places(context)
             return _GcWork(context, folder, listed, records, spared, is_earlier=True)
         runner = context.runner(records, "gc", "list")
-        encode = partial(listed_body, context.workspace)
+        encode: Body = partial(listed_body, context.workspace)
+        if runner.name != "spark":
+            encode = watched(context.runners.progress, encode)
         work = encode_work(_prefixes(context))
         listed = _written(folder.workspace, runner, encode, _spread(runner, work))
         folder.write(CollectionRun(folder.run_id, "listed", listed.id, objects_listed=listed.count))
@@ -246,7 +249,9 @@ class _GcWork:
         if tables is not None:
             tables.sweep(run.id)
         body = partial(sweep_body, self.folder.workspace, self.context.info.storage_namespace)
-        self._counted("sweep", body, self.folder.tree(run.garbage))
+        progress = self.context.runners.progress
+        progress.begin_objects(lambda: Amount(run.objects, run.bytes))
+        self._counted("sweep", body, self.folder.tree(run.garbage), progress)
         done = run.swept()
         self.folder.write(done)
         # Ids that were announced are used again only after caches know that they may have changed.
@@ -282,12 +287,17 @@ class _GcWork:
         source = _spread(runner, _tasks(plan, runner))
         return _written(self.folder.workspace, runner, encode, source)
 
-    def _counted(self, step: str, body: Body, listed: MetaRange) -> tuple[int, int]:
+    def _counted(
+        self, step: str, body: Body, listed: MetaRange, progress: Progress = UNWATCHED
+    ) -> tuple[int, int]:
         plan = plan_listing(listed.ranges, ())
         runner = self.context.runner(plan.records, "gc", step)
-        batches = list(runner.collect(body, _tasks(plan, runner)))
-        table = pa.Table.from_batches(batches, WEIGHT_SCHEMA)
-        objects, sizes = (table.column(name).to_pylist() for name in ("objects", "bytes"))
+        objects, sizes = list[int](), list[int]()
+        for batch in runner.collect(body, _tasks(plan, runner)):
+            for row in batch.to_pylist():
+                objects.append(row["objects"])
+                sizes.append(row["bytes"])
+                progress.advance_objects(row["objects"], row["bytes"])
         return sum(objects), bounded_sum(sizes)
 
 

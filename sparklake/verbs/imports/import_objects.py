@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from sparklake.engine.base import Body
+from sparklake.engine.base import Body, watched
 from sparklake.engine.execution import rows_in_order, run_plan, stitched
 from sparklake.errors import (
     ImportErrorsError,
@@ -248,9 +248,8 @@ def _write(
     reported = _ERRORS_OF_A_TASK if runner.name == "spark" else MAX_ERRORS
     settings = replace(settings, reported=reported)
     encode: Body = partial(import_body, context.workspace, settings, opened.read)
-    context.runners.progress.begin(0)
     if runner.name != "spark":
-        encode = partial(_watched, encode, context)
+        encode = watched(context.runners.progress, encode)
     body = partial(ranges_body, context.workspace, settings)
     written = _ImportResult()
     for result in decode_results(runner.sort_and_collect(encode, body, opened.rows)):
@@ -260,18 +259,6 @@ def _write(
             written.counts.update(result.counts)
             written.first += result.first[: MAX_ERRORS - len(written.first)]
     return written
-
-
-def _watched(
-    encode: Body, context: Context, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the encoded batches, and report the ranges that they fill as progress."""
-    rows = 0
-    for batch in encode(batches):
-        yield batch
-        rows += batch.num_rows
-        ranges, rows = divmod(rows, context.workspace.range_records)
-        context.runners.progress.advance(ranges)
 
 
 def _refusal(

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.engine.base import Runner, Source
+from sparklake.engine.base import Amount, Runner, Source
 from sparklake.errors import (
     InvalidInputError,
     InvalidRecordError,
@@ -113,10 +113,24 @@ def put_copy(
     """Move a file that no longer changes to a new key, and stage it."""
     fence = open_branch(context, branch, Action.STAGE).fence
     new = object_of_copy(context, path, copy, metadata, content_type)
-    context.store.put_files_if_absent({new.key: copy})
+    size, progress = new.info.size, context.runners.progress
+    progress.begin_objects(lambda: Amount(1, size))
+    progress.advance_objects(1, size - write_files(context, {new.key: copy}))
     once = context.recorded(new.info)
     context.refs.staging.put(branch, [new.record], fence=fence, once=once)
     return new.info
+
+
+def write_files(context: Context, files: Mapping[str, Path]) -> int:
+    """Write new objects from files. Return the bytes that progress has been told of."""
+    told = list[int]()
+
+    def watch(size: int) -> None:
+        told.append(size)
+        context.runners.progress.advance_objects(0, size)
+
+    context.store.put_files_if_absent(files, watch)
+    return sum(told)
 
 
 def delete_object(context: Context, branch: str, path: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
+from sparklake.engine.base import Amount, unknown_total
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
@@ -29,7 +32,13 @@ from sparklake.verbs.base.retries import retry_on_gc
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.objects.stage import StagedObject, new_object, object_of_copy, stage_batches
+from sparklake.verbs.objects.stage import (
+    StagedObject,
+    new_object,
+    object_of_copy,
+    stage_batches,
+    write_files,
+)
 
 BytesOrPath: TypeAlias = "bytes | Path"
 Objects: TypeAlias = "Mapping[str, BytesOrPath] | Iterable[tuple[str, BytesOrPath]]"
@@ -97,7 +106,9 @@ def _put_many(
     labels: Labels,
     follow_links: bool,
     result: Callable[[int], object] = int,
+    total: Callable[[], Amount | None] = unknown_total,
 ) -> int:
+    context.runners.progress.begin_objects(total)
     fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
     pairs = objects.items() if isinstance(objects, Mapping) else objects
@@ -144,7 +155,11 @@ def put_folder(
     def result(count: int) -> FolderUpload:
         return FolderUpload(count, tuple(skipped))
 
-    count = _put_many(context, branch, files(), labels, follow_links, result)
+    def total() -> Amount | None:
+        # Links may be a loop.
+        return None if follow_links else folder_amount(root)
+
+    count = _put_many(context, branch, files(), labels, follow_links, result, total)
     if not count:
         why = f" except {len(skipped)} that are skipped, such as links" if skipped else ""
         raise InvalidInputError(f"nothing was staged: {folder} contains no files{why}")
@@ -274,15 +289,33 @@ def _write(
             bodies[new.key] = body
         infos.append(new.info)
     context.store.put_many_if_absent(bodies)
-    context.store.put_files_if_absent(copies)
+    told = write_files(context, copies)
     for copy in copies.values():
         copy.unlink()
+    size = sum(each.size for each in infos)
+    context.runners.progress.advance_objects(len(infos), size - told)
     return infos
 
 
 def _object_of_body(context: Context, path: str, body: bytes, labels: Labels) -> StagedObject:
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
     return new_object(context, path, len(body), checksum, labels.metadata, labels.content_type)
+
+
+def folder_amount(root: Path) -> Amount:
+    """Return the number and bytes of the files below a folder, without links."""
+    objects = size = 0
+    waiting = [str(root)]
+    while waiting:
+        # A file may be gone by now, and the walk that puts the files reports what it cannot read.
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for each in entries:
+                if each.is_dir(follow_symlinks=False):
+                    waiting.append(each.path)
+                elif each.is_file(follow_symlinks=False):
+                    objects += 1
+                    size += each.stat(follow_symlinks=False).st_size
+    return Amount(objects, size)
 
 
 def _size(body: BytesOrPath) -> int:

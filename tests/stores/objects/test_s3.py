@@ -23,7 +23,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.stores.objects import open_object, open_store
+from sparklake.stores.objects import open_object, open_store, s3
 from sparklake.stores.objects.s3 import MULTIPART_BYTES, S3Store
 from tests.stores.objects.contract import ObjectStoreContract, keys
 from tests.support.s3_server import access_control, aws_client
@@ -112,6 +112,19 @@ def test_keys_that_only_s3_can_have(bucket: str, s3_env: dict[str, str]) -> None
 
 
 # --- parts ----------------------------------------------------------------------------------------
+
+
+def test_parts_are_reported_as_they_are_sent(
+    store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "MULTIPART_BYTES", 5 << 20)
+    monkeypatch.setattr(s3, "_PART_BYTES", 5 << 20)
+    (tmp_path / "large").write_bytes(bytes(11 << 20))
+    (tmp_path / "small").write_bytes(b"1")
+    sent: list[int] = []
+    names = ("large", "small")
+    store.put_files_if_absent({name: tmp_path / name for name in names}, sent.append)
+    assert sent == [5 << 20, 5 << 20, 1 << 20]
 
 
 @pytest.mark.system

@@ -1,0 +1,81 @@
+"""The answer to a shell: candidates for the word at the cursor."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from threading import Timer
+from typing import Any
+
+# Typer has no public name for click's parser of incomplete command lines.
+from typer._completion_classes import ZshComplete
+
+from sparklake.cli.completion.names import WORDS, Candidate
+from sparklake.cli.completion.scripts import BASH_WORD, INSTRUCTION, Shell
+
+DEADLINE_SECONDS = 2.0
+"""The time after which a shell gets no candidates, such as from an unreachable Postgres."""
+
+_LINE = "_TYPER_COMPLETE_ARGS"
+_SPECIAL = re.compile(r"([^\w@%+=:,./~^-])")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def answer_shell(grammar: Any) -> int:
+    """Print the candidates for the command line in the environment; print nothing on an error."""
+    late = Timer(DEADLINE_SECONDS, os._exit, [0])
+    late.daemon = True
+    late.start()
+    # Anything on the screen would disturb the user's prompt.
+    with suppress(Exception, SystemExit):
+        lines = list(_lines(os.environ[INSTRUCTION], _candidates(grammar)))
+        late.cancel()
+        sys.stdout.write("".join(f"{each}\n" for each in lines))
+        sys.stdout.flush()
+    late.cancel()
+    return 0
+
+
+def _candidates(grammar: Any) -> tuple[str, list[Candidate]]:
+    """Return the word at the cursor, and the words that can replace it."""
+    context: dict[str, Any] = {}
+    parser = ZshComplete(grammar, {"obj": context}, "sparklake", INSTRUCTION)
+    arguments, word = parser.get_completion_args()
+    context[WORDS] = tuple(arguments)
+    # The parser completes the value of --option=value.
+    option, equals, _ = word.partition("=")
+    before = option + equals if equals and word.startswith("-") else ""
+    found = (
+        Candidate(f"{before}{each.value}", each.help)
+        for each in parser.get_completions(arguments, word)
+        # Shells complete names of files themselves.
+        if each.type == "plain"
+    )
+    return word, [each for each in found if each.value.isprintable()]
+
+
+def _lines(shell: str, found: tuple[str, list[Candidate]]) -> Iterable[str]:
+    word, candidates = found
+    if shell == Shell.BASH:
+        return _for_bash(word, candidates)
+    return (
+        f"{each.value}\t{' '.join(each.help.split())}" if each.help else each.value
+        for each in candidates
+    )
+
+
+def _for_bash(word: str, candidates: Iterable[Candidate]) -> Iterator[str]:
+    """Yield what bash puts in place of the last part of a word.
+
+    Bash breaks words at ':' and '=', unless they are quoted, and replaces only the last part.
+    """
+    line, part = os.environ[_LINE], os.environ[BASH_WORD]
+    is_quoted = line.removesuffix(part).endswith(("'", '"'))
+    plain = part if is_quoted else _ESCAPED.sub(r"\1", part)
+    start = len(word.removesuffix(plain)) if plain else len(word)
+    for each in candidates:
+        rest = each.value[start:]
+        yield rest if is_quoted else _SPECIAL.sub(r"\\\1", rest)
