@@ -120,14 +120,17 @@ def test_a_failed_check_and_a_conflict_leave_the_branch_and_name_it(
 
 
 def test_a_sensor_waits_for_changes_since_its_last_run(airflow: Airflow, repo: Repository) -> None:
-    first = repo.branch("main").head.id
+    heads = [repo.branch("main").head.id]
     assert airflow.test("on_commit", "2026-07-04", repository=repo.name).code == 0
-    repo.branch("main").put("raw/a", b"1")
-    second = repo.branch("main").commit("raw").id
-    ran = airflow.test("on_commit", "2026-07-05", repository=repo.name)
-    assert ran.code == 0, ran.log
-    assert airflow.results("on_commit", "wait")[-2:] == [first, second]
-    assert [each.commit_id for each in repo.tags()] == [first, second]
+    # With a third run, more than one earlier run has returned a commit.
+    for date in ("2026-07-05", "2026-07-06"):
+        repo.branch("main").put("raw/a", date.encode())
+        heads.append(repo.branch("main").commit("raw").id)
+        ran = airflow.test("on_commit", date, repository=repo.name)
+        assert ran.code == 0, ran.log
+        assert f"compared with {heads[-2]}" in ran.log
+    assert airflow.results("on_commit", "wait")[-3:] == heads
+    assert [each.commit_id for each in repo.tags()] == heads
 
 
 # --- spark-submit ---------------------------------------------------------------------------------
