@@ -75,7 +75,7 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
             arguments = with_once(
                 self.arguments, option_names(self.verb.split()), self.once, context
             )
-        place = SparklakeHook(self.sparklake_conn_id).place
+            place = SparklakeHook(self.sparklake_conn_id).place
         with self._result_path() as path, _environment(place.environment):
             self.application_args = [*arguments, "--result-file", str(path)]
             try:
