@@ -23,7 +23,10 @@ RUN = (
 )
 """The part of a branch name that differs in each run, and is the same in all of its tries."""
 
-_STOPPED_BY_FAILURE = ("all_success", "none_failed", "none_failed_min_one_success")
+_AFTER_SUCCESS = "all_success"
+"""The rule of the commit and the merge, also if the DAG has another one in `default_args`."""
+
+_STOPPED_BY_FAILURE = (_AFTER_SUCCESS, "none_failed", "none_failed_min_one_success")
 """The trigger rules of tasks that never run after a failed task."""
 
 
@@ -83,24 +86,26 @@ def branch_per_run(
         commit = SparklakeOperator(
             task_id="commit",
             verb="commit",
+            trigger_rule=_AFTER_SUCCESS,
             arguments=[branch, "--message", message or name, "--if-needed"],
             **lake,
         )
         merged = SparklakeOperator(
             task_id="merge",
             verb="merge",
+            trigger_rule=_AFTER_SUCCESS,
             arguments=[branch, target, "--if-needed", *merge],
             **lake,
         )
         create >> (roots or [commit])
         (leaves or [create]) >> commit >> merged
         if hidden := _tasks_that_may_fail_unnoticed(group):
-            # The rule of `commit` stays all_success: a skipped check must not lead to a merge.
+            # Their rule must not be that of `commit`: a skipped check must not lead to a merge.
             gate = EmptyOperator(task_id="no_failure", trigger_rule="none_failed")
             hidden >> gate >> commit
     report = _report_of(branch, target)
     for task in group.iter_tasks():
-        if task is not create:
+        if task is not create and not task.is_teardown:
             task.on_failure_callback = [*_list(task.on_failure_callback), report]
 
 

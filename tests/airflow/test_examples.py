@@ -139,7 +139,12 @@ from datetime import datetime, timezone
 from airflow.sdk import dag, task
 from sparklake.airflow import SparklakeOperator, branch_per_run
 
-@dag(schedule=None, start_date=datetime(2026, 7, 1, tzinfo=timezone.utc), params={"repository": ""})
+@dag(
+    schedule=None,
+    start_date=datetime(2026, 7, 1, tzinfo=timezone.utc),
+    params={"repository": ""},
+    default_args={"trigger_rule": "all_done"},
+)
 def alert():
     with branch_per_run("load", repository="{{ params.repository }}") as load:
         write = SparklakeOperator(task_id="write", verb="rm", arguments=[load.path("a")])
@@ -148,7 +153,7 @@ def alert():
         def check():
             raise ValueError("the check failed")
 
-        @task(trigger_rule="all_done")
+        @task
         def tell():
             print("told")
 
