@@ -11,7 +11,7 @@ from airflow.sdk.log import mask_secret
 
 from sparklake.airflow.names import CONNECTION_TYPE, DEFAULT_CONNECTION, FIELDS, HOME
 from sparklake.choices import Engine
-from sparklake.errors import SparklakeError
+from sparklake.errors import InvalidInputError, SparklakeError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,12 +51,20 @@ class SparklakeHook(BaseHook):
 
     @property
     def place(self) -> LakePlace:
-        """The place of the lake. Airflow masks the DSN and its password in logs from now on."""
+        """The place of the lake. Airflow masks the DSN and its password in logs from now on.
+
+        Raises InvalidInputError for a connection without a DSN and a home.
+        """
         if self.sparklake_conn_id is None:
             return LakePlace()
         connection = self.get_connection(self.sparklake_conn_id)
         home = connection.extra_dejson.get(HOME)
         dsn = connection.password or None
+        if not home and dsn is None:
+            raise InvalidInputError(
+                f"the connection {self.sparklake_conn_id!r} has no DSN and no home folder: set its "
+                "password to the DSN. To use the worker's environment, pass sparklake_conn_id=None"
+            )
         if dsn is not None:
             _mask(dsn)
         return LakePlace(Path(home) if home else None, dsn)

@@ -59,7 +59,7 @@ class SparklakeOperator(BaseOperator):
         words = self.verb.split()
         with failing(self.verb):
             arguments = with_once(self.arguments, option_names(words), self.once, context)
-        place = SparklakeHook(self.sparklake_conn_id).place
+            place = SparklakeHook(self.sparklake_conn_id).place
         self.log.info("sparklake %s: started", described(self.verb, arguments))
         ran = run_here(words, arguments, {"home": place.home, "dsn": place.dsn})
         for line in ran.remarks.splitlines():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow.providers.common.compat.sdk import TaskGroup
+from airflow.providers.standard.operators.empty import EmptyOperator
 
 from sparklake.airflow.names import DEFAULT_CONNECTION
 from sparklake.airflow.operator import SparklakeOperator
@@ -21,6 +22,12 @@ RUN = (
     " else dag_run.run_id.replace('~', '-') }}"
 )
 """The part of a branch name that differs in each run, and is the same in all of its tries."""
+
+_AFTER_SUCCESS = "all_success"
+"""The rule of the commit and the merge, also if the DAG has another one in `default_args`."""
+
+_STOPPED_BY_FAILURE = (_AFTER_SUCCESS, "none_failed", "none_failed_min_one_success")
+"""The trigger rules of tasks that never run after a failed task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +56,9 @@ def branch_per_run(
     """Create a branch, run the tasks of the `with` block, commit, and merge into dest.
 
     The tasks of the block stage or commit on the branch, and check it. If one fails, nothing is
-    merged, the branch stays, and the task's log names it. After a merge it stays, too, until it
-    expires and `sparklake branch prune` deletes it, so that all tasks can run again.
+    merged, whatever the trigger rules of the tasks after it, and the log of the task names the
+    branch. Merged or not, the branch stays until it expires and `sparklake branch prune` deletes
+    it, so that all tasks can run again.
 
     Args:
         group_id: The id of the task group. It is part of the branch name.
@@ -78,21 +86,41 @@ def branch_per_run(
         commit = SparklakeOperator(
             task_id="commit",
             verb="commit",
+            trigger_rule=_AFTER_SUCCESS,
             arguments=[branch, "--message", message or name, "--if-needed"],
             **lake,
         )
         merged = SparklakeOperator(
             task_id="merge",
             verb="merge",
+            trigger_rule=_AFTER_SUCCESS,
             arguments=[branch, target, "--if-needed", *merge],
             **lake,
         )
         create >> (roots or [commit])
         (leaves or [create]) >> commit >> merged
+        if hidden := _tasks_that_may_fail_unnoticed(group):
+            # Their rule must not be that of `commit`: a skipped check must not lead to a merge.
+            gate = EmptyOperator(task_id="no_failure", trigger_rule="none_failed")
+            hidden >> gate >> commit
     report = _report_of(branch, target)
     for task in group.iter_tasks():
-        if task is not create:
+        if task is not create and not task.is_teardown:
             task.on_failure_callback = [*_list(task.on_failure_callback), report]
+
+
+def _tasks_that_may_fail_unnoticed(group: TaskGroup) -> list[Any]:
+    """Return the tasks whose failure does not stop a task after them, such as one of `all_done`."""
+    tasks = {each.task_id: each for each in group.iter_tasks()}
+    return [
+        each
+        for each in tasks.values()
+        if not each.is_teardown
+        and any(
+            tasks[after].trigger_rule not in _STOPPED_BY_FAILURE
+            for after in each.downstream_task_ids & tasks.keys()
+        )
+    ]
 
 
 def _report_of(branch: str, dest: str) -> Any:
@@ -100,10 +128,10 @@ def _report_of(branch: str, dest: str) -> Any:
         """Say in the log of a failed task which branch has its work."""
         source, target = (context["task"].render_template(each, context) for each in (branch, dest))
         _LOG.error(
-            "%(source)s is not merged into %(target)s, and stays. Look at what is staged on it: "
-            "sparklake diff %(source)s, and at what is committed: sparklake diff %(target)s "
-            "%(source)s. Correct it and clear this task, or delete the branch: sparklake branch "
-            "delete %(source)s",
+            "%(source)s is not merged into %(target)s, and stays until it expires. Look at what is "
+            "staged on it: sparklake diff %(source)s, and at what is committed: sparklake diff "
+            "%(target)s %(source)s. Correct it and clear this task, or give this run up and delete "
+            "the branch: sparklake branch delete %(source)s",
             {"source": source, "target": target},
         )
 

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from sparklake.lake import Lake
 
 LAST_SEEN = (
-    "{{ ti.xcom_pull(task_ids=ti.task_id, key='return_value', include_prior_dates=True) or '' }}"
+    "{{ ti.xcom_pull(task_ids=ti.task_id, key='return_value', include_prior_dates=True,"
+    " map_indexes=ti.map_index) or '' }}"
 )
-"""The commit that this sensor returned in its previous run, or nothing."""
+"""The commit that this sensor returned in its previous run, or nothing.
+
+Without `map_indexes`, Airflow returns those of all previous runs.
+"""
 
 
 class CommitSensor(BaseSensorOperator):

@@ -31,7 +31,8 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
         once: As of SparklakeOperator.
         result_file: A path that the driver and the worker share (templated). The driver writes
             the result there. None uses a temporary file, which works if the driver runs on the
-            worker, in the deploy mode `client`; in `cluster`, the task then returns None.
+            worker, in the deploy mode `client`. In `cluster`, give a path: a driver that cannot
+            write its result does nothing and fails.
         sparklake_conn_id: As of SparklakeOperator. The driver gets the DSN by the environment of
             spark-submit, so it must be configured in the deploy mode `cluster`.
     """
@@ -75,13 +76,13 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
             arguments = with_once(
                 self.arguments, option_names(self.verb.split()), self.once, context
             )
-        place = SparklakeHook(self.sparklake_conn_id).place
+            place = SparklakeHook(self.sparklake_conn_id).place
         with self._result_path() as path, _environment(place.environment):
             self.application_args = [*arguments, "--result-file", str(path)]
             try:
                 super().execute(context)
             except AirflowException as error:
-                self._raise_told(read_result(path), error)
+                self._raise_reported(read_result(path), error)
             document = read_result(path)
         if document is None:
             self.log.warning("no result in %s: the driver ran on another machine", path)
@@ -89,7 +90,7 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
             self.log.info("%s", json.dumps(document))
         return document
 
-    def _raise_told(self, document: Any, error: Exception) -> None:
+    def _raise_reported(self, document: Any, error: Exception) -> None:
         """Raise the error that the job reports, or else that of spark-submit."""
         message = message_of(document)
         if message is None:

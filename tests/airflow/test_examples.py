@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -120,14 +121,67 @@ def test_a_failed_check_and_a_conflict_leave_the_branch_and_name_it(
 
 
 def test_a_sensor_waits_for_changes_since_its_last_run(airflow: Airflow, repo: Repository) -> None:
-    first = repo.branch("main").head.id
+    heads = [repo.branch("main").head.id]
     assert airflow.test("on_commit", "2026-07-04", repository=repo.name).code == 0
-    repo.branch("main").put("raw/a", b"1")
-    second = repo.branch("main").commit("raw").id
-    ran = airflow.test("on_commit", "2026-07-05", repository=repo.name)
-    assert ran.code == 0, ran.log
-    assert airflow.results("on_commit", "wait")[-2:] == [first, second]
-    assert [each.commit_id for each in repo.tags()] == [first, second]
+    # With a third run, more than one earlier run has returned a commit.
+    for date in ("2026-07-05", "2026-07-06"):
+        repo.branch("main").put("raw/a", date.encode())
+        heads.append(repo.branch("main").commit("raw").id)
+        ran = airflow.test("on_commit", date, repository=repo.name)
+        assert ran.code == 0, ran.log
+        assert f"compared with {heads[-2]}" in ran.log
+    assert airflow.results("on_commit", "wait")[-3:] == heads
+    assert [each.commit_id for each in repo.tags()] == heads
+
+
+ALERT = """
+from datetime import datetime, timezone
+from airflow.sdk import dag, task
+from sparklake.airflow import SparklakeOperator, branch_per_run
+
+@dag(
+    schedule=None,
+    start_date=datetime(2026, 7, 1, tzinfo=timezone.utc),
+    params={"repository": ""},
+    default_args={"trigger_rule": "all_done"},
+)
+def alert():
+    with branch_per_run("load", repository="{{ params.repository }}") as load:
+        write = SparklakeOperator(task_id="write", verb="rm", arguments=[load.path("a")])
+
+        @task
+        def check():
+            raise ValueError("the check failed")
+
+        @task
+        def tell():
+            print("told")
+
+        write >> check() >> tell()
+
+alert()
+"""
+
+
+def test_a_failed_check_is_not_merged_although_a_task_after_it_succeeds(
+    airflow: Airflow, repo: Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "alert.py").write_text(ALERT)
+    folder = {"AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "dags")}
+    airflow = replace(airflow, environment={**airflow.environment, **folder})
+    repo.branch("main").put("a", b"1")
+    head = repo.branch("main").commit("a").id
+    date = "2026-07-09"
+    ran = airflow.test("alert", date, repository=repo.name)
+    assert ran.code == 1, ran.log
+    states = airflow.states("alert", date)
+    assert states["load.check"] == "failed"
+    assert states["load.tell"] == "success"
+    assert {states[f"load.{each}"] for each in ("no_failure", "commit", "merge")} == {
+        "upstream_failed"
+    }
+    assert repo.branch("main").head.id == head
 
 
 # --- spark-submit ---------------------------------------------------------------------------------

@@ -145,6 +145,25 @@ def test_logs_show_neither_the_dsn_nor_its_password(airflow: Airflow) -> None:
     assert ran.log.rstrip().endswith(str(len(PASSWORD)))
 
 
+def test_a_connection_without_a_lake_is_refused(airflow: Airflow) -> None:
+    script = """
+        import os
+        os.environ["AIRFLOW_CONN_EMPTY"] = '{"conn_type": "sparklake", "host": "db"}'
+        from airflow.sdk.exceptions import AirflowFailException
+        from sparklake.airflow import SparklakeHook, SparklakeOperator
+
+        try:
+            SparklakeOperator(task_id="t", verb="repo list", sparklake_conn_id="empty").execute({})
+        except AirflowFailException as error:
+            print(error)
+        print(SparklakeHook("empty").test_connection()[0])
+    """
+    ran = airflow.python(textwrap.dedent(script))
+    assert ran.code == 0, ran.log
+    assert "the connection 'empty' has no DSN and no home folder" in ran.log
+    assert ran.log.rstrip().endswith("False")
+
+
 def test_a_verb_that_does_not_exist_and_wrong_usage_are_refused(airflow: Airflow) -> None:
     script = """
         from airflow.sdk.exceptions import AirflowFailException

@@ -126,6 +126,19 @@ def test_bash_completes_paths_by_folder(program: Path, filled: Scene) -> None:
     assert bash(program, f"cat '{quoted}", quoted) == [f"{quoted}e.txt"]
 
 
+def test_bash_runs_no_part_of_a_path(program: Path, filled: Scene) -> None:
+    filled.put("main", {"q$(id)": "1", "q'; id; '": "2", "q": "3"})
+    start = filled.uri("main", "q")
+    assert bash(program, f'cat "{start}', start) == [start, f"{start}'; id; '"]
+    assert bash(program, f"cat '{start}", start) == [start, f"{start}$(id)"]
+    place = start.removeprefix("lakefs:")
+    assert bash(program, f"cat {start}") == [
+        place,
+        f"{place}\\$\\(id\\)",
+        f"{place}\\'\\;\\ id\\;\\ \\'",
+    ]
+
+
 def test_options_complete_parts_of_the_uri(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], filled: Scene
 ) -> None:

@@ -135,9 +135,10 @@ def test_a_repeat_tells_whether_the_first_run_changed_anything(filled: Scene) ->
 
 def test_an_existing_branch_or_tag_is_fine_on_request(filled: Scene) -> None:
     main, dev = filled.uri("main"), filled.uri("dev")
-    branch = ["branch", "create", filled.uri("new"), "--source", main]
+    branch = ["branch", "create", filled.uri("new"), "--source", main, "--expires", "7d"]
     made = said(*branch, "--exist-ok", "--once", "one")
     assert made["changed"] is True
+    assert made["expires"] is not None
     ok("put", "-", filled.uri("new", "k"), stdin=b"1")
     assert run(*branch).code != 0
     assert said(*branch, "--exist-ok") == {**made, "dirty": True, "changed": False}

@@ -21,6 +21,9 @@ DEADLINE_SECONDS = 2.0
 
 _LINE = "_TYPER_COMPLETE_ARGS"
 _SPECIAL = re.compile(r"([^\w@%+=:,./~^-])")
+_SPECIAL_IN = {"'": frozenset("'"), '"': frozenset('"$`\\!')}
+"""The characters that bash would interpret in quotes. A path with `$(...)` would run a command."""
+
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -70,12 +73,17 @@ def _lines(shell: str, found: tuple[str, list[Candidate]]) -> Iterable[str]:
 def _for_bash(word: str, candidates: Iterable[Candidate]) -> Iterator[str]:
     """Yield what bash puts in place of the last part of a word.
 
-    Bash breaks words at ':' and '=', unless they are quoted, and replaces only the last part.
+    Bash breaks words at ':' and '=', unless they are quoted, and replaces only the last part. In
+    quotes, values with characters that are special there are left out.
     """
     line, part = os.environ[_LINE], os.environ[BASH_WORD]
-    is_quoted = line.removesuffix(part).endswith(("'", '"'))
-    plain = part if is_quoted else _ESCAPED.sub(r"\1", part)
+    before = line.removesuffix(part)
+    quote = before[-1:] if before.endswith(tuple(_SPECIAL_IN)) else ""
+    plain = part if quote else _ESCAPED.sub(r"\1", part)
     start = len(word.removesuffix(plain)) if plain else len(word)
     for each in candidates:
         rest = each.value[start:]
-        yield rest if is_quoted else _SPECIAL.sub(r"\\\1", rest)
+        if not quote:
+            yield _SPECIAL.sub(r"\\\1", rest)
+        elif not _SPECIAL_IN[quote].intersection(rest):
+            yield rest

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +22,10 @@ from sparklake.documents import Document, branch_document
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.ports import BranchState
 from sparklake.uri import SCHEME, ref_uri, repository_uri, same_repository
+
+if TYPE_CHECKING:
+    from sparklake.branch import Branch
+    from sparklake.verbs.base.once import Once
 
 app = typer.Typer(
     name="branch", help="Branches: create, list, set, delete, prune.", no_args_is_help=True
@@ -69,9 +74,19 @@ def create(
         exist_ok=invocation.if_needed(exist_ok),
         once=run,
     )
-    # The branch of an earlier run may have moved since, or be gone.
-    state = BranchState(**run.result) if run and run.repeated and run.result else made.state
+    state = made.state if run is None or not run.repeated else _repeated(made, run)
     invocation.out.one(branch_document(state), f"{branch} is at {short(state.commit_id)}")
+
+
+def _repeated(branch: Branch, run: Once) -> BranchState:
+    """Return a branch as an earlier run created it. It may have moved since, or be gone."""
+    recorded = BranchState(**(run.result or {}))
+    try:
+        state = branch.state
+    except RefNotFoundError:
+        return recorded
+    # When a branch expires is not recorded: the clock of the store decides.
+    return replace(recorded, expires=state.expires, is_expired=state.is_expired, guard=state.guard)
 
 
 @app.command("list")

@@ -122,15 +122,15 @@ def put_copy(
 
 
 def write_files(context: Context, files: Mapping[str, Path]) -> int:
-    """Write new objects from files. Return the bytes that progress has been told of."""
-    told = list[int]()
+    """Write new objects from files. Return the number of bytes reported as progress."""
+    reported = list[int]()
 
     def watch(size: int) -> None:
-        told.append(size)
+        reported.append(size)
         context.runners.progress.advance_objects(0, size)
 
     context.store.put_files_if_absent(files, watch)
-    return sum(told)
+    return sum(reported)
 
 
 def delete_object(context: Context, branch: str, path: str) -> None:

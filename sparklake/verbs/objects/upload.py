@@ -289,11 +289,11 @@ def _write(
             bodies[new.key] = body
         infos.append(new.info)
     context.store.put_many_if_absent(bodies)
-    told = write_files(context, copies)
+    reported = write_files(context, copies)
     for copy in copies.values():
         copy.unlink()
     size = sum(each.size for each in infos)
-    context.runners.progress.advance_objects(len(infos), size - told)
+    context.runners.progress.advance_objects(len(infos), size - reported)
     return infos
 
 
