@@ -101,7 +101,9 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
     @contextmanager
     def _result_path(self) -> Iterator[Path]:
         if self.result_file is not None:
-            yield Path(self.result_file)
+            path = Path(self.result_file)
+            path.unlink(missing_ok=True)  # The result of an earlier try is not that of this one.
+            yield path
             return
         with TemporaryDirectory(prefix="sparklake-") as folder:
             yield Path(folder) / "result.json"

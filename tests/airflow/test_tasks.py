@@ -6,6 +6,7 @@ import json
 import textwrap
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,6 +163,21 @@ def test_a_connection_without_a_lake_is_refused(airflow: Airflow) -> None:
     assert ran.code == 0, ran.log
     assert "the connection 'empty' has no DSN and no home folder" in ran.log
     assert ran.log.rstrip().endswith("False")
+
+
+def test_the_result_file_of_an_earlier_try_is_removed(airflow: Airflow, tmp_path: Path) -> None:
+    earlier = tmp_path / "result.json"
+    earlier.write_text('{"id": "of an earlier try"}')
+    script = f"""
+        from sparklake.airflow import SparklakeSubmitOperator
+
+        task = SparklakeSubmitOperator(task_id="t", verb="merge", result_file="{earlier}")
+        with task._result_path() as path:
+            print(path, path.exists())
+    """
+    ran = airflow.python(textwrap.dedent(script))
+    assert ran.code == 0, ran.log
+    assert ran.log.rstrip().endswith(f"{earlier} False")
 
 
 def test_a_verb_that_does_not_exist_and_wrong_usage_are_refused(airflow: Airflow) -> None:
