@@ -57,8 +57,10 @@ def main() -> None:
         f"{_EXECUTOR_MEMORY} each. Every operation runs once, as Spark jobs. The changes are "
         f"random: {FEW}, or 1% of all entries.",
         "The slope is of log(wall) over log(N): 0 does not grow, 1 is linear. CPU is of the "
-        "driver, its JVM, the cluster and the Python workers. Memory is what a process has for "
-        "itself: the driver's Python process, and the largest of the others, a JVM.",
+        "driver, its JVM, the cluster and the Python workers. The CPU of processes that end is "
+        "lost: too little is counted then, and ? says that more was lost than used. Memory is what "
+        "a process has for itself: the driver's Python process, and the largest of the others, a "
+        "JVM.",
     ]
     report.write(args, "How cost grows on a cluster", notes, rows, list(_table(rows)))
 
@@ -154,7 +156,7 @@ class _Run:
             "N": self._count,
             "objects": d,
             "wall, s": round(usage.wall, 2),
-            "CPU, s": round(usage.cpu, 2),
+            "CPU, s": round(usage.cpu, 2) if usage.cpu > 0 else "?",
             "driver, MB": round(usage.driver_mb),
             "largest other process, MB": round(usage.worker_mb),
         }
