@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnVa
 from sparklake.airflow.failures import failing
 from sparklake.airflow.hook import SparklakeHook
 from sparklake.airflow.names import DEFAULT_CONNECTION
-from sparklake.errors import InvalidUriError
+from sparklake.errors import ExpiredError, InvalidUriError
 from sparklake.uri import parse_uri
 
 if TYPE_CHECKING:
@@ -66,7 +66,10 @@ class CommitSensor(BaseSensorOperator):
 
 
 def change(lake: Lake, uri: str, since: str) -> tuple[str, bool]:
-    """Return the head of a branch, and whether the branch or path of a URI differs from `since`."""
+    """Return the head of a branch, and whether the branch or path of a URI differs from `since`.
+
+    If `since` has expired, its paths are unknown. Then the path counts as changed, as it may be.
+    """
     place = parse_uri(uri)
     if place.ref is None:
         raise InvalidUriError(f"{uri} names no branch: write lakefs://REPO/BRANCH[/PATH]")
@@ -74,8 +77,11 @@ def change(lake: Lake, uri: str, since: str) -> tuple[str, bool]:
     head = str(repository.branch(place.ref).state.commit_id)
     if not since or head == since or not place.key:
         return head, head != since
-    found = (each.path for each in repository.diff(since, head, place.key))
-    return head, any(is_at(path, place.key) for path in found)
+    try:
+        found = (each.path for each in repository.diff(since, head, place.key))
+        return head, any(is_at(path, place.key) for path in found)
+    except ExpiredError:
+        return head, True
 
 
 def is_at(path: str, place: str) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from sparklake import Repository
 from sparklake.airflow.once_keys import once_key, with_once
+from sparklake.errors import ExpiredError
 from tests.airflow.conftest import PASSWORD, Airflow
 
 DATE = datetime(2026, 7, 1, 2, tzinfo=timezone(timedelta(hours=2)))
@@ -98,6 +99,30 @@ def test_a_sensor_compares_the_branch_or_a_path(airflow: Airflow, repo: Reposito
         [True, True, True, False, False, False, False],
         [False] * 7,
     ]
+
+
+def test_a_path_counts_as_changed_since_an_expired_commit(
+    airflow: Airflow, repo: Repository
+) -> None:
+    main = repo.branch("main")
+    ids = []
+    for body in (b"1", b"2"):
+        main.put("raw/a", body)
+        ids.append(main.commit("raw").id)
+    repo.settings.set_retention(0, tree_days=0)
+    repo.collect_garbage(grace=timedelta())
+    with pytest.raises(ExpiredError):
+        list(repo.diff(ids[0], "main"))
+    script = f"""
+        from sparklake.airflow import SparklakeHook
+        from sparklake.airflow.sensor import change
+
+        with SparklakeHook().get_conn() as lake:
+            print(change(lake, "lakefs://{repo.name}/main/other", {ids[0]!r}))
+    """
+    ran = airflow.python(textwrap.dedent(script))
+    assert ran.code == 0, ran.log
+    assert ran.log.rstrip().endswith(str((ids[1], True)))
 
 
 def test_errors_are_retried_only_where_that_may_help(airflow: Airflow, repo: Repository) -> None:
