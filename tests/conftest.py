@@ -77,7 +77,10 @@ def pytest_unconfigure() -> None:
 
 # The parts of a run that start a JVM, or take long, come first: processes that are done with them
 # share the small rest.
-FIRST = ("tests/spark/test_connect.py", "tests/spark/", "tests/system/", "tests/jobs/")
+FIRST = (
+    *("tests/spark/test_connect.py", "tests/spark/", "tests/system/", "tests/jobs/"),
+    "tests/campaigns/test_simulator.py",
+)
 
 # The files that share the Spark session. One process runs them all, because each JVM runs its first
 # queries slowly.
@@ -85,6 +88,9 @@ WITH_SESSION = re.compile(
     r"tests/(spark/(contract/|test_(choice|exports|purges|quality|s3_reads|s3_writes)\.)"
     r"|jobs/test_jobs\.|cli/test_spark_rows\.|docs/test_spark_pages\.)"
 )
+
+# The tests of this file share nothing, and take minutes together: any process may run any of them.
+APART = re.compile(r"tests/campaigns/test_simulator\.")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -101,6 +107,8 @@ class _Scheduling(LoadFileScheduling):
     """A distribution by file to processes, because the tests of a file share servers."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if APART.match(nodeid):
+            return nodeid
         return "session" if WITH_SESSION.match(nodeid) else str(super()._split_scope(nodeid))
 
 
