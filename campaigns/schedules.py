@@ -7,6 +7,7 @@ call may also fail, lose its answer, happen twice or late, or be the last one of
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
@@ -135,6 +136,11 @@ class Schedule:
     def revive(self) -> None:
         """Let a dead actor go on, as a new client."""
         self._own.is_dead = False
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether this thread is one of the actors."""
+        return getattr(self._own, "number", None) is not None
 
     @property
     def is_inside(self) -> bool:
@@ -274,8 +280,14 @@ def simulated_ports() -> Iterator[Stage]:
 def _patched(
     steps: Mapping[type, Sequence[str]], current: Callable[[], Schedule]
 ) -> Iterator[None]:
-    def sleep(_: float) -> None:
-        current().step()
+    sleep_truly = time.sleep
+
+    def sleep(seconds: float) -> None:
+        # Threads of others, such as py4j's, would take all of Python's lock if they did not sleep.
+        if current().is_acting or threading.current_thread() is threading.main_thread():
+            current().step()
+        else:
+            sleep_truly(seconds)
 
     with ExitStack() as patches:
         for owner, names in steps.items():
