@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Count:
-    """What is done of a step, and of how many if that is known.
+    """The work done of a step, and its total if that is known.
 
     A step counts ranges, or objects and their bytes. `began` is in monotonic seconds.
     """

@@ -23,12 +23,15 @@ _NAMED_REASON = re.compile(r"\[[A-Z_.]+\] [^\n]*")
 
 DIFF_TYPES = ("added", "removed", "changed", "conflict")
 
+complete_format = one_of("parquet", "delta", "orc", "csv", "json")
+"""The completion of the name of a Spark format. Spark knows others, too."""
+
 RowsFormatOption = Annotated[
     str,
     typer.Option(
         "--format",
         metavar="FORMAT",
-        autocompletion=one_of("parquet", "delta", "orc", "csv", "json"),
+        autocompletion=complete_format,
         help="Read the rows in this Spark format.",
     ),
 ]

@@ -13,7 +13,7 @@ import typer
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import OnceOption, one_of
 from sparklake.cli.parsing import ROWS_SHOWN, labels
-from sparklake.cli.spark_rows import ToOption, refused_by_spark, source_rows
+from sparklake.cli.spark_rows import ToOption, complete_format, refused_by_spark, source_rows
 from sparklake.cli.text import date, number, one_line, size
 from sparklake.documents import Document, table_diff_document, write_document
 from sparklake.uri import object_uri, ref_uri, repository_uri, same_repository
@@ -133,7 +133,7 @@ def write(
         str,
         typer.Option(
             metavar="FORMAT",
-            autocompletion=one_of("parquet", "delta", "orc", "csv", "json"),
+            autocompletion=complete_format,
             help="Read the rows in this Spark format.",
         ),
     ] = "parquet",
@@ -142,7 +142,7 @@ def write(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            autocompletion=one_of("parquet", "delta", "orc", "csv", "json"),
+            autocompletion=complete_format,
             help="Write parquet, delta or another format.",
         ),
     ] = "parquet",
