@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from sparklake.graveler.planning.plan import OpenPiece, Plan
 
@@ -15,7 +16,7 @@ Body: TypeAlias = "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]
 """A generator from batches to batches. It may run twice, and is shipped to executors."""
 
 Source = Any
-"""A pyarrow Table, an iterable of record batches, a Spark DataFrame, or Work."""
+"""A pyarrow Table, an iterable of record batches, a Spark DataFrame, Sortable, or Work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,17 @@ class Work:
     """A source whose rows, of TASK_SCHEMA, are separate tasks of any output size."""
 
     rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Sortable:
+    """A Spark DataFrame whose column `by` sorts its rows as their keys do.
+
+    The body that encodes the rows yields the records of each batch in key order.
+    """
+
+    rows: DataFrame
+    by: str
 
 
 MAX_TASK_RECORDS = 250_000

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from sparklake import errors
-from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source, Work
+from sparklake.engine.base import MAX_TASK_RECORDS, Body, Sortable, Source, Work
 from sparklake.graveler.ipc import pack_batches, unpack
 from sparklake.interrupts import Threads
 from sparklake.session import is_spark_3, job_description
@@ -93,6 +93,8 @@ _INTERRUPT_SECONDS = 0.5
 _PACKED = "batch binary"
 _RECORDS = "key binary, stored binary"
 _TASKS = "position bigint, task binary"
+_TEXT = "string"
+_SORTED_TYPES = {_TEXT, "int", "bigint", "boolean", "timestamp", "timestamp_ntz"}
 _RAISED = re.compile(r'sparklake\.errors\.(\w+Error): (\[".*)')
 
 
@@ -127,6 +129,12 @@ class SparkRunner:
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
         """Run `body` over the output of `encode`, partitioned and sorted by key."""
+        if isinstance(source, Sortable):
+            if order := _order(source):
+                # Rows that are sorted before they are encoded come to Python only once.
+                ordered = source.rows.repartitionByRange(source.by).sortWithinPartitions(*order)
+                return list(self._packed([ordered], partial(_chained, encode, body)))
+            source = source.rows
         encoded = self._encoded(partial(_reported, encode), source)
         if encoded is None:
             return []
@@ -201,6 +209,24 @@ class SparkRunner:
                 cancel(self._spark, tag)
                 patience = _INTERRUPT_SECONDS
             raise
+
+
+def _order(source: Sortable) -> list[str]:
+    """Return the columns to sort by: all that can be, so that a rerun task gets the same order.
+
+    Returns none where Spark sorts texts in another way than by their bytes.
+    """
+    types = {each.name: each.dataType.simpleString() for each in source.rows.schema}
+    if types.pop(source.by) != _TEXT:
+        return []
+    return [source.by, *(name for name, kind in types.items() if kind in _SORTED_TYPES)]
+
+
+def _chained(
+    encode: Body, body: Body, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run a body over what another one yields."""
+    yield from body(encode(batches))
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,7 @@ from sparklake.udfs.objects.local_addresses import shown_addresses, stored_addre
 from sparklake.udfs.objects.object_rows import (
     OBJECT_SCHEMA,
     ObjectInfo,
+    in_key_order,
     microsecond_mtimes,
     object_record,
     record_batch,
@@ -55,7 +56,7 @@ def stage_body(
 ) -> Iterator[pa.RecordBatch]:
     """Turn rows of STAGE_SCHEMA into rows of RECORD_SCHEMA.
 
-    `staged_at` is in unix nanoseconds.
+    The records of a batch are in key order if its rows are. `staged_at` is in unix nanoseconds.
 
     Raises:
         InvalidRecordError: A row is invalid.
@@ -65,12 +66,20 @@ def stage_body(
         rows = microsecond_mtimes(staged_columns(batch))
         if closed and "address" in rows.schema.names:
             _refuse_inside(rows.column("address"), workspace.storage_namespace)
-        plain = plain_rows(rows, workspace.storage_namespace)
-        if plain.any():
-            yield plain_records(rows.filter(pa.array(plain)), staged_at)
-        if not plain.all():
-            others = rows.filter(pa.array(~plain)).to_pylist()
-            yield record_batch([staged_record(row, workspace, staged_at) for row in others])
+        if rows.num_rows:
+            yield _staged_records(workspace, rows, staged_at)
+
+
+def _staged_records(workspace: Workspace, rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
+    """Return the records of some rows, in key order if the rows are."""
+    plain = plain_rows(rows, workspace.storage_namespace)
+    if plain.all():
+        return plain_records(rows, staged_at)
+    others = rows.filter(pa.array(~plain)).to_pylist()
+    parts = [record_batch([staged_record(row, workspace, staged_at) for row in others])]
+    if plain.any():
+        parts.append(plain_records(rows.filter(pa.array(plain)), staged_at))
+    return in_key_order(parts)
 
 
 def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:

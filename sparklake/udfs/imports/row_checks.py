@@ -28,7 +28,7 @@ from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
 from sparklake.udfs.imports.tasks import ImportTaskSettings
-from sparklake.udfs.objects.object_rows import microsecond_mtimes, record_batch
+from sparklake.udfs.objects.object_rows import in_key_order, microsecond_mtimes, record_batch
 from sparklake.udfs.objects.plain_texts import plain_uris
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.staged_rows import (
@@ -68,7 +68,7 @@ def import_body(
         rows_of = _RowEncoder(workspace, settings, own, threads)
         for rows in read(batches):
             if rows.num_rows:
-                yield from rows_of.records(rows)
+                yield rows_of.records(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class _RowEncoder:
     own: OwnNamespace
     threads: Executor
 
-    def records(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the records and the defects of some rows."""
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the records and the defects of some rows, in key order if the rows are."""
         rows, spoiled = _readable(microsecond_mtimes(staged_columns(batch)))
         missing = _lacks_checksum(rows)
         plain = self._plain(_marked(rows, missing))
@@ -90,10 +90,12 @@ class _RowEncoder:
             rows = self._with_checksums(rows, plain & missing)
             # A missing object has no checksum. The check of its single row reports the reason.
             plain &= ~_lacks_checksum(rows)
+        if plain.all():
+            return self._encoded(rows)
+        parts = [record_batch(list(self._one_by_one(rows, np.flatnonzero(~plain), spoiled)))]
         if plain.any():
-            yield self._encoded(rows if plain.all() else rows.filter(pa.array(plain)))
-        if not plain.all():
-            yield record_batch(list(self._one_by_one(rows, np.flatnonzero(~plain), spoiled)))
+            parts.append(self._encoded(rows.filter(pa.array(plain))))
+        return in_key_order(parts)
 
     def _plain(self, rows: pa.RecordBatch) -> Mask:
         plain = plain_rows(rows, self.workspace.storage_namespace)

@@ -147,6 +147,12 @@ def record_batch(records: Sequence[Record]) -> pa.RecordBatch:
     return pa.record_batch([keys, values], schema=RECORD_SCHEMA)
 
 
+def in_key_order(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return parts of RECORD_SCHEMA as one batch, sorted by key."""
+    (whole,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
+    return whole.take(pc.sort_indices(whole, [("key", "ascending"), ("stored", "ascending")]))
+
+
 def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch whose mtimes are integers: microseconds since 1970."""
     index = batch.schema.get_field_index("mtime")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from sparklake.engine.base import Runner, Source, Work
+from sparklake.engine.base import Runner, Sortable, Source, Work
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.inventory import (
@@ -92,7 +92,7 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
             "an Arrow table or reader, or a Spark DataFrame"
         )
     _check_columns(columns)
-    return OpenSource(name, source, iter, _on_spark)
+    return OpenSource(name, Sortable(source, "path"), iter, _on_spark)
 
 
 def _runner(records: int, context: Context, branch: str) -> Runner:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.engine.base import Amount, Runner, Source
+from sparklake.engine.base import Amount, Runner, Sortable, Source
 from sparklake.errors import (
     InvalidInputError,
     InvalidRecordError,
@@ -169,13 +169,15 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
     if names is None:
         raise InvalidInputError(f"stage needs an Arrow table or a DataFrame, not {type(rows)}")
     _check_columns(names)
+    source: Source = rows
     if isinstance(rows, pa.Table):
         runner = context.runner(rows.num_rows, "stage", branch)
     else:
         runner = context.runners.on_spark(context.title("stage", branch))
+        source = Sortable(rows, "path")
     # During a sweep, only objects that are already named may be named. For rows this is unknown.
     closed = is_sweep_open(context.store)
-    stage_batches(context, branch, runner, rows, fence=fence, closed=closed)
+    stage_batches(context, branch, runner, source, fence=fence, closed=closed)
 
 
 def stage_batches(

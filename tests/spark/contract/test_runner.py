@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from sparklake import session
+from sparklake.engine.base import Sortable
 from sparklake.engine.spark import SparkRunner
-from tests.support.runner_contract import RunnerContract, seen_by
+from sparklake.udfs.objects.object_rows import record_batch
+from tests.support.runner_contract import RunnerContract, keys_body, keys_in, seen_by
 from tests.support.spark import REMOTE
 from tests.support.task_bodies import work_of
 
@@ -52,6 +57,29 @@ def test_more_work_than_partitions_is_shared_evenly_and_in_order(
 
 def test_no_work_is_an_empty_frame(runner: SparkRunner) -> None:
     assert runner.tasks(work_of(0)).count() == 0
+
+
+def path_encode(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a task, and record the order in which its rows came."""
+    for batch in batches:
+        paths = [str(each, "utf-8") for each in batch.column("path").cast("binary").to_pylist()]
+        (folder / uuid.uuid4().hex).write_text("\n".join(paths))
+        yield record_batch([(path.encode(), b"stored") for path in paths])
+
+
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_sortable_rows_are_encoded_once(
+    runner: SparkRunner, spark: SparkSession, kind: str, tmp_path: Path
+) -> None:
+    """Rows are sorted before they are encoded, where Spark sorts paths by their bytes."""
+    paths = [f"{number * 37 % 100:03d}{'é' * (number % 2)}" for number in range(100)]
+    rows = spark.createDataFrame([(each,) for each in paths], "path string").repartition(5)
+    source = Sortable(rows.selectExpr(f"CAST(path AS {kind}) AS path"), "path")
+    keys = keys_in(runner.sort_and_collect(partial(path_encode, tmp_path), keys_body, source))
+    assert keys == sorted(each.encode() for each in paths)
+    encoded = [each.read_text().split("\n") for each in tmp_path.iterdir()]
+    assert sorted(path for each in encoded for path in each) == sorted(paths)
+    assert all(each == sorted(each) for each in encoded) == (kind == "string")
 
 
 class TestSparkRunner(RunnerContract):
