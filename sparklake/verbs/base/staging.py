@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sparklake._lightness import lazy_module
+from sparklake.engine.base import Sortable
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.filtered import filtered_side, plan_without
@@ -22,6 +23,7 @@ from sparklake.verbs.base.context import Context
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from sparklake.engine import execution
     from sparklake.engine.base import Body, Runner, Source
@@ -113,6 +115,15 @@ class StagedLayers:
     def _read_keys(self, each: RangeInfo) -> list[bytes]:
         blocks = read_ranges(self._context.store, [each])
         return [key for block in blocks for key in block.key_array().to_pylist()]
+
+
+def rows_by_path(rows: DataFrame) -> Source:
+    """Return the rows of a DataFrame, sorted by path before they are encoded.
+
+    Rows without checksums are not sorted first: their objects are read in the tasks of the
+    DataFrame, whose number the caller chose.
+    """
+    return Sortable(rows, "path") if "checksum" in rows.columns else rows
 
 
 def write_meta_run(context: Context, runner: Runner, encode: Body, rows: Source) -> MetaRange:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from sparklake.engine.base import Runner, Sortable, Source, Work
+from sparklake.engine.base import Runner, Source, Work
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.inventory import (
@@ -24,6 +24,7 @@ from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA, Read
 from sparklake.udfs.imports.source_listing import listing_work, read_listing, split_source
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart
+from sparklake.verbs.base.staging import rows_by_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,7 +93,7 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
             "an Arrow table or reader, or a Spark DataFrame"
         )
     _check_columns(columns)
-    return OpenSource(name, Sortable(source, "path"), iter, _on_spark)
+    return OpenSource(name, rows_by_path(source), iter, _on_spark)
 
 
 def _runner(records: int, context: Context, branch: str) -> Runner:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.engine.base import Amount, Runner, Sortable, Source
+from sparklake.engine.base import Amount, Runner, Source
 from sparklake.errors import (
     InvalidInputError,
     InvalidRecordError,
@@ -42,7 +42,7 @@ from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.retries import retry_on_gc
 from sparklake.verbs.base.snapshot import open_snapshot
-from sparklake.verbs.base.staging import INLINE_ROWS, write_meta_run
+from sparklake.verbs.base.staging import INLINE_ROWS, rows_by_path, write_meta_run
 from sparklake.verbs.base.versions import with_versions
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
         runner = context.runner(rows.num_rows, "stage", branch)
     else:
         runner = context.runners.on_spark(context.title("stage", branch))
-        source = Sortable(rows, "path")
+        source = rows_by_path(rows)
     # During a sweep, only objects that are already named may be named. For rows this is unknown.
     closed = is_sweep_open(context.store)
     stage_batches(context, branch, runner, source, fence=fence, closed=closed)

@@ -124,6 +124,23 @@ def test_rows_of_a_dataframe(
     assert here[3] == here[2][3], "all of them are in the table"
 
 
+def test_rows_without_checksums(
+    make_twins: tuple[Repository, Repository], spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = []
+    for number in range(20):
+        file = tmp_path / f"{number * 7 % 20:02d}"
+        file.write_text(f"body {number}")
+        size = 1 if number == 3 else file.stat().st_size
+        rows.append({"path": file.name, "size": size, "address": file.as_uri()})
+    on_spark, here = make_twins
+    frame = spark.createDataFrame(rows, "path string, size bigint, address string").repartition(5)
+    there = on_spark.branch("main").import_objects(frame, "in")
+    table = pa.Table.from_pylist(rows)
+    assert said_of(there) == said_of(here.branch("main").import_objects(table, "in"))
+    assert len({each.checksum for each in on_spark.objects("main")}) == len(rows)
+
+
 def run_twice(name: str, *arguments: Any) -> Iterator[pa.RecordBatch]:
     """Is a task that Spark runs again when it had all but finished."""
     *settings, batches = arguments
