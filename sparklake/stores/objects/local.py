@@ -78,10 +78,17 @@ class LocalStore:
     def get_many(self, keys: Sequence[str]) -> Iterator[LocalFile]:
         """Yield the contents of objects lazily: only requested parts are read."""
         for key in keys:
-            path = self._path(key)
-            with self._reading(path):
-                file = LocalFile(path)
-            yield file
+            yield self._open(key)
+
+    def _open(self, key: str) -> LocalFile:
+        # Lookups of single objects open a file each, so no Path is made of its name.
+        self._check(key)
+        path = f"{self.root}/{key}"
+        try:
+            return LocalFile(path)
+        except OSError:
+            with self._reading(Path(path)):
+                raise
 
     def get_to_file(self, key: str, path: Path) -> None:
         """Create a local file of an object, as a hard link if possible."""
@@ -224,13 +231,16 @@ class LocalStore:
         return changed | (needed - {self.root / TEMPORARY})
 
     def _path(self, key: str) -> Path:
+        self._check(key)
+        return self.root / key
+
+    def _check(self, key: str) -> None:
         check_key(key)
         if not _is_key(key):
             raise InvalidKeyError(
                 f"The object key {key!r} has an empty part, or {TEMPORARY!r}, which is reserved: "
                 "use another key."
             )
-        return self.root / key
 
     def _check_root(self) -> None:
         if not self.root.is_dir():

@@ -35,7 +35,7 @@ _SMALL_BYTES = 256 * 1024
 
 
 @contextmanager
-def store_errors(path: Path) -> Iterator[None]:
+def store_errors(path: Path | str) -> Iterator[None]:
     """Convert the system's errors into the store's. `path` is used if the error names none."""
     try:
         yield
@@ -58,7 +58,7 @@ def store_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _place(error: OSError, path: Path) -> str:
+def _place(error: OSError, path: Path | str) -> str:
     named = [str(each) for each in (error.filename, error.filename2) if each is not None]
     return " -> ".join(named) or str(path)
 
@@ -101,7 +101,7 @@ class LocalFile:
     A small file is read at once and closed, because there may be many.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = -1
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -123,7 +123,7 @@ class LocalFile:
         with store_errors(self._path):
             return self._read(start, stop)
 
-    def __reduce__(self) -> tuple[type[LocalFile], tuple[Path]]:
+    def __reduce__(self) -> tuple[type[LocalFile], tuple[str]]:
         """Return how another process reopens the file."""
         return LocalFile, (self._path,)
 
