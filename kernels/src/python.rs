@@ -247,12 +247,13 @@ fn open_blocks<'py>(
 fn data_blocks(places: &[i64]) -> Outcome<Vec<(usize, Place)>> {
     let (rows, rest) = places.as_chunks::<5>();
     require(rest.is_empty())?;
-    let blocks = rows.iter().map(|[file, offset, size, raw_size, count]| {
-        let handle = Handle { offset: position(*offset)?, size: position(*size)? };
-        let (raw_size, count) = (position(*raw_size)?, position(*count)?);
-        Ok((position(*file)?, Place { handle, raw_size, count }))
-    });
+    let blocks = rows.iter().map(|[file, place @ ..]| Ok((position(*file)?, data_block(place)?)));
     blocks.collect()
+}
+
+fn data_block([offset, size, raw_size, count]: &[i64; 4]) -> Outcome<Place> {
+    let handle = Handle { offset: position(*offset)?, size: position(*size)? };
+    Ok(Place { handle, raw_size: position(*raw_size)?, count: position(*count)? })
 }
 
 type Texts<'py> = Vec<Column<'py>>;
@@ -304,6 +305,26 @@ fn find_stored<'py>(
     let (block, handle) = (flat(&block)?, Handle { offset: 0, size });
     let found = run(py, || read::find_stored(block, (handle, raw_size), key))?;
     Ok(found.map(|stored| PyBytes::new(py, &stored)))
+}
+
+/// `places` has, for each data block: its offset, size, raw size and count.
+#[pyfunction]
+fn find_each<'py>(
+    py: Python<'py>,
+    file: Buffer,
+    places: Numbers,
+    wanted: (Buffer, Numbers, Numbers),
+    at: Numbers,
+) -> PyResult<(Column<'py>, Array<'py, i64>)> {
+    let (file, places, at) = (flat(&file)?, flat(&places)?, flat(&at)?);
+    let (data, starts, lengths) = (flat(&wanted.0)?, flat(&wanted.1)?, flat(&wanted.2)?);
+    let (values, rows) = run(py, || {
+        let (blocks, rest) = places.as_chunks::<4>();
+        require(rest.is_empty())?;
+        let blocks = blocks.iter().map(data_block).collect::<Outcome<Vec<_>>>()?;
+        read::find_each(file, &blocks, &Keys::new(data, starts, lengths)?, at)
+    })?;
+    Ok((column(py, values), rows.into_pyarray(py)))
 }
 
 thread_local! {
@@ -473,6 +494,7 @@ fn sparklake_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(list_blocks, module)?)?;
     module.add_function(wrap_pyfunction!(list_entries, module)?)?;
     module.add_function(wrap_pyfunction!(find_stored, module)?)?;
+    module.add_function(wrap_pyfunction!(find_each, module)?)?;
     module.add_function(wrap_pyfunction!(make_table, module)?)?;
     module.add_function(wrap_pyfunction!(decode_entries, module)?)?;
     module.add_function(wrap_pyfunction!(encode_entries, module)?)?;

@@ -1,7 +1,7 @@
 //! Reads of sparklake's own tables: a directory, data blocks, and single keys.
 
 use crate::bytes::{
-    Declined, ID_BYTES, NewItems, Outcome, part, position, require, word32, word64,
+    Declined, ID_BYTES, Keys, NewItems, Outcome, part, position, require, word32, word64,
 };
 use crate::entry::Entry;
 use crate::format::{
@@ -176,6 +176,28 @@ impl<'a> OpenBlock<'a> {
         }
     }
 
+    /// Returns the stored value of a key, or None.
+    pub fn find(&self, key: &[u8]) -> Outcome<Option<&'a [u8]>> {
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if Entry::parse(self.entry(middle)?)?.key < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if low == self.count() {
+            return Ok(None);
+        }
+        let found = Entry::parse(self.entry(low)?)?;
+        if found.key != key {
+            return Ok(None);
+        }
+        require(found.holds_its_id()?)?;
+        Ok(Some(found.value))
+    }
+
     /// Returns the bytes of an entry.
     #[inline]
     pub fn entry(&self, row: usize) -> Outcome<&'a [u8]> {
@@ -264,22 +286,32 @@ pub fn find_stored(file: &[u8], place: (Handle, usize), key: &[u8]) -> Outcome<O
     let bytes = content(checked(file, handle)?, raw_size, &mut scratch)?;
     let count = word32(bytes, bytes.len().checked_sub(4).ok_or(Declined)?)? as usize;
     let block = OpenBlock::of(bytes, count)?;
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if Entry::parse(block.entry(middle)?)?.key < key {
-            low = middle + 1;
-        } else {
-            high = middle;
+    Ok(block.find(key)?.map(<[u8]>::to_vec))
+}
+
+/// Returns the stored values of some keys in data blocks of a file, and the rows of these keys.
+///
+/// `at` has the data block that may contain each key.
+pub fn find_each(
+    file: &[u8],
+    blocks: &[Place],
+    keys: &Keys,
+    at: &[i64],
+) -> Outcome<(NewItems, Vec<i64>)> {
+    require(keys.len() == at.len())?;
+    let (mut values, mut rows) = (NewItems::with_capacity(keys.len(), 0), Vec::new());
+    let (mut scratch, mut row) = (Vec::new(), 0);
+    while row < at.len() {
+        let number = at[row];
+        let place = blocks.get(position(number)?).ok_or(Declined)?;
+        let block = OpenBlock::open(file, *place, &mut scratch)?;
+        while row < at.len() && at[row] == number {
+            if let Some(value) = block.find(keys.get(row))? {
+                values.push(value)?;
+                rows.push(row as i64);
+            }
+            row += 1;
         }
     }
-    if low == count {
-        return Ok(None);
-    }
-    let found = Entry::parse(block.entry(low)?)?;
-    if found.key != key {
-        return Ok(None);
-    }
-    require(found.holds_its_id()?)?;
-    Ok(Some(found.value.to_vec()))
+    Ok((values, rows))
 }

@@ -237,6 +237,8 @@ fn hostile_block(table: &Table, chance: &mut Chance) -> Outcome<()> {
         _ => (),
     }
     let _ = read::find_stored(&block, (place.handle, place.raw_size), b"k/00001");
+    let keys = Keys::new(b"k/00001k/00002........", &[0, 7], &[7, 7])?;
+    let _ = read::find_each(&block, &[place], &keys, &[0, chance.below(3) as i64 - 1]);
     let blocks = [(chance.below(9) / 8, place)];
     let listed = listing::of_blocks(&[&block], &blocks, &[last_id], b"");
     assert!(read::open_blocks(&[&block], &blocks, &[last_id]).is_ok() || listed.is_err());

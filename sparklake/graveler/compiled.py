@@ -55,13 +55,13 @@ def take(items: pa.BinaryArray, rows: Positions) -> pa.BinaryArray:
 
 def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
     """Return the insertion position of each wanted key, and whether it exists."""
-    found: tuple[Positions, Mask] = library.search(_keys(keys), _keys(wanted))
+    found: tuple[Positions, Mask] = library.search(key_columns(keys), key_columns(wanted))
     return found
 
 
 def paired(left: Keys, right: Keys) -> tuple[Positions, Positions]:
     """Return the rows of two sides in key order."""
-    rows: tuple[Positions, Positions] = library.paired(_keys(left), _keys(right))
+    rows: tuple[Positions, Positions] = library.paired(key_columns(left), key_columns(right))
     return rows
 
 
@@ -227,7 +227,8 @@ def id_bytes(ids: Ids) -> Bytes:
     return np.ascontiguousarray(ids).view(np.uint8).reshape(-1)
 
 
-def _keys(keys: Keys) -> tuple[Bytes, Positions, Positions]:
+def key_columns(keys: Keys) -> tuple[Bytes, Positions, Positions]:
+    """Return the bytes, the starts and the lengths of keys."""
     return keys.data, _numbers(keys.starts), _numbers(keys.lengths)
 
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from sparklake.graveler.blocks.columns import Keys, Positions
 from sparklake.graveler.blocks.encoded import EncodedRecords
-from sparklake.graveler.compiled import column, id_bytes
+from sparklake.graveler.compiled import array_of, column, id_bytes, key_columns
 from sparklake.graveler.kernels import Declined, library
 from sparklake.graveler.sstable.directory import BlockColumn, Directory
 from sparklake.graveler.sstable.layout import TRAILER_BYTES
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sparklake.graveler.blocks.block import Block
     from sparklake.graveler.ports import Content
     from sparklake.graveler.sstable.reader import DataBlocks, Table
@@ -42,6 +45,15 @@ def find_stored(content: bytes, size: int, raw_size: int, key: bytes) -> bytes |
     """Return the stored value of a key in a data block."""
     found: bytes | None = library.find_stored(_bytes(content), size, raw_size, key)
     return found
+
+
+def find_each(
+    content: bytes, places: Positions, keys: Keys, at: Positions
+) -> tuple[pa.BinaryArray, Positions]:
+    """Return the stored values of some keys in data blocks, and the rows of these keys."""
+    flat = np.ascontiguousarray(places, np.int64).reshape(-1)
+    values, rows = library.find_each(_bytes(content), flat, key_columns(keys), at)
+    return array_of(values), rows
 
 
 def make_table(

@@ -184,7 +184,10 @@ def results(seed: str) -> list[Any]:
         places, there = block.find(keys_of(wanted))
         units = [unit for unit in block.units if isinstance(unit, DataBlocks)]
         single = [[unit.find(key) for key in wanted[:5]] for unit in units]
-        return places.tolist(), there.tolist(), single, [unit.reaching(wanted[0]) for unit in units]
+        many = [unit.find_many(keys_of(wanted)) for unit in units]
+        together = [(values.to_pylist(), rows.tolist()) for values, rows in many]
+        reached = [unit.reaching(wanted[0]) for unit in units]
+        return places.tolist(), there.tolist(), single, together, reached
 
     def listed(block: Block) -> Any:
         texts, numbers, metadata = object_columns(block, "s3://bucket")

@@ -167,7 +167,7 @@ class Keys:
         start = self.starts[index]
         return self.data[start : start + self.lengths[index]].tobytes()
 
-    def at(self, rows: Positions | Mask) -> Keys:
+    def at(self, rows: Positions | Mask | slice) -> Keys:
         """Return some of the keys, in the same order."""
         return Keys(self.data, self.starts[rows], self.lengths[rows])
 
@@ -204,8 +204,9 @@ class Keys:
 def keys_of(keys: Sequence[bytes]) -> Keys:
     """Return keys in ascending order as columns."""
     # Eight bytes follow the last key: words of it are read.
-    bounds = np.cumsum([0, *map(len, keys)])
-    return Keys(np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds))
+    data = np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8)
+    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+    return Keys(data, np.cumsum(lengths) - lengths, lengths)
 
 
 _MAX_TEXT_BYTES = 256

@@ -27,6 +27,7 @@ from sparklake.graveler.blocks.columns import (
     gather,
     items_at,
     offsets_of,
+    search,
     taken,
     varint_array,
     varints_at,
@@ -160,6 +161,12 @@ class EncodedRecords:
         """Return the stored value of a key."""
         found, stored = self._reaching(key) or (b"", b"")
         return stored if found == key else None
+
+    def find_many(self, keys: Keys) -> tuple[pa.BinaryArray, Positions]:
+        """Return the stored values of some of ascending keys, and the positions of these keys."""
+        places, found = search(self.keys, keys)
+        positions = np.flatnonzero(found)
+        return self.take(places[positions]).stored_array(), positions
 
     def reaching(self, key: bytes) -> bytes | None:
         """Return the first key at or above a key."""

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler import compiled_tables
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Ids, Positions
+from sparklake.graveler.blocks.buffers import binary_array
+from sparklake.graveler.blocks.columns import Ids, Keys, Positions, keys_of, search
 from sparklake.graveler.blocks.encoded import find_stored, key_reaching
 from sparklake.graveler.kernels import kernel
 from sparklake.graveler.ports import Content
@@ -33,6 +35,10 @@ _PLACE_COLUMNS = (BlockColumn.OFFSET, BlockColumn.SIZE, BlockColumn.RAW_SIZE)
 _GAP_BYTES = 128 * 1024
 """A gap up to this size between data blocks is read, because that costs less than a second read."""
 _NO_IDS: Ids = np.zeros((0, 4), np.uint64)
+_NO_POSITIONS: Positions = np.zeros(0, np.int64)
+_NO_VALUES = binary_array(np.zeros(1, np.int32), b"")
+_DAMAGE = (NotOurLayoutError, CorruptFileError, IndexError, ValueError, struct.error)
+"""Errors of searches in damaged data blocks."""
 
 Search = Callable[[bytes, int, int, bytes], "bytes | None"]
 """A function that searches a data block, given with its size and its raw size, for a key."""
@@ -129,6 +135,28 @@ class DataBlocks:
         number = bisect_left(self.table.directory.last_keys, key, self.first, self.stop)
         return None if number == self.stop else self._search(number, _find, key)
 
+    def find_many(self, keys: Keys) -> tuple[pa.BinaryArray, Positions]:
+        """Return the stored values of some of ascending keys, and the positions of these keys.
+
+        Nothing is cached. Raises CorruptFileError.
+        """
+        at, _ = search(keys_of(self.last_keys), keys)
+        at = at[: np.searchsorted(at, self.stop - self.first)]
+        values, positions, start = [_NO_VALUES], [_NO_POSITIONS], 0
+        blocks = np.unique(at)
+        for content, places in self.stretches(blocks.tolist()) if len(blocks) else ():
+            here, blocks = blocks[: len(places)], blocks[len(places) :]
+            stop = int(np.searchsorted(at, here[-1], "right"))
+            asked, within = slice(start, stop), np.searchsorted(here, at[start:stop])
+            try:
+                found, rows = _find_each(content, places, keys.at(asked), within)
+            except _DAMAGE:
+                raise self.damage() from None
+            values.append(found)
+            positions.append(rows + start)
+            start = stop
+        return pa.concat_arrays(values), np.concatenate(positions)
+
     def reaching(self, key: bytes) -> bytes | None:
         """Return the first key at or above a key, without caching; raise CorruptFileError."""
         number = bisect_left(self.table.directory.last_keys, key, self.first, self.stop)
@@ -142,7 +170,7 @@ class DataBlocks:
         content = self.table.file[offset : offset + size + TRAILER_BYTES]
         try:
             return search(content, size, raw_size, key)
-        except (NotOurLayoutError, CorruptFileError, IndexError, ValueError, struct.error):
+        except _DAMAGE:
             raise self.damage() from None
 
     def _open(self, row: range) -> None:
@@ -165,6 +193,21 @@ class DataBlocks:
 @kernel(compiled_tables.find_stored)
 def _find(content: bytes, size: int, raw_size: int, key: bytes) -> bytes | None:
     return find_stored(opened(content, Handle(0, size), raw_size), key)
+
+
+@kernel(compiled_tables.find_each)
+def _find_each(
+    content: bytes, places: Positions, keys: Keys, at: Positions
+) -> tuple[pa.BinaryArray, Positions]:
+    """Return the stored values of some keys in data blocks, and the rows of these keys.
+
+    `at` has the row in `places` of the data block that may contain each key.
+    """
+    spans = places[:, :3].tolist()
+    blocks = [opened(content, Handle(offset, size), raw) for offset, size, raw in spans]
+    values = [find_stored(blocks[row], keys[number]) for number, row in enumerate(at.tolist())]
+    rows = [row for row, value in enumerate(values) if value is not None]
+    return pa.array([values[row] for row in rows], pa.binary()), np.array(rows, np.int64)
 
 
 def _reaching(content: bytes, size: int, raw_size: int, key: bytes) -> bytes | None:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import chain, count
 from threading import Lock
 from typing import TypeVar
 
 import numpy as np
 from cachetools import LRUCache
-from numpy.typing import NDArray
 
-from sparklake.graveler.algebra.changes import NO_ROW
-from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Bytes, Positions, keys_of
+from sparklake.graveler.blocks.block import Block, block_of
+from sparklake.graveler.blocks.columns import Keys, Positions
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.ids import RangeId
+from sparklake.graveler.kernels import is_compiled
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching
@@ -30,19 +28,14 @@ OPEN_BYTES = 512 * 1024 * 1024
 PACKED_BYTES = 64 * 1024 * 1024
 """The memory limit of packed ranges: about 20 million objects."""
 
-_BYTES_A_RECORD = 180
-"""The memory of a record besides its bytes: a second, hashed copy of its key, and positions."""
+_BYTES_A_RECORD = 70
+"""The memory of a record besides its bytes: its id, and the positions of its key and value."""
 
 _BYTES_A_DATA_BLOCK = 250
 """The memory of a data block's position and bounding keys, besides the bytes of the keys."""
 
 _PART_OPENED = 4
 """A range is opened in full when about one in this many of its data blocks may be open."""
-
-_ROWS = tuple(range(1 << 16))
-"""Row numbers that all open ranges share: each is a Python object."""
-
-Offsets = NDArray[np.int32]
 
 
 def full_size(raw_size: int, count: int) -> int:
@@ -64,12 +57,11 @@ class OpenRange:
 
     def find(self, key: bytes) -> bytes | None:
         """Return the stored value of a key."""
-        row = self._rows.get(key)
-        if row is None:
+        row = bisect_left(range(len(self.block)), key, key=self._key)
+        if row == len(self.block) or self._key(row) != key:
             return None
-        data, starts, ends = self._values
-        value: bytes = data[starts.item(row) : ends.item(row)].tobytes()
-        return value
+        data, _, _, starts, ends = self._places
+        return bytes(data[starts[row] : ends[row]])
 
     def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
         """Yield the intervals that contain a key."""
@@ -79,21 +71,22 @@ class OpenRange:
             if at < len(keys) and keys[at] in each:
                 yield each
 
-    def rows(self, keys: Sequence[bytes]) -> Positions:
-        """Return the positions of ascending keys in the block, NO_ROW for missing keys."""
-        places, found = self.block.find(keys_of(keys))
-        return np.where(found, places, NO_ROW)
+    def find_many(self, keys: Keys) -> tuple[Block, Positions]:
+        """Return the records of some of ascending keys, and the positions of these keys."""
+        places, found = self.block.find(keys)
+        positions = np.flatnonzero(found)
+        return self.block.take(places[positions]), positions
+
+    def _key(self, row: int) -> bytes:
+        data, starts, ends, _, _ = self._places
+        return bytes(data[starts[row] : ends[row]])
 
     @cached_property
-    def _rows(self) -> dict[bytes, int]:
-        numbers = chain(_ROWS, count(len(_ROWS)))
-        return dict(zip(self.block.key_array().to_pylist(), numbers, strict=False))
-
-    @cached_property
-    def _values(self) -> tuple[Bytes, Offsets, Offsets]:
-        """The data of the block, and the positions of the stored values in it."""
-        starts = self.block.value_starts.astype(np.int32)
-        return self.block.data, starts, self.block.value_ends.astype(np.int32)
+    def _places(self) -> tuple[memoryview, ...]:
+        """The data of the block, and the bounds of keys and values, as plain numbers."""
+        keys, block = self.block.keys, self.block
+        bounds = (keys.starts, keys.starts + keys.lengths, block.value_starts, block.value_ends)
+        return block.data.data, *(each.astype(np.int32).data for each in bounds)
 
 
 class PackedRange:
@@ -121,6 +114,14 @@ class PackedRange:
         """Return the stored value of a key; raise MissingFileError or CorruptFileError."""
         self._left -= 1
         return self._records.find(key)
+
+    def find_many(self, keys: Keys) -> tuple[Block, Positions]:
+        """Return the records of some of ascending keys, and the positions of these keys.
+
+        Raises MissingFileError or CorruptFileError.
+        """
+        values, positions = self._records.find_many(keys)
+        return block_of(keys.at(positions).array(), values), positions
 
     def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
         """Yield the intervals that contain a key."""
@@ -175,11 +176,28 @@ class OpenRanges:
             held += opened.holding(asked)
         return held
 
+    def for_many_keys(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
+        """Return ranges for the lookup of many keys; unknown ones are read together.
+
+        They are opened in full while there is memory. After that, kernels find the keys in packed
+        ranges, for less than the cost of opening them.
+        """
+        if not is_compiled():
+            return [*self.get_many(infos)]
+        room = [each for each in infos if self._is_open(each) or self._has_room(each)]
+        opened = dict(zip(room, self.get_many(room), strict=True))
+        others = [each for each in infos if each not in opened]
+        packed = dict(zip(others, self._opened(others), strict=True))
+        return [opened.get(each) or packed[each] for each in infos]
+
     def _opened(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
         """Return ranges for the lookup of a few keys; unknown ones are read together."""
         known = {each.id: self._known(each) for each in infos}
         fresh = iter(self._read([each for each in infos if known[each.id] is None]))
         return [self._ready(each, known[each.id] or next(fresh)) for each in infos]
+
+    def _is_open(self, info: RangeInfo) -> bool:
+        return isinstance(self._known(info), OpenRange)
 
     def _known(self, info: RangeInfo) -> OpenRange | PackedRange | None:
         with self._lock:

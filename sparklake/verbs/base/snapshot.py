@@ -17,7 +17,7 @@ from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra.changes import NO_ROW
 from sparklake.graveler.arrow_columns import is_text
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
-from sparklake.graveler.blocks.columns import Positions
+from sparklake.graveler.blocks.columns import Positions, keys_of
 from sparklake.graveler.keys import existing_key
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, max_keys
@@ -25,7 +25,7 @@ from sparklake.graveler.records import is_tombstone
 from sparklake.graveler.sstable.range_files import read_together
 from sparklake.udfs.objects.object_rows import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.lookup import OpenRange, OpenRanges
+from sparklake.verbs.base.lookup import OpenRange, OpenRanges, PackedRange
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
 from sparklake.verbs.base.staging import StagedLayers
 
@@ -171,7 +171,8 @@ class RangeLayer:
         """Yield the records of ascending keys in this layer, and the position of each key."""
         asked = dict(self._touched(keys))
         for group in read_together(asked):
-            yield _found(self._opened.get_many(group), keys, [asked[each] for each in group])
+            ranges = self._opened.for_many_keys(group)
+            yield _found(ranges, keys, [asked[each] for each in group])
 
     def _touched(self, keys: Sequence[bytes]) -> Iterator[tuple[RangeInfo, slice]]:
         """Yield each range that may contain some of the keys, and those keys."""
@@ -195,14 +196,13 @@ def _layer(context: Context, side: SideStream) -> RangeLayer | _MemoryLayer:
 
 
 def _found(
-    opened: Sequence[OpenRange], keys: Sequence[bytes], parts: Sequence[slice]
+    ranges: Sequence[OpenRange | PackedRange], keys: Sequence[bytes], parts: Sequence[slice]
 ) -> tuple[Block, Positions]:
     """Return the records of some keys in ranges, each range with its part of the keys."""
     blocks, places = [], []
-    for each, part in zip(opened, parts, strict=True):
-        rows = each.rows(keys[part])
-        there = np.flatnonzero(rows != NO_ROW)
-        blocks.append(each.block.take(rows[there]))
+    for each, part in zip(ranges, parts, strict=True):
+        block, there = each.find_many(keys_of(keys[part]))
+        blocks.append(block)
         places.append(part.start + there)
     return concatenated(blocks), np.concatenate(places)
 

@@ -17,10 +17,11 @@ from sparklake.errors import (
     InvalidKeyError,
     ObjectNotFoundError,
 )
+from sparklake.graveler.kernels import is_compiled
 from sparklake.graveler.sstable import DataBlocks
 from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
 from sparklake.verbs.base.lookup import OpenRanges
-from sparklake.verbs.base.snapshot import LOOKUP_SCHEMA
+from sparklake.verbs.base.snapshot import LOOKUP_SCHEMA, RangeLayer
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table
 from tests.support.recorded_reads import recorded_reads
 
@@ -280,3 +281,24 @@ def test_where_memory_is_full_ranges_stay_packed(lake: Lake, folder: Path) -> No
         assert opened.find(each, key) is not None
     assert opened._packed
     assert not opened._open
+
+
+@pytest.mark.parametrize("max_bytes", [10, 400_000, 1 << 30])
+def test_many_keys_where_memory_is_full(lake: Lake, folder: Path, max_bytes: int) -> None:
+    """Kernels find them in packed ranges, and no open range is dropped for them."""
+    repo = lake.create_repository(f"full-{max_bytes}", str(folder / "full"), range_records=1000)
+    stage_sizes(repo.branch("main"), {f"k/{number:05}": number for number in range(6000)})
+    ranges = repo.tree(repo.branch("main").commit("all").id).ranges
+    opened = OpenRanges(repo._context.store, max_bytes)
+    opened.get_many([ranges[0]])
+    kept = list(opened._open)
+    keys = [b"k/%05d%s" % (number, end) for number in range(0, 6000, 5) for end in (b"", b"x")]
+    for some in ([b"", *keys, b"\xff"], keys[::7], [b"", b"\xff"]):
+        seen: list[bytes] = []
+        for block, places in RangeLayer(opened, ranges).found(some):
+            assert [key for key, _ in block.records()] == [some[place] for place in places]
+            seen += (key for key, _ in block.records())
+        assert seen == [key for key in some if key[:1] == b"k" and len(key) == 7]
+    if is_compiled():
+        assert set(kept) <= set(opened._open)
+        assert (len(opened._open) == len(ranges)) == (max_bytes == 1 << 30)
