@@ -250,6 +250,7 @@ class BranchObjects:
 
         Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
         optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. A
-        missing checksum is computed from the object. Raises InvalidRecordError.
+        missing checksum is computed from the object. Spark computes the rows of a DataFrame with
+        checksums twice. Raises InvalidRecordError.
         """
         stage.stage_rows(self._context, self.name, objects)
