@@ -300,10 +300,11 @@ fn find_stored<'py>(
     block: Buffer,
     size: usize,
     raw_size: usize,
+    last_key: &[u8],
     key: &[u8],
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let (block, handle) = (flat(&block)?, Handle { offset: 0, size });
-    let found = run(py, || read::find_stored(block, (handle, raw_size), key))?;
+    let found = run(py, || read::find_stored(block, (handle, raw_size), last_key, key))?;
     Ok(found.map(|stored| PyBytes::new(py, &stored)))
 }
 
@@ -313,16 +314,19 @@ fn find_each<'py>(
     py: Python<'py>,
     file: Buffer,
     places: Numbers,
+    lasts: (Buffer, Numbers, Numbers),
     wanted: (Buffer, Numbers, Numbers),
     at: Numbers,
 ) -> PyResult<(Column<'py>, Array<'py, i64>)> {
     let (file, places, at) = (flat(&file)?, flat(&places)?, flat(&at)?);
+    let (ends, begins, sizes) = (flat(&lasts.0)?, flat(&lasts.1)?, flat(&lasts.2)?);
     let (data, starts, lengths) = (flat(&wanted.0)?, flat(&wanted.1)?, flat(&wanted.2)?);
     let (values, rows) = run(py, || {
         let (blocks, rest) = places.as_chunks::<4>();
         require(rest.is_empty())?;
         let blocks = blocks.iter().map(data_block).collect::<Outcome<Vec<_>>>()?;
-        read::find_each(file, &blocks, &Keys::new(data, starts, lengths)?, at)
+        let last_keys = Keys::new(ends, begins, sizes)?;
+        read::find_each(file, &blocks, &last_keys, &Keys::new(data, starts, lengths)?, at)
     })?;
     Ok((column(py, values), rows.into_pyarray(py)))
 }

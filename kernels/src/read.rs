@@ -176,6 +176,11 @@ impl<'a> OpenBlock<'a> {
         }
     }
 
+    /// Declines a data block in the place of another one, which ends with another key.
+    fn must_end_with(&self, last_key: &[u8]) -> Outcome<()> {
+        require(Entry::parse(self.entry(self.count() - 1)?)?.key == last_key)
+    }
+
     /// Returns the stored value of a key, or None.
     pub fn find(&self, key: &[u8]) -> Outcome<Option<&'a [u8]>> {
         let (mut low, mut high) = (0, self.count());
@@ -279,32 +284,42 @@ pub fn each_block(
     Ok(())
 }
 
-/// Returns the stored value of a key in a data block, or None.
-pub fn find_stored(file: &[u8], place: (Handle, usize), key: &[u8]) -> Outcome<Option<Vec<u8>>> {
+/// Returns the stored value of a key in a data block that ends with `last_key`, or None.
+pub fn find_stored(
+    file: &[u8],
+    place: (Handle, usize),
+    last_key: &[u8],
+    key: &[u8],
+) -> Outcome<Option<Vec<u8>>> {
     let (handle, raw_size) = place;
     let mut scratch = Vec::new();
     let bytes = content(checked(file, handle)?, raw_size, &mut scratch)?;
     let count = word32(bytes, bytes.len().checked_sub(4).ok_or(Declined)?)? as usize;
     let block = OpenBlock::of(bytes, count)?;
+    block.must_end_with(last_key)?;
     Ok(block.find(key)?.map(<[u8]>::to_vec))
 }
 
 /// Returns the stored values of some keys in data blocks of a file, and the rows of these keys.
 ///
-/// `at` has the data block that may contain each key.
+/// `at` has the data block that may contain each key, and `last_keys` the last key of each block.
 pub fn find_each(
     file: &[u8],
     blocks: &[Place],
+    last_keys: &Keys,
     keys: &Keys,
     at: &[i64],
 ) -> Outcome<(NewItems, Vec<i64>)> {
-    require(keys.len() == at.len())?;
+    require(keys.len() == at.len() && last_keys.len() == blocks.len())?;
     let (mut values, mut rows) = (NewItems::with_capacity(keys.len(), 0), Vec::new());
     let (mut scratch, mut row) = (Vec::new(), 0);
     while row < at.len() {
         let number = at[row];
-        let place = blocks.get(position(number)?).ok_or(Declined)?;
+        let block = position(number)?;
+        let place = blocks.get(block).ok_or(Declined)?;
+        let last_key = last_keys.get(block);
         let block = OpenBlock::open(file, *place, &mut scratch)?;
+        block.must_end_with(last_key)?;
         while row < at.len() && at[row] == number {
             if let Some(value) = block.find(keys.get(row))? {
                 values.push(value)?;

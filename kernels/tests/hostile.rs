@@ -224,10 +224,12 @@ fn hostile_block(table: &Table, chance: &mut Chance) -> Outcome<()> {
     let (_, mut place) = blocks[number];
     let (start, size) = (place.handle.offset, place.handle.size);
     let mut block = table.file[start..start + size + format::TRAILER_BYTES].to_vec();
+    let records: i64 = table.directory.numbers[..=number].iter().sum();
+    let last_key = format!("k/{:05}", records - 1).into_bytes();
     place.handle.offset = 0;
     chance.damage(&mut block[..=size]);
     repair(&mut block, place.handle);
-    let _ = read::find_stored(&block, (place.handle, place.raw_size), b"k/00001");
+    let _ = read::find_stored(&block, (place.handle, place.raw_size), &last_key, b"k/00001");
     let last_id = last_ids(&table.directory, &table.ids)[number];
     match chance.below(6) {
         0 => place.count = chance.odd_number() as usize,
@@ -236,9 +238,11 @@ fn hostile_block(table: &Table, chance: &mut Chance) -> Outcome<()> {
         3 => place.handle.offset = chance.odd_number() as usize,
         _ => (),
     }
-    let _ = read::find_stored(&block, (place.handle, place.raw_size), b"k/00001");
+    let _ = read::find_stored(&block, (place.handle, place.raw_size), &last_key, b"k/00001");
     let keys = Keys::new(b"k/00001k/00002........", &[0, 7], &[7, 7])?;
-    let _ = read::find_each(&block, &[place], &keys, &[0, chance.below(3) as i64 - 1]);
+    let padded = [&last_key[..], &[0; 8]].concat();
+    let lasts = Keys::new(&padded, &[0], &[7])?;
+    let _ = read::find_each(&block, &[place], &lasts, &keys, &[0, chance.below(3) as i64 - 1]);
     let blocks = [(chance.below(9) / 8, place)];
     let listed = listing::of_blocks(&[&block], &blocks, &[last_id], b"");
     assert!(read::open_blocks(&[&block], &blocks, &[last_id]).is_ok() || listed.is_err());

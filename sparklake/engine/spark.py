@@ -94,7 +94,8 @@ _PACKED = "batch binary"
 _RECORDS = "key binary, stored binary"
 _TASKS = "position bigint, task binary"
 _TEXT = "string"
-_SORTED_TYPES = {_TEXT, "int", "bigint", "boolean", "timestamp", "timestamp_ntz"}
+_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+_SORTED_TYPES = {_TEXT, *_NUMBERS, "boolean", "timestamp", "timestamp_ntz"}
 _RAISED = re.compile(r'sparklake\.errors\.(\w+Error): (\[".*)')
 
 
@@ -212,7 +213,7 @@ class SparkRunner:
 
 
 def _order(source: Sortable) -> list[str]:
-    """Return the columns to sort by: all that can be, so that a rerun task gets the same order.
+    """Return the columns to sort by: all but maps, so that a rerun task gets the same order.
 
     Returns none where Spark sorts texts in another way than by their bytes.
     """

@@ -41,18 +41,21 @@ def read_directory(file: Content) -> Directory:
     )
 
 
-def find_stored(content: bytes, size: int, raw_size: int, key: bytes) -> bytes | None:
-    """Return the stored value of a key in a data block."""
-    found: bytes | None = library.find_stored(_bytes(content), size, raw_size, key)
+def find_stored(
+    content: bytes, size: int, raw_size: int, last_key: bytes, key: bytes
+) -> bytes | None:
+    """Return the stored value of a key in a data block that ends with `last_key`."""
+    found: bytes | None = library.find_stored(_bytes(content), size, raw_size, last_key, key)
     return found
 
 
 def find_each(
-    content: bytes, places: Positions, keys: Keys, at: Positions
+    content: bytes, places: Positions, last_keys: Keys, keys: Keys, at: Positions
 ) -> tuple[pa.BinaryArray, Positions]:
     """Return the stored values of some keys in data blocks, and the rows of these keys."""
     flat = np.ascontiguousarray(places, np.int64).reshape(-1)
-    values, rows = library.find_each(_bytes(content), flat, key_columns(keys), at)
+    lasts, wanted = key_columns(last_keys), key_columns(keys)
+    values, rows = library.find_each(_bytes(content), flat, lasts, wanted, at)
     return array_of(values), rows
 
 

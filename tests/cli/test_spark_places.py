@@ -19,9 +19,7 @@ CLIENT = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
 @pytest.fixture(scope="module")
-def environment(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, str]]:
+def s3(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Let Spark's S3 client use a server of this module."""
     with s3_server() as endpoint:
         environment = s3_environment(endpoint, tmp_path_factory.getbasetemp())
@@ -34,9 +32,9 @@ def environment(
 
 
 @pytest.fixture
-def place(environment: dict[str, str], spark: SparkSession) -> str:
+def place(s3: dict[str, str], spark: SparkSession) -> str:
     """Return a bucket, without a scheme, with rows in its folder `in`."""
-    bucket = fresh_bucket(environment)
+    bucket = fresh_bucket(s3)
     spark.createDataFrame([(1, "a"), (2, "b")], "id int, name string").write.csv(
         f"s3a://{bucket}/in", header=True
     )

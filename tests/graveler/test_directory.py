@@ -13,6 +13,8 @@ from sparklake.errors import CorruptFileError
 from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge, take_side
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
+from sparklake.graveler.blocks.columns import keys_of
+from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, tombstone
 from sparklake.graveler.sstable import make_table, read_sstable
@@ -220,6 +222,24 @@ def test_data_blocks_in_each_others_places_are_found() -> None:
     swapped = Table("_lakefs/table", table.file, table.directory._replace(numbers=numbers))
     with pytest.raises(CorruptFileError, match="_lakefs/table"):
         Block([DataBlocks(swapped, 0, len(counts))], block.ids).records()
+    blocks = DataBlocks(swapped, 0, len(counts))
+    (key,) = (record[0] for record in BASE if record[0] == blocks.last_keys[one])
+    for look in (blocks.find, blocks.reaching, lambda wanted: blocks.find_many(keys_of([wanted]))):
+        with pytest.raises(CorruptFileError, match="_lakefs/table"):
+            look(key[:-1] + b"!" if look == blocks.reaching else key)
+
+
+@pytest.mark.parametrize("is_encoded", [False, True])
+def test_many_keys_are_found_as_single_ones_are(is_encoded: bool) -> None:
+    block, _ = opened(file_of(BASE))
+    (unit,) = block.units
+    records = block.encoded if is_encoded else unit
+    assert isinstance(records, EncodedRecords | DataBlocks)
+    keys = [b"", *(key + end for key, _ in BASE[::7] for end in (b"", b"x")), b"~"]
+    values, positions = records.find_many(keys_of(keys))
+    expected = [(at, value) for at, key in enumerate(keys) if (value := records.find(key))]
+    assert list(zip(positions.tolist(), values.to_pylist(), strict=True)) == expected
+    assert len(expected) == len(BASE[::7])
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 0, 1)])

@@ -184,10 +184,12 @@ def results(seed: str) -> list[Any]:
         places, there = block.find(keys_of(wanted))
         units = [unit for unit in block.units if isinstance(unit, DataBlocks)]
         single = [[unit.find(key) for key in wanted[:5]] for unit in units]
+        return places.tolist(), there.tolist(), single, [unit.reaching(wanted[0]) for unit in units]
+
+    def found_together(block: Block) -> Any:
+        units = [unit for unit in block.units if isinstance(unit, DataBlocks)]
         many = [unit.find_many(keys_of(wanted)) for unit in units]
-        together = [(values.to_pylist(), rows.tolist()) for values, rows in many]
-        reached = [unit.reaching(wanted[0]) for unit in units]
-        return places.tolist(), there.tolist(), single, together, reached
+        return [(values.to_pylist(), rows.tolist()) for values, rows in many]
 
     def listed(block: Block) -> Any:
         texts, numbers, metadata = object_columns(block, "s3://bucket")
@@ -204,6 +206,7 @@ def results(seed: str) -> list[Any]:
         lambda: [shown(block) for side in sides for block in side],
         lambda: [listed(block) for block in dest],
         lambda: [found(block) for block in base_side],
+        lambda: [found_together(block) for block in base_side],
         lambda: [moved(block) for block in base_side],
         lambda: [list(each) for each in diff(base_side, source)],
         lambda: [list(each) for each in three_way_diff(*sides)],

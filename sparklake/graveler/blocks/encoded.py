@@ -243,12 +243,12 @@ def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedR
     return EncodedRecords(binary_array(bounds, entries))
 
 
-def find_stored(content: memoryview, key: bytes) -> bytes | None:
-    """Return the stored value of a key in a data block, by binary search.
+def find_stored(content: memoryview, last_key: bytes, key: bytes) -> bytes | None:
+    """Return the stored value of a key in a data block that ends with `last_key`.
 
     Raises CorruptFileError, IndexError, ValueError or struct.error for other bytes.
     """
-    places = _places(content)
+    places = _places(content, last_key)
     row = bisect_left(places, key, key=partial(_key_at, content))
     if row == len(places) or _key_at(content, places[row]) != key:
         return None
@@ -259,20 +259,23 @@ def find_stored(content: memoryview, key: bytes) -> bytes | None:
     return stored
 
 
-def key_reaching(content: memoryview, key: bytes) -> bytes | None:
+def key_reaching(content: memoryview, last_key: bytes, key: bytes) -> bytes | None:
     """Return the first key at or above a key in a data block; raise as `find_stored` does."""
-    places = _places(content)
+    places = _places(content, last_key)
     row = bisect_left(places, key, key=partial(_key_at, content))
     return None if row == len(places) else _key_at(content, places[row])
 
 
-def _places(content: memoryview) -> tuple[int, ...]:
+def _places(content: memoryview, last_key: bytes) -> tuple[int, ...]:
     """Return the position of each entry of a data block."""
     (count,) = _COUNT.unpack_from(content, len(content) - _PLACE_BYTES)
     end = len(content) - _PLACE_BYTES * (count + 1)
     if end < 0:
         raise _other_form()
-    return struct.unpack_from(f"<{count}I", content, end)
+    places = struct.unpack_from(f"<{count}I", content, end)
+    if _key_at(content, places[-1]) != last_key:
+        raise CorruptFileError("a data block is in the place of another one")
+    return places
 
 
 def _parts_at(content: memoryview, place: int) -> tuple[int, int, int]:

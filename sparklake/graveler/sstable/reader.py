@@ -40,8 +40,9 @@ _NO_VALUES = binary_array(np.zeros(1, np.int32), b"")
 _DAMAGE = (NotOurLayoutError, CorruptFileError, IndexError, ValueError, struct.error)
 """Errors of searches in damaged data blocks."""
 
-Search = Callable[[bytes, int, int, bytes], "bytes | None"]
-"""A function that searches a data block, given with its size and its raw size, for a key."""
+Search = Callable[[bytes, int, int, bytes, bytes], "bytes | None"]
+"""A function that searches a data block, given with its size, its raw size and its last key, for a
+key."""
 
 
 @dataclass(slots=True, eq=False)
@@ -140,7 +141,8 @@ class DataBlocks:
 
         Nothing is cached. Raises CorruptFileError.
         """
-        at, _ = search(keys_of(self.last_keys), keys)
+        last_keys = keys_of(self.last_keys)
+        at, _ = search(last_keys, keys)
         at = at[: np.searchsorted(at, self.stop - self.first)]
         values, positions, start = [_NO_VALUES], [_NO_POSITIONS], 0
         blocks = np.unique(at)
@@ -149,7 +151,9 @@ class DataBlocks:
             stop = int(np.searchsorted(at, here[-1], "right"))
             asked, within = slice(start, stop), np.searchsorted(here, at[start:stop])
             try:
-                found, rows = _find_each(content, places, keys.at(asked), within)
+                found, rows = _find_each(
+                    content, places, last_keys.at(here), keys.at(asked), within
+                )
             except _DAMAGE:
                 raise self.damage() from None
             values.append(found)
@@ -169,7 +173,7 @@ class DataBlocks:
         offset, size, raw_size = self.table.directory.numbers[_PLACE, number].tolist()
         content = self.table.file[offset : offset + size + TRAILER_BYTES]
         try:
-            return search(content, size, raw_size, key)
+            return search(content, size, raw_size, self.table.directory.last_keys[number], key)
         except _DAMAGE:
             raise self.damage() from None
 
@@ -191,27 +195,32 @@ class DataBlocks:
 
 
 @kernel(compiled_tables.find_stored)
-def _find(content: bytes, size: int, raw_size: int, key: bytes) -> bytes | None:
-    return find_stored(opened(content, Handle(0, size), raw_size), key)
+def _find(content: bytes, size: int, raw_size: int, last_key: bytes, key: bytes) -> bytes | None:
+    return find_stored(opened(content, Handle(0, size), raw_size), last_key, key)
 
 
 @kernel(compiled_tables.find_each)
 def _find_each(
-    content: bytes, places: Positions, keys: Keys, at: Positions
+    content: bytes, places: Positions, last_keys: Keys, keys: Keys, at: Positions
 ) -> tuple[pa.BinaryArray, Positions]:
     """Return the stored values of some keys in data blocks, and the rows of these keys.
 
-    `at` has the row in `places` of the data block that may contain each key.
+    `at` has the row in `places`, and in `last_keys`, of the data block that may contain each key.
     """
     spans = places[:, :3].tolist()
     blocks = [opened(content, Handle(offset, size), raw) for offset, size, raw in spans]
-    values = [find_stored(blocks[row], keys[number]) for number, row in enumerate(at.tolist())]
+    values = [
+        find_stored(blocks[row], last_keys[row], keys[number])
+        for number, row in enumerate(at.tolist())
+    ]
     rows = [row for row, value in enumerate(values) if value is not None]
     return pa.array([values[row] for row in rows], pa.binary()), np.array(rows, np.int64)
 
 
-def _reaching(content: bytes, size: int, raw_size: int, key: bytes) -> bytes | None:
-    return key_reaching(opened(content, Handle(0, size), raw_size), key)
+def _reaching(
+    content: bytes, size: int, raw_size: int, last_key: bytes, key: bytes
+) -> bytes | None:
+    return key_reaching(opened(content, Handle(0, size), raw_size), last_key, key)
 
 
 def _rows(numbers: Sequence[int]) -> Iterator[range]:

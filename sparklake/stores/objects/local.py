@@ -81,7 +81,7 @@ class LocalStore:
             yield self._open(key)
 
     def _open(self, key: str) -> LocalFile:
-        # Lookups of single objects open a file each, so no Path is made of its name.
+        # Lookups of single objects open a file each, and a Path would take as long as opening it.
         self._check(key)
         path = f"{self.root}/{key}"
         try:

@@ -27,7 +27,7 @@ ERROR_SCHEMA = pa.schema(
 """`path` is the destination. Text that is not UTF-8 is escaped, and long text is cut."""
 
 MARK = b"\x00"
-"""The first byte of a defect's key. No object's key begins with it, and defects sort first."""
+"""The first byte of a defect's key. No object's key begins with it, so defects come first."""
 
 _SHOWN = 2048
 _KEY_BYTES = 256

@@ -47,7 +47,9 @@ _ERRORS_A_FILE = 50_000
 def ranges_body(
     workspace: Workspace, settings: ImportTaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the ranges of an import from sorted rows of RECORD_SCHEMA, defects first.
+    """Write the ranges of an import from sorted rows of RECORD_SCHEMA.
+
+    Defects come first in each batch.
 
     After the first error nothing more is written, unless errors are skipped.
     """
@@ -96,7 +98,7 @@ def _without_others(block: Block, lose: Callable[[list[Record]], Record]) -> Blo
 
 
 def _records(batches: Iterable[pa.RecordBatch], ledger: Ledger) -> Iterator[Block]:
-    """Yield the records among sorted rows. Defects come first and go into the ledger."""
+    """Yield the records among sorted rows. Defects, first in each batch, go into the ledger."""
     for batch in batches:
         rows = batch
         if rows.num_rows and rows.column("key")[0].as_py().startswith(MARK):

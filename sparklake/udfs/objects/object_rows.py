@@ -148,7 +148,7 @@ def record_batch(records: Sequence[Record]) -> pa.RecordBatch:
 
 
 def in_key_order(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return parts of RECORD_SCHEMA as one batch, sorted by key."""
+    """Return parts of RECORD_SCHEMA, at least one record, as one batch, sorted by key."""
     (whole,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
     return whole.take(pc.sort_indices(whole, [("key", "ascending"), ("stored", "ascending")]))
 

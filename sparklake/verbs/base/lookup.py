@@ -26,10 +26,12 @@ OPEN_BYTES = 512 * 1024 * 1024
 """The memory limit of open ranges: about a million objects."""
 
 PACKED_BYTES = 64 * 1024 * 1024
-"""The memory limit of packed ranges: about 20 million objects."""
+"""The memory limit of packed ranges: about 20 million objects of a local store. Other stores give
+whole files, which stay in memory."""
 
-_BYTES_A_RECORD = 70
-"""The memory of a record besides its bytes: its id, and the positions of its key and value."""
+_BYTES_A_RECORD = 80
+"""The memory of a record besides its bytes: its id, the lengths in its entry, and the positions of
+its key and value."""
 
 _BYTES_A_DATA_BLOCK = 250
 """The memory of a data block's position and bounding keys, besides the bytes of the keys."""
@@ -100,6 +102,8 @@ class PackedRange:
             self._records = records.without_ids()
             keys = (*records.first_keys, *records.last_keys)
             self.size = sum(map(len, keys)) + _BYTES_A_DATA_BLOCK * len(records.last_keys)
+            if isinstance(records.table.file, bytes):
+                self.size += len(records.table.file)
         else:
             # A table of another writer has no data blocks to open one by one.
             self._records = block.encoded
@@ -184,7 +188,14 @@ class OpenRanges:
         """
         if not is_compiled():
             return [*self.get_many(infos)]
-        room = [each for each in infos if self._is_open(each) or self._has_room(each)]
+        with self._lock:
+            left = self._open.maxsize - self._open.currsize
+        room = []
+        for each in infos:
+            size = 0 if self._is_open(each) else full_size(each.size, each.count)
+            if size <= left:
+                room.append(each)
+                left -= size
         opened = dict(zip(room, self.get_many(room), strict=True))
         others = [each for each in infos if each not in opened]
         packed = dict(zip(others, self._opened(others), strict=True))

@@ -15,8 +15,9 @@ import pytest
 
 from sparklake import session
 from sparklake.engine.base import Sortable
-from sparklake.engine.spark import SparkRunner
+from sparklake.engine.spark import SparkRunner, _order
 from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.verbs.base.staging import rows_by_path
 from tests.support.runner_contract import RunnerContract, keys_body, keys_in, seen_by
 from tests.support.spark import REMOTE
 from tests.support.task_bodies import work_of
@@ -80,6 +81,22 @@ def test_sortable_rows_are_encoded_once(
     encoded = [each.read_text().split("\n") for each in tmp_path.iterdir()]
     assert sorted(path for each in encoded for path in each) == sorted(paths)
     assert all(each == sorted(each) for each in encoded) == (kind == "string")
+
+
+@pytest.mark.parametrize(
+    ("path", "order"),
+    [
+        ("path string", ["path", "size", "checksum"]),
+        ("path binary", []),
+    ],
+)
+def test_the_columns_to_sort_by(spark: SparkSession, path: str, order: list[str]) -> None:
+    ddl = f"{path}, size smallint, checksum string, metadata map<string, string>"
+    rows = spark.createDataFrame([], ddl)
+    source = rows_by_path(rows)
+    assert isinstance(source, Sortable)
+    assert _order(source) == order
+    assert not isinstance(rows_by_path(rows.drop("checksum")), Sortable), "tasks hash objects"
 
 
 class TestSparkRunner(RunnerContract):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,6 +21,7 @@ from sparklake.errors import (
 from sparklake.graveler.kernels import is_compiled
 from sparklake.graveler.sstable import DataBlocks
 from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
+from sparklake.stores.objects.local import LocalStore
 from sparklake.verbs.base.lookup import OpenRanges
 from sparklake.verbs.base.snapshot import LOOKUP_SCHEMA, RangeLayer
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table
@@ -283,7 +285,7 @@ def test_where_memory_is_full_ranges_stay_packed(lake: Lake, folder: Path) -> No
     assert not opened._open
 
 
-@pytest.mark.parametrize("max_bytes", [10, 400_000, 1 << 30])
+@pytest.mark.parametrize("max_bytes", [10, 400_000, 600_000, 1_250_000, 1 << 30])
 def test_many_keys_where_memory_is_full(lake: Lake, folder: Path, max_bytes: int) -> None:
     """Kernels find them in packed ranges, and no open range is dropped for them."""
     repo = lake.create_repository(f"full-{max_bytes}", str(folder / "full"), range_records=1000)
@@ -301,4 +303,23 @@ def test_many_keys_where_memory_is_full(lake: Lake, folder: Path, max_bytes: int
         assert seen == [key for key in some if key[:1] == b"k" and len(key) == 7]
     if is_compiled():
         assert set(kept) <= set(opened._open)
+        assert len(kept) == (max_bytes > 10)
         assert (len(opened._open) == len(ranges)) == (max_bytes == 1 << 30)
+
+
+def test_whole_files_count_as_memory(lake: Lake, folder: Path) -> None:
+    """Stores other than local ones give whole files."""
+    repo = lake.create_repository("bytes", str(folder / "bytes"), range_records=1000)
+    stage_sizes(repo.branch("main"), {f"k/{number:05}": number for number in range(6000)})
+    ranges = repo.tree(repo.branch("main").commit("all").id).ranges
+
+    def whole(_: LocalStore, keys: Sequence[str]) -> Iterator[bytes]:
+        for key in keys:
+            yield (folder / "bytes" / key).read_bytes()
+
+    opened = OpenRanges(repo._context.store, max_bytes=10, packed_bytes=600_000)
+    with mock.patch.object(LocalStore, "get_many", whole):
+        for each in ranges:
+            assert opened.find(each, each.min_key) is not None
+    held = [each._records.table.file for each in opened._packed.values()]
+    assert 0 < sum(map(len, held)) <= 600_000
