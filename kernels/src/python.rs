@@ -17,6 +17,9 @@ use crate::walks::{Edit, ids_of};
 use crate::write::{Source, Unit, Writer};
 use crate::{entry, fields, hashing, texts, walks};
 
+/// The number of this interface. It rises when a function changes its arguments or its result.
+const INTERFACE: u32 = 2;
+
 pyo3::create_exception!(sparklake_kernels, Declined, PyException);
 
 type Buffer<'py> = PyReadonlyArray1<'py, u8>;
@@ -480,6 +483,7 @@ fn keep_freed_memory() {
 fn sparklake_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     keep_freed_memory();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("INTERFACE", INTERFACE)?;
     module.add("Declined", module.py().get_type::<Declined>())?;
     module.add_function(wrap_pyfunction!(sha256_each, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)?;

@@ -24,6 +24,9 @@ SETTING = "SPARKLAKE_KERNELS"
 VERSION = "0.1."
 """The beginning of the versions of sparklake-kernels that fit."""
 
+INTERFACE = 2
+"""The interface of the kernels that fit. In a checkout, one version may have several."""
+
 
 class Declined(Exception):  # noqa: N818  (a request, not a failure)
     """A request of a compiled kernel to run the definition in Python."""
@@ -48,6 +51,8 @@ def _choice() -> _Choice:
     version = sparklake_kernels.__version__
     if not version.startswith(VERSION):
         return _Choice(None, False, f"sparklake-kernels {version} is another version")
+    if getattr(sparklake_kernels, "INTERFACE", 1) != INTERFACE:
+        return _Choice(None, False, f"sparklake-kernels {version} has another interface")
     return _Choice(sparklake_kernels, True, f"sparklake-kernels {version}")
 
 

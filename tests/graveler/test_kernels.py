@@ -34,6 +34,14 @@ def test_another_version_is_not_used(tmp_path: Path) -> None:
     assert said(tmp_path, SPARKLAKE_KERNELS="") == expected
 
 
+@pytest.mark.parametrize("said_number", ["", "\nINTERFACE = 1"])
+def test_kernels_of_another_commit_are_not_used(tmp_path: Path, said_number: str) -> None:
+    """Such as those that were built before a checkout moved on."""
+    (tmp_path / "sparklake_kernels.py").write_text(f"__version__ = '0.1.0'{said_number}")
+    expected = "Python (sparklake-kernels 0.1.0 has another interface)"
+    assert said(tmp_path, SPARKLAKE_KERNELS="") == expected
+
+
 def test_a_missing_package_is_said(tmp_path: Path) -> None:
     (tmp_path / "sparklake_kernels.py").write_text("raise ImportError")
     assert said(tmp_path, SPARKLAKE_KERNELS="") == "Python (sparklake-kernels is not installed)"
