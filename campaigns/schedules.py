@@ -161,7 +161,7 @@ class Schedule:
 
     def call(self, port: str, name: str, call: Callable[[], Any]) -> Any:
         """Make a call of a port as one step, with the fate that the seed chooses."""
-        if self.is_inside or getattr(self._own, "number", None) is None:
+        if self.is_inside or not self.is_acting:
             return call()
         if getattr(self._own, "is_dead", False):
             raise CrashError

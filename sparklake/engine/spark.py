@@ -174,7 +174,7 @@ class SparkRunner:
         packed = packed_tasks(_pieces(batches))
         if not packed.num_rows:
             return None
-        return self._frame(packed).mapInArrow(partial(_unpacked, encode), _RECORDS)
+        return self._frame(packed).mapInArrow(partial(_chained, unpacked_body, encode), _RECORDS)
 
     def _packed(self, inputs: Iterable[DataFrame], body: Body) -> Iterator[pa.RecordBatch]:
         """Run one job per input, all at once; yield the results of each finished job."""
@@ -262,11 +262,6 @@ def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
     finally:
         with suppress(PySparkException):
             rows.unpersist()
-
-
-def _unpacked(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run a body over batches that the driver packed."""
-    yield from body(unpacked_body(batches))
 
 
 def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
