@@ -22,9 +22,16 @@ def pack_batches(batches: Sequence[pa.RecordBatch], compression: str | None = No
     return bytes(sink.getvalue())
 
 
-def unpack(packed: bytes) -> list[pa.RecordBatch]:
-    """Return the batches in bytes. The batches share the memory of the bytes."""
+def unpack(packed: bytes, columns: Sequence[str] | None = None) -> list[pa.RecordBatch]:
+    """Return the batches in bytes. The batches share the memory of the bytes.
+
+    With `columns`, the batches have only these columns, in the order of the bytes.
+    """
     if not packed:
         return []
-    with pa.ipc.open_stream(packed) as reader:
+    options = None
+    if columns is not None:
+        names = pa.ipc.read_schema(pa.py_buffer(packed)).names
+        options = pa.ipc.IpcReadOptions(included_fields=[names.index(each) for each in columns])
+    with pa.ipc.open_stream(packed, options=options) as reader:
         return list(reader)

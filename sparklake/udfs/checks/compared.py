@@ -15,7 +15,7 @@ from pyarrow import parquet
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sums import bounded_sum
 from sparklake.udfs.checks.content import content_problems
-from sparklake.udfs.checks.exchange import CheckPlace, read_bucket, rows_key, write_buckets
+from sparklake.udfs.checks.exchange import Bucket, CheckPlace, read_bucket, rows_key, write_buckets
 from sparklake.udfs.checks.findings import Finding, FindingKind, finding_table
 from sparklake.udfs.checks.listed import LISTED_SCHEMA, PURGED_SCHEMA
 from sparklake.udfs.checks.lookups import StoredSizes, stored_sizes
@@ -37,6 +37,11 @@ FAULT_SCHEMA = pa.schema(
     ]
 )
 """An object with a fault, as one range or staged row names it. `size` is the expected one."""
+
+_NAMED_NUMBERS, _LISTED_NUMBERS = (
+    pa.schema([each for each in schema if each.type != pa.string()])
+    for schema in (NAMED_SCHEMA, LISTED_SCHEMA)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +90,28 @@ decode_bucket_result = msgspec.msgpack.Decoder(BucketResult).decode
 def compare_bucket(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     """Compare named with stored objects, and read a sample of them; return a BucketResult."""
     share, folder, result = _decode_share(encoded), place.open_folder(), BucketResult()
-    named = read_bucket(folder, share.named, share.bucket, NAMED_SCHEMA)
-    listed = read_bucket(folder, share.listed, share.bucket, LISTED_SCHEMA)
-    purged = read_bucket(folder, share.purged, share.bucket, PURGED_SCHEMA)
-    faults = _Faults(named)
+    files = (share.named, share.listed, share.purged)
+    named_rows, listed_rows, purged_rows = (
+        read_bucket(folder, each, share.bucket) for each in files
+    )
+    # Texts are most of the bytes. Few rows need them.
+    named, listed = named_rows.table(_NAMED_NUMBERS), listed_rows.table(_LISTED_NUMBERS)
+    purged = purged_rows.table(PURGED_SCHEMA)
+    faults = _Faults(named_rows)
     stored, hit = _stored(named, listed)
+    external, unknown = named.column("external").to_numpy(), np.zeros(named.num_rows, bool)
+    if external.any():
+        stored.update(external, stored_sizes(faults.named(external)))
+        unknown = _problems(faults, stored)
     gone = ~stored.found & _within(_hashes(named), _hashes(purged))
     result.objects, result.purged = _distinct(named), _distinct(named.filter(pa.array(gone)))
-    unknown = _problems(faults, stored)
     faults.add(FindingKind.OBJECT_MISSING, ~stored.found & ~gone & ~unknown, "")
     sizes = named.column("size").to_numpy()
     differs = stored.found & (stored.size != sizes)
     faults.add(FindingKind.OBJECT_SIZE_DIFFERS, differs, "")
     if share.sample > 0:
         chosen = stored.found & ~differs & _sampled(named, share.sample, share.salt)
-        rows = named.filter(pa.array(chosen))
-        problems = content_problems(rows)
+        problems = content_problems(faults.named(chosen))
         result.contents = problems.read
         for kind, texts in problems.by_kind.items():
             details = np.full(named.num_rows, "", object)
@@ -111,30 +122,34 @@ def compare_bucket(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     result.tables = np.unique(tags).tolist()
     buckets = (tags % np.uint64(share.fault_buckets)).astype(np.int64)
     write_buckets(folder, rows_key(COMPARED_STEP, name), rows, buckets, share.fault_buckets)
-    if share.shows_unnamed:
-        unnamed = listed.filter(pa.array(~hit))
+    if share.shows_unnamed and not hit.all():
+        unnamed = listed_rows.table(LISTED_SCHEMA).filter(pa.array(~hit))
         _report_unnamed(place.open_report(), name, unnamed, share.before, result)
     return _encode(result)
 
 
 @dataclass(slots=True)
 class _Faults:
-    """The rows with faults of one bucket."""
+    """The rows with faults of one bucket of named objects."""
 
-    named: pa.Table
+    rows: Bucket
     tables: list[pa.Table] = field(default_factory=lambda: [FAULT_SCHEMA.empty_table()])
+
+    def named(self, mask: Any) -> pa.Table:
+        """Return some rows, with their texts."""
+        return self.rows.table(NAMED_SCHEMA).filter(pa.array(mask))
 
     def add(self, kind: FindingKind, mask: Any, detail: str) -> None:
         """Add the rows in a mask."""
-        details = np.where(mask, detail or " ", "")
-        self.add_details(kind, details)
+        if mask.any():
+            self.add_details(kind, np.where(mask, detail or " ", ""))
 
     def add_details(self, kind: FindingKind, details: Any) -> None:
         """Add the rows with details that are not empty."""
         mask = details != ""
         if not mask.any():
             return
-        rows = self.named.filter(pa.array(mask)).select(FAULT_SCHEMA.names[:-2])
+        rows = self.named(mask).select(FAULT_SCHEMA.names[:-2])
         kinds = pa.repeat(pa.scalar(kind.value), rows.num_rows)
         texts = pa.array([str(each).strip() for each in details[mask]], pa.string())
         columns = [*rows.columns, kinds, texts]
@@ -156,34 +171,35 @@ def _problems(faults: _Faults, stored: StoredSizes) -> Any:
 
 def _stored(named: pa.Table, listed: pa.Table) -> tuple[StoredSizes, Any]:
     """Return the stored sizes of named objects, and which listed objects are named."""
-    places = np.argsort(listed.column("high").to_numpy(), kind="stable")
-    high = listed.column("high").to_numpy()[places]
-    wanted = named.column("high").to_numpy()
-    at = np.minimum(np.searchsorted(high, wanted), max(len(high) - 1, 0))
     found = np.zeros(named.num_rows, bool)
     size = np.zeros(named.num_rows, np.int64)
     hit = np.zeros(listed.num_rows, bool)
-    if len(high):
-        at = places[at]
+    if listed.num_rows:
+        rows, at = _places(*(each.column("high").to_numpy() for each in (named, listed)))
         # Equal first halves of two different hashes look missing here, and are looked up later.
-        found = (listed.column("high").to_numpy()[at] == wanted) & (
-            listed.column("low").to_numpy()[at] == named.column("low").to_numpy()
-        )
-        size = np.where(found, listed.column("size").to_numpy()[at], 0)
-        hit[at[found]] = True
-    stored = StoredSizes(found, size, np.full(named.num_rows, None, object))
-    external = named.column("external").to_numpy()
-    if external.any():
-        stored.update(external, stored_sizes(named.filter(pa.array(external))))
-    return stored, hit
+        same = np.ones(len(rows), bool)
+        for each in ("high", "low"):
+            same &= named.column(each).to_numpy()[rows] == listed.column(each).to_numpy()[at]
+        found[rows] = same
+        size[rows[same]] = listed.column("size").to_numpy()[at[same]]
+        hit[at[same]] = True
+    return StoredSizes(found, size, np.full(named.num_rows, None, object)), hit
+
+
+def _places(wanted: Any, values: Any) -> tuple[Any, Any]:
+    """Return all rows of `wanted` in ascending order, and where in `values` each may be.
+
+    A search for ascending values takes an eighth of the time, because it reads memory in order.
+    """
+    rows, order = np.argsort(wanted), np.argsort(values)
+    at = np.searchsorted(values[order], wanted[rows])
+    return rows, order[np.minimum(at, len(values) - 1)]
 
 
 def _report_unnamed(
     report: ObjectStore, name: str, rows: pa.Table, before: int, result: BucketResult
 ) -> None:
     """Write the objects that nothing names, and count them."""
-    if not rows.num_rows:
-        return
     result.bytes = bounded_sum(rows.column("size").to_pylist())
     is_old = pc.less(rows.column("mtime"), before).to_pylist()
     kinds = [FindingKind.OBJECT_UNREFERENCED if old else FindingKind.OBJECT_YOUNG for old in is_old]
@@ -214,7 +230,9 @@ def _within(values: Any, others: Any) -> Any:
 
 
 def _distinct(named: pa.Table) -> int:
-    return len(np.unique(named.column("high").to_numpy()))
+    # `np.unique` keeps a table of hashes, which takes 18 times as long.
+    values = np.sort(named.column("high").to_numpy())
+    return min(len(values), 1) + int(np.count_nonzero(values[1:] != values[:-1]))
 
 
 def _sampled(named: pa.Table, sample: float, salt: int) -> Any:

@@ -109,15 +109,25 @@ def write_buckets(folder: ObjectStore, key: str, rows: pa.Table, bucket: Any, bu
     folder.replace(key, offsets.astype(_OFFSET).tobytes() + b"".join(streams))
 
 
-def read_bucket(
-    folder: ObjectStore, keys: Iterable[str], bucket: int, schema: pa.Schema
-) -> pa.Table:
-    """Return one bucket of several files as a table."""
-    batches: list[pa.RecordBatch] = []
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One bucket of several files, as the bytes of their Arrow streams."""
+
+    streams: tuple[bytes, ...]
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """Return the rows, with all columns of the files or some of them, in the same order."""
+        batches = [each for body in self.streams for each in unpack(body, schema.names)]
+        return pa.Table.from_batches(batches, schema).combine_chunks()
+
+
+def read_bucket(folder: ObjectStore, keys: Iterable[str], bucket: int) -> Bucket:
+    """Return one bucket of several files."""
+    streams: list[bytes] = []
     for key in keys:
         at = bucket * _OFFSET_BYTES
         header = folder.get_part(key, at, at + 2 * _OFFSET_BYTES).body
         start, stop = np.frombuffer(header, _OFFSET).tolist()
         if start < stop:
-            batches += unpack(folder.get_part(key, start, stop).body)
-    return pa.Table.from_batches(batches, schema).combine_chunks()
+            streams.append(folder.get_part(key, start, stop).body)
+    return Bucket(tuple(streams))

@@ -65,7 +65,7 @@ _CONFIRMED = (FindingKind.OBJECT_MISSING, FindingKind.OBJECT_SIZE_DIFFERS)
 def resolve_faults(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     """Write the findings of one bucket; return a FaultsResult."""
     share, folder, result = _decode_share(encoded), place.open_folder(), FaultsResult()
-    rows = read_bucket(folder, share.files, share.bucket, FAULT_SCHEMA)
+    rows = read_bucket(folder, share.files, share.bucket).table(FAULT_SCHEMA)
     findings = [
         each
         for table in share.tables
