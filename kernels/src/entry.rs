@@ -1,6 +1,8 @@
 //! A record as an entry of a data block: lengths, key, suffix and stored value.
 
-use crate::bytes::{Declined, ID_BYTES, Items, NewItems, Outcome, length, put_varint, require};
+use crate::bytes::{
+    Declined, ID_BYTES, Items, NewItems, Outcome, length, part, put_varint, require,
+};
 use crate::hashing::{record_id, sha256};
 
 /// The suffix of a key in a table: sequence number 0 and type 1, a value.
@@ -42,14 +44,20 @@ impl<'a> Entry<'a> {
         self.value.starts_with(&TOMBSTONE_START)
     }
 
+    /// Returns the identity and the message in the stored value.
+    #[inline]
+    pub fn parts(&self) -> Outcome<(&'a [u8], &'a [u8])> {
+        let (double, start) = length(self.value, 0)?;
+        let stop = start.checked_add(double >> 1).ok_or(Declined)?;
+        let (double, at) = length(self.value, stop)?;
+        let end = at.checked_add(double >> 1).ok_or(Declined)?;
+        require(end.checked_add(ID_BYTES) == Some(self.value.len()))?;
+        Ok((part(self.value, start, stop)?, part(self.value, at, end)?))
+    }
+
     /// Returns whether the record id is that of the key and the identity.
     pub fn holds_its_id(&self) -> Outcome<bool> {
-        let (double, at) = length(self.value, 0)?;
-        let identity_end = at.checked_add(double >> 1).ok_or(Declined)?;
-        let (double, at2) = length(self.value, identity_end)?;
-        let end = at2.checked_add(double >> 1).ok_or(Declined)?;
-        require(end.checked_add(ID_BYTES) == Some(self.value.len()))?;
-        let identity = self.value.get(at..identity_end).ok_or(Declined)?;
+        let (identity, _) = self.parts()?;
         Ok(record_id(self.key, &sha256(identity)) == *self.id())
     }
 }

@@ -85,23 +85,11 @@ pub fn decode(records: &Items) -> Outcome<Fields> {
         odd: Vec::new(),
     };
     for (row, entry) in records.iter().enumerate() {
-        if !decode_one(Entry::parse(entry)?.value, &mut out)? {
+        if !decode_one(&Entry::parse(entry)?, &mut out)? {
             out.odd.push(row as i64);
         }
     }
     Ok(out)
-}
-
-/// Returns the entry's bytes in a stored value.
-#[inline]
-fn message(stored: &[u8]) -> Outcome<&[u8]> {
-    let (double, at) = varint(stored, 0)?;
-    let identity = usize::try_from(double >> 1).map_err(|_| Declined)?;
-    let (double, at) = varint(stored, at.checked_add(identity).ok_or(Declined)?)?;
-    let size = usize::try_from(double >> 1).map_err(|_| Declined)?;
-    let end = at.checked_add(size).ok_or(Declined)?;
-    require(end.checked_add(ID_BYTES) == Some(stored.len()))?;
-    Ok(&stored[at..end])
 }
 
 /// The fields of one entry. It is plain if it has no others.
@@ -117,10 +105,11 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Returns the object in a stored value.
+    /// Returns the object in a record.
     #[inline]
-    pub fn parse(stored: &'a [u8]) -> Outcome<Self> {
-        let mut reader = Reader { data: message(stored)?, at: 0 };
+    pub fn parse(entry: &Entry<'a>) -> Outcome<Self> {
+        let (_, message) = entry.parts()?;
+        let mut reader = Reader { data: message, at: 0 };
         let address = reader.text(ADDRESS)?;
         let mut inside = Reader { data: reader.text(MTIME)?, at: 0 };
         let (seconds, nanos) = (inside.number(SECONDS)?, inside.number(NANOS)?);
@@ -141,12 +130,18 @@ impl<'a> Object<'a> {
     pub fn is_full(&self) -> bool {
         self.kind as u64 == FULL
     }
+
+    /// Returns whether all texts are UTF-8.
+    pub fn is_text(&self) -> bool {
+        let texts = [self.address, self.checksum, self.content_type];
+        texts.iter().all(|each| std::str::from_utf8(each).is_ok())
+    }
 }
 
 /// Appends the fields of one entry; returns false, and appends empty ones, if it is unusual.
 #[inline]
-fn decode_one(stored: &[u8], out: &mut Fields) -> Outcome<bool> {
-    let object = Object::parse(stored)?;
+fn decode_one(entry: &Entry, out: &mut Fields) -> Outcome<bool> {
+    let object = Object::parse(entry)?;
     let shown = |text| if object.is_plain { text } else { &[][..] };
     out.address.push(shown(object.address))?;
     out.checksum.push(shown(object.checksum))?;
@@ -199,7 +194,10 @@ impl Columns<'_> {
     fn encode_one(&self, row: usize, buffers: &mut Buffers, out: &mut NewItems) -> Outcome<()> {
         let numbers = [self.size[row], self.seconds[row], self.nanos[row]];
         require(numbers.iter().all(|each| *each >= 0))?;
-        let identity = self.identity(row, &mut buffers.preimage);
+        let (checksum, content_type) = (self.checksum.get(row), self.content_type.get(row));
+        let size = self.size[row];
+        let identity =
+            identity(&mut buffers.preimage, size, checksum, self.no_metadata, content_type);
         self.message(row, &mut buffers.message);
         put_varint(&mut out.data, 2 * ID_BYTES as u64);
         out.data.extend_from_slice(&identity);
@@ -207,19 +205,6 @@ impl Columns<'_> {
         out.data.extend_from_slice(&buffers.message);
         let id = record_id(self.keys.get(row), &sha256(&identity));
         out.push(&id)
-    }
-
-    fn identity(&self, row: usize, preimage: &mut Vec<u8>) -> [u8; ID_BYTES] {
-        preimage.clear();
-        preimage.extend_from_slice(&INT_MARK);
-        preimage.extend_from_slice(&self.size[row].to_be_bytes());
-        put_string(preimage, self.checksum.get(row));
-        preimage.extend_from_slice(self.no_metadata);
-        let content_type = self.content_type.get(row);
-        if !content_type.is_empty() {
-            put_string(preimage, content_type);
-        }
-        sha256(preimage)
     }
 
     fn message(&self, row: usize, out: &mut Vec<u8>) {
@@ -238,6 +223,25 @@ impl Columns<'_> {
         put_number(out, ADDRESS_TYPE, if self.relative[row] { RELATIVE } else { FULL });
         put_text(out, CONTENT_TYPE, self.content_type.get(row));
     }
+}
+
+/// Returns the identity of an object. `preimage` is a buffer.
+pub fn identity(
+    preimage: &mut Vec<u8>,
+    size: i64,
+    checksum: &[u8],
+    metadata: &[u8],
+    content_type: &[u8],
+) -> [u8; ID_BYTES] {
+    preimage.clear();
+    preimage.extend_from_slice(&INT_MARK);
+    preimage.extend_from_slice(&size.to_be_bytes());
+    put_string(preimage, checksum);
+    preimage.extend_from_slice(metadata);
+    if !content_type.is_empty() {
+        put_string(preimage, content_type);
+    }
+    sha256(preimage)
 }
 
 /// Appends the bytes that lakeFS hashes for a string.

@@ -7,11 +7,14 @@
 pub mod bytes;
 pub mod entry;
 pub mod fields;
+pub mod folder;
 pub mod format;
 pub mod hashing;
 pub mod listing;
+pub mod named;
 pub mod read;
 pub mod texts;
+pub mod verify;
 pub mod walks;
 pub mod write;
 

@@ -42,7 +42,7 @@ impl<'a> Listing<'a> {
     /// Adds an object; declines what only the fallback shows, such as user metadata.
     #[inline]
     fn add(&mut self, entry: &Entry) -> Outcome<()> {
-        let object = Object::parse(entry.value)?;
+        let object = Object::parse(entry)?;
         require(object.is_plain && (FIRST_SECOND..LAST_SECOND).contains(&object.seconds))?;
         self.path.push(entry.key)?;
         self.size.push(object.size);

@@ -1,24 +1,28 @@
 //! The bindings. Each one checks and borrows its buffers, then works without the interpreter lock.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io;
 use std::mem::take as taken;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::bytes::{self, Items, Keys, NewItems, Outcome, position, require};
+use crate::folder;
 use crate::format::Handle;
 use crate::listing::{self, Listing};
 use crate::read::{self, COLUMNS, Ending, FIRST_KEY_BYTES, LAST_KEY_BYTES, Place};
 use crate::walks::{Edit, ids_of};
 use crate::write::{Source, Unit, Writer};
-use crate::{entry, fields, hashing, texts, walks};
+use crate::{entry, fields, hashing, named, texts, verify, walks};
 
 /// The number of this interface. It rises when a function changes its arguments or its result.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 pyo3::create_exception!(sparklake_kernels, Declined, PyException);
 
@@ -444,6 +448,70 @@ fn encode_entries<'py>(
 }
 
 #[pyfunction]
+fn verify_records(
+    py: Python<'_>,
+    data: Buffer,
+    bounds: Bounds,
+    ids: Buffer,
+    no_metadata: &[u8],
+) -> PyResult<()> {
+    let (data, bounds, ids) = (flat(&data)?, flat(&bounds)?, flat(&ids)?);
+    run(py, || verify::verify(&Items::new(data, bounds)?, ids_of(ids)?, no_metadata))
+}
+
+/// Returns address and checksum, the sizes, and the first halves of the addresses' hashes.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn named_objects<'py>(
+    py: Python<'py>,
+    data: Buffer,
+    bounds: Bounds,
+    prefix: &[u8],
+) -> PyResult<(Texts<'py>, Array<'py, i64>, Vec<Array<'py, u64>>)> {
+    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
+    let found = run(py, || named::named(&Items::new(data, bounds)?, prefix))?;
+    let texts = [found.address, found.checksum].map(|each| column(py, each));
+    let hashes = found.hashes.map(|each| each.into_pyarray(py));
+    Ok((texts.into(), found.size.into_pyarray(py), hashes.into()))
+}
+
+/// An open folder. `read` returns the keys, sizes and times of the next files, and other names.
+#[pyclass]
+struct Folder {
+    open: folder::Folder,
+    path: PathBuf,
+}
+
+impl Folder {
+    fn error(path: &PathBuf, error: &io::Error) -> PyErr {
+        // OSError becomes the class of the number, such as FileNotFoundError.
+        PyOSError::new_err((error.raw_os_error(), error.to_string(), path.clone()))
+    }
+}
+
+#[pymethods]
+impl Folder {
+    #[new]
+    fn new(path: PathBuf, start: String, skipped: String) -> PyResult<Self> {
+        let open = folder::Folder::open(&path, start, skipped);
+        Ok(Self { open: open.map_err(|error| Self::error(&path, &error))?, path })
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn read<'py>(
+        &mut self,
+        py: Python<'py>,
+        most: usize,
+    ) -> PyResult<(Column<'py>, Array<'py, i64>, Array<'py, i64>, Vec<OsString>)> {
+        let files = py.detach(|| self.open.read(most));
+        let files = files.map_err(|error| Self::error(&self.path, &error))?;
+        let numbers = [files.sizes, files.mtimes].map(|each| each.into_pyarray(py));
+        let [sizes, mtimes] = numbers;
+        Ok((column(py, files.keys), sizes, mtimes, files.others))
+    }
+}
+
+#[pyfunction]
 fn plain_keys<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Array<'py, bool>> {
     let (data, bounds) = (flat(&data)?, flat(&bounds)?);
     let plain = run(py, || texts::plain_keys(&Items::new(data, bounds)?))?;
@@ -506,6 +574,9 @@ fn sparklake_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(make_table, module)?)?;
     module.add_function(wrap_pyfunction!(decode_entries, module)?)?;
     module.add_function(wrap_pyfunction!(encode_entries, module)?)?;
+    module.add_function(wrap_pyfunction!(verify_records, module)?)?;
+    module.add_function(wrap_pyfunction!(named_objects, module)?)?;
+    module.add_class::<Folder>()?;
     module.add_function(wrap_pyfunction!(plain_keys, module)?)?;
     module.add_function(wrap_pyfunction!(plain_addresses, module)?)?;
     module.add_function(wrap_pyfunction!(plain_uris, module)?)?;

@@ -8,8 +8,10 @@ use sparklake_kernels::fields;
 use sparklake_kernels::format::{self, Handle, SNAPPY_RATIO};
 use sparklake_kernels::hashing::{Id, record_id, sha256};
 use sparklake_kernels::listing;
+use sparklake_kernels::named;
 use sparklake_kernels::read::{self, COLUMNS, Directory, Ending, Place};
 use sparklake_kernels::texts;
+use sparklake_kernels::verify;
 use sparklake_kernels::walks::{self, Edit};
 use sparklake_kernels::write::{Source, Unit, Writer};
 
@@ -262,6 +264,8 @@ fn hostile_entries(table: &Table, chance: &mut Chance) -> Outcome<()> {
     let items = Items::new(&data, &bounds)?;
     let _ = (fields::decode(&items), entry::shapes(&items), entry::keys(&items));
     let _ = listing::of_entries(&items, b"s3://bucket/");
+    let _ = named::named(&items, b"s3://bucket/");
+    let _ = verify::verify(&items, &table.ids[..=last], b"");
     let _ = (texts::plain_keys(&items), texts::plain_addresses(&items, b"k/"));
     let _ = texts::plain_uris(&items);
     let rows: Vec<i64> = (0..3).map(|_| chance.odd_number()).collect();

@@ -20,6 +20,7 @@ from sparklake.graveler.blocks.buffers import (
     data_of,
     offsets_of,
 )
+from sparklake.graveler.entries import NO_METADATA
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.kernels import Declined, library
 
@@ -160,12 +161,10 @@ def object_columns(
     else:
         parts, last_ids = wanted
         texts, numbers = library.list_blocks(*_stretches(parts), id_bytes(last_ids), prefix)
-    return [_text(each) for each in texts], numbers, None
+    return [text_of(each) for each in texts], numbers, None
 
 
-def encode_entries(
-    keys: pa.BinaryArray, entries: EntryColumns, no_metadata: bytes
-) -> pa.BinaryArray:
+def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArray:
     """Return the stored values of entries without metadata."""
     texts = (keys, entries.address, entries.checksum, entries.content_type)
     numbers = (entries.size, entries.seconds, entries.nanos)
@@ -174,9 +173,25 @@ def encode_entries(
             [column(each) for each in texts],
             [_numbers(each) for each in numbers],
             np.ascontiguousarray(entries.relative, np.bool_),
-            no_metadata,
+            NO_METADATA,
         )
     )
+
+
+def record_problem(block: Block, encoded: EncodedRecords) -> str:
+    """Return "" for records without a problem."""
+    library.verify_records(*column(encoded.entries), id_bytes(block.ids), NO_METADATA)
+    return ""
+
+
+def named_objects(
+    block: Block, storage_namespace: str
+) -> tuple[pa.StringArray, pa.StringArray, Positions, list[Any]]:
+    """Return the addresses, checksums, sizes and hashes of objects below a namespace."""
+    prefix = f"{storage_namespace}/".encode()
+    texts, sizes, hashes = library.named_objects(*column(block.encoded.entries), prefix)
+    address, checksum = map(text_of, texts)
+    return address, checksum, sizes, hashes
 
 
 # --- paths and addresses --------------------------------------------------------------------------
@@ -215,7 +230,7 @@ def array_of(made: tuple[Any, Bytes]) -> pa.BinaryArray:
     return binary_array(*made)
 
 
-def _text(made: tuple[Any, Bytes]) -> pa.StringArray:
+def text_of(made: tuple[Any, Bytes]) -> pa.StringArray:
     """Return an array of texts that a kernel has checked."""
     bounds, data = made
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]

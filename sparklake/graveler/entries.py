@@ -25,7 +25,8 @@ from sparklake.graveler.times import OUT_OF_YEARS, SECOND, is_storable
 
 MAX_SIZE = (1 << 63) - 1
 
-_NO_METADATA = hash_map({})
+NO_METADATA = hash_map({})
+"""What an identity hashes for no user metadata."""
 
 
 class AddressType(IntEnum):
@@ -69,7 +70,7 @@ def is_relative(address: str, address_type: int) -> bool:
 
 def entry_identity(entry: Entry) -> bytes:
     """Return the 32-byte identity of an entry. Equal identities mean equal content."""
-    metadata = hash_map(entry.metadata) if entry.metadata else _NO_METADATA
+    metadata = hash_map(entry.metadata) if entry.metadata else NO_METADATA
     return sha256(
         hash_int(entry.size)
         + hash_string(entry.checksum)

@@ -24,7 +24,7 @@ SETTING = "SPARKLAKE_KERNELS"
 VERSION = "0.1."
 """The beginning of the versions of sparklake-kernels that fit."""
 
-INTERFACE = 2
+INTERFACE = 3
 """The interface of the kernels that fit. In a checkout, one version may have several."""
 
 

@@ -24,11 +24,13 @@ from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.columns import keys_of
 from sparklake.graveler.blocks.edit import renamed
 from sparklake.graveler.blocks.entry_columns import object_columns
+from sparklake.graveler.blocks.verification import record_problem
 from sparklake.graveler.entries import AddressType, Entry, entry_record
 from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.sstable import DataBlocks, read_sstable
 from sparklake.graveler.sstable.range_files import write_ranges
 from sparklake.graveler.times import SECOND
+from sparklake.udfs.checks.named import named_columns
 from tests.support.damage import block_handles
 from tests.support.damage import damaged as repaired
 
@@ -196,6 +198,10 @@ def results(seed: str) -> list[Any]:
         lists = [*(each.to_pylist() for each in texts), *(each.tolist() for each in numbers)]
         return lists, None if metadata is None else metadata.to_pylist()
 
+    def named(block: Block) -> Any:
+        *texts, sizes, hashes = named_columns(block, "s3://bucket")
+        return [each.to_pylist() for each in texts], sizes.tolist(), [*map(list, hashes)]
+
     def moved(block: Block) -> Any:
         return shown(renamed(block, 0, b"new/"))
 
@@ -205,6 +211,9 @@ def results(seed: str) -> list[Any]:
         lambda: [written_again(iter([block_of_records(each)])) for each in filled],
         lambda: [shown(block) for side in sides for block in side],
         lambda: [listed(block) for block in dest],
+        lambda: [record_problem(block, block.encoded) for side in sides for block in side],
+        lambda: [record_problem(block, block.encoded) for side in over for block in side],
+        lambda: [named(block) for block in dest],
         lambda: [found(block) for block in base_side],
         lambda: [found_together(block) for block in base_side],
         lambda: [moved(block) for block in base_side],

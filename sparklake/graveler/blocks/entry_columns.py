@@ -26,8 +26,14 @@ from sparklake.graveler.blocks.columns import (
     varints_at,
 )
 from sparklake.graveler.blocks.encoded import EncodedRecords
-from sparklake.graveler.commits import hash_map, hash_string
-from sparklake.graveler.entries import AddressType, Entry, entry_identity, record_entry
+from sparklake.graveler.commits import hash_string
+from sparklake.graveler.entries import (
+    NO_METADATA,
+    AddressType,
+    Entry,
+    entry_identity,
+    record_entry,
+)
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.kernels import kernel
@@ -46,7 +52,6 @@ _ADDRESS, _MTIME, _SIZE, _CHECKSUM = 0x0A, 0x12, 0x18, 0x22
 _ADDRESS_TYPE, _CONTENT_TYPE = 0x30, 0x3A
 _SECONDS, _NANOS = 0x08, 0x10
 _INT_MARK, _STRING_MARK = b"\x02\x08", b"\x01"
-_NO_METADATA = hash_map({})
 _INT64 = np.iinfo(np.int64)
 
 
@@ -251,7 +256,7 @@ def _truth(array: pa.BooleanArray) -> Mask:
 
 def entry_identities(entries: EntryColumns) -> pa.BinaryArray:
     """Return the identities that entries must have, as `entry_identity` does."""
-    identities = sha256_each(_identity_preimages(entries, _NO_METADATA))
+    identities = sha256_each(_identity_preimages(entries))
     if entries.metadata is None:
         return identities
     labels = entries.metadata.to_pylist()
@@ -271,18 +276,12 @@ def entry_identities(entries: EntryColumns) -> pa.BinaryArray:
 # --- encoding -------------------------------------------------------------------------------------
 
 
+@kernel(compiled.encode_entries)
 def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArray:
     """Return the stored values of entries without metadata, modified after 1970.
 
     `keys` must be valid. No address, checksum or content type may exceed a record's limits.
     """
-    return _stored_values(keys, entries, _NO_METADATA)
-
-
-@kernel(compiled.encode_entries)
-def _stored_values(
-    keys: pa.BinaryArray, entries: EntryColumns, no_metadata: bytes
-) -> pa.BinaryArray:
     data = _joined(
         _field(_ADDRESS, entries.address.cast(pa.binary())),
         _field(_MTIME, _joined(_number(_SECONDS, entries.seconds), _number(_NANOS, entries.nanos))),
@@ -291,7 +290,7 @@ def _stored_values(
         _number(_ADDRESS_TYPE, np.where(entries.relative, AddressType.RELATIVE, AddressType.FULL)),
         _field(_CONTENT_TYPE, entries.content_type.cast(pa.binary())),
     )
-    identities = sha256_each(_identity_preimages(entries, no_metadata))
+    identities = sha256_each(_identity_preimages(entries))
     record_ids = sha256_each(_joined(sha256_each(keys), sha256_each(identities)))
     # Lengths are zigzag varints, which double the number.
     lengths = varint_array(2 * np.diff(offsets_of(data)).astype(np.int64))
@@ -299,7 +298,7 @@ def _stored_values(
     return _joined(identity_size, identities, lengths, data, record_ids)
 
 
-def _identity_preimages(entries: EntryColumns, no_metadata: bytes) -> pa.BinaryArray:
+def _identity_preimages(entries: EntryColumns) -> pa.BinaryArray:
     checksums = entries.checksum.cast(pa.binary())
     kinds = entries.content_type.dictionary_encode()
     hashes = [hash_string(kind) if kind else b"" for kind in kinds.dictionary.to_pylist()]
@@ -309,7 +308,7 @@ def _identity_preimages(entries: EntryColumns, no_metadata: bytes) -> pa.BinaryA
         _STRING_MARK + _INT_MARK,
         _int64s(np.diff(offsets_of(checksums))),
         checksums,
-        no_metadata,
+        NO_METADATA,
         pa.array(hashes, pa.binary()).take(kinds.indices),
     )
 

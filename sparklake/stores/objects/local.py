@@ -24,7 +24,6 @@ from sparklake.stores.objects.local_files import (
     read_part,
     resolve,
     scan,
-    scan_columns,
     store_errors,
     stored,
     sync,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
-    from sparklake.stores.objects.local_files import FileColumns
+    from sparklake.stores.objects.local_columns import FileColumns
 
 ABANDONED_SECONDS = 24 * 3600
 """The age at which a later write removes the temporary files of a killed process."""
@@ -175,6 +174,8 @@ class LocalStore:
         """Yield the files that `scan` yields, in columns and without folders."""
         with store_errors(self.root):
             self._check_root()
+        from sparklake.stores.objects.local_columns import scan_columns
+
         return scan_columns(self.root, prefix.rstrip("/"), level=level)
 
     def delete(self, key: str) -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import stat
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -235,7 +234,7 @@ def scan(
 
     With `level`, yields only its direct files and its folders.
     """
-    if _is_alias(root, root / folder):
+    if is_alias(root, root / folder):
         return
     waiting = [(folder, start)]
     while waiting:
@@ -252,76 +251,6 @@ def scan(
                 resolve(root, root / key)  # raises if the link leads out
             elif (found := stored(key, status)) is not None:
                 yield found
-
-
-_MOST_ROWS = 16_384
-
-
-@dataclass(slots=True)
-class FileColumns:
-    """Files in columns. `mtimes` are in unix nanoseconds."""
-
-    keys: list[str] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    mtimes: list[int] = field(default_factory=list)
-
-    def add(self, key: str, status: os.stat_result) -> None:
-        """Add a file."""
-        self.keys.append(key)
-        self.sizes.append(status.st_size)
-        self.mtimes.append(status.st_mtime_ns)
-
-
-def scan_columns(root: Path, folder: str, *, level: bool = False) -> Iterator[FileColumns]:
-    """Yield the files that `scan` yields, in columns and without folders, which is faster."""
-    if _is_alias(root, root / folder):
-        return
-    waiting = [folder]
-    while waiting:
-        folder = waiting.pop()
-        others: list[os.DirEntry[str]] = []
-        yield from _plain_files(root, folder, others)
-        columns = FileColumns()
-        for entry in others:
-            key = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.name == TEMPORARY:
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                waiting += [] if level else [key]
-            elif (status := _linked(root, key)) is not None:
-                columns.add(key, status)
-        yield columns
-
-
-def _plain_files(root: Path, folder: str, others: list[os.DirEntry[str]]) -> Iterator[FileColumns]:
-    """Yield the files of one folder that are no links; collect its other entries."""
-    place, start = root / folder, f"{folder}/" if folder else ""
-    columns = FileColumns()
-    with store_errors(place), suppress(*NO_FILE_ERRORS), os.scandir(place) as entries:
-        for entry in entries:
-            if not entry.is_file(follow_symlinks=False) or entry.name == TEMPORARY:
-                others.append(entry)
-                continue
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except NO_FILE_ERRORS:
-                continue  # It was deleted meanwhile.
-            columns.add(start + entry.name, status)
-            if len(columns.keys) >= _MOST_ROWS:
-                yield columns
-                columns = FileColumns()
-    yield columns
-
-
-def _linked(root: Path, key: str) -> os.stat_result | None:
-    """Return the status of the file that a link names; None for a folder, a socket or nothing."""
-    try:
-        status = (root / key).stat()
-    except NO_FILE_ERRORS:
-        return None
-    if stat.S_ISDIR(status.st_mode):
-        resolve(root, root / key)  # raises if the link leads out
-    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
@@ -342,7 +271,7 @@ def stored(key: str, status: os.stat_result) -> StoredObject | None:
     return StoredObject(key, status.st_size, status.st_mtime_ns)
 
 
-def _is_alias(root: Path, folder: Path) -> bool:
+def is_alias(root: Path, folder: Path) -> bool:
     """Return whether a folder is a symbolic link to another folder of the store."""
     return resolve(root, folder) != Path(os.path.realpath(root)) / folder.relative_to(root)
 

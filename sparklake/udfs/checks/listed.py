@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -15,7 +15,7 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.local_files import FileColumns
+from sparklake.stores.objects.local_columns import FileColumns, file_columns
 from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
@@ -80,8 +80,7 @@ def list_objects(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     parts = _decode_listed(encoded).parts
     root = f"{store.uri}/"
     columns = chain.from_iterable(_columns(store, each) for each in parts)
-    batches = [_batch(root, each) for each in columns if each.keys]
-    rows = pa.Table.from_batches(batches, LISTED_SCHEMA)
+    rows = pa.Table.from_batches(_batches(root, columns), LISTED_SCHEMA)
     _write(place, rows_key(LISTED_STEP, name), rows)
     return _encode(ListedResult(rows.num_rows))
 
@@ -121,23 +120,31 @@ def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:
     found = store.scan(part.prefix, level=part.level)
     objects = (each for each in found if isinstance(each, StoredObject))
     while chunk := list(islice(objects, _BATCH_ROWS)):
-        yield FileColumns(
-            [each.key for each in chunk],
-            [each.size for each in chunk],
-            [each.mtime for each in chunk],
-        )
+        yield file_columns([(each.key, each.size, each.mtime) for each in chunk])
 
 
-def _batch(root: str, found: FileColumns) -> pa.RecordBatch:
-    try:
-        keys = pa.array(found.keys, pa.string())
-    except UnicodeEncodeError:  # File names may not be UTF-8.
-        shown = [each.encode(errors="replace").decode() for each in found.keys]
-        keys = pa.array(shown, pa.string())
+def _batches(root: str, found: Iterable[FileColumns]) -> Iterator[pa.RecordBatch]:
+    """Yield LISTED_SCHEMA, in batches of at least `_BATCH_ROWS` if there are so many files."""
+    waiting: list[FileColumns] = []
+    rows = 0
+    for each in found:
+        waiting.append(each)
+        rows += len(each.keys)
+        if rows >= _BATCH_ROWS:
+            yield _batch(root, waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield _batch(root, waiting)
+
+
+def _batch(root: str, found: Sequence[FileColumns]) -> pa.RecordBatch:
+    keys = pa.concat_arrays([each.keys for each in found])
     addresses = pc.binary_join_element_wise(root, keys, "")
-    high, low = address_hashes(addresses)
-    numbers = [pa.array(each, pa.int64()) for each in (found.sizes, found.mtimes)]
-    columns = [pa.array(high), pa.array(low), *numbers, addresses]
+    sizes, mtimes = (
+        pa.array(np.concatenate([getattr(each, name) for each in found]))
+        for name in ("sizes", "mtimes")
+    )
+    columns = [*map(pa.array, address_hashes(addresses)), sizes, mtimes, addresses]
     return pa.record_batch(columns, schema=LISTED_SCHEMA)
 
 

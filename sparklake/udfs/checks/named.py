@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.graveler import compiled
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import data_of
-from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.blocks.columns import Positions, data_of
+from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
 from sparklake.graveler.hashing import sha256_each
+from sparklake.graveler.kernels import kernel
 from sparklake.udfs.objects.local_addresses import shown_addresses
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.purges import canonical_addresses
@@ -57,15 +60,24 @@ def bucket_numbers(high: Any, buckets: int) -> Any:
     return (high % np.uint64(buckets)).astype(np.int64)
 
 
-def full_addresses(namespace: str, own: OwnNamespace, block: Block) -> pa.Array:
-    """Return the addresses of records, one spelling per object."""
-    entries = decode_entries(block)
+def full_addresses(namespace: str, own: OwnNamespace, entries: EntryColumns) -> pa.Array:
+    """Return the addresses of entries, one spelling per object."""
     inside = pc.binary_join_element_wise(namespace, entries.address, "/")
     relative = entries.relative
     if relative.all():
         return inside
     whole = canonical_addresses(shown_addresses(entries.address), own)
     return pc.if_else(pa.array(relative), inside, whole)
+
+
+@kernel(compiled.named_objects)
+def named_columns(
+    block: Block, storage_namespace: str
+) -> tuple[pa.StringArray, pa.StringArray, Positions, Sequence[Any]]:
+    """Return the addresses, checksums, sizes and address hashes of records."""
+    entries = decode_entries(block)
+    addresses = full_addresses(storage_namespace, OwnNamespace(storage_namespace), entries)
+    return addresses, entries.checksum, entries.size, address_hashes(addresses)
 
 
 @dataclass
@@ -76,27 +88,22 @@ class NamedObjects:
     buckets: int
     _batches: list[pa.RecordBatch] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._own = OwnNamespace(self.namespace)
-
     def add(self, block: Block, table: int, *, with_paths: bool = False) -> None:
         """Add the objects of records, without tombstones. `table` is the tag of their range."""
-        live = block.take(np.flatnonzero(~block.tombstones))
+        gone = block.tombstones
+        live = block.take(np.flatnonzero(~gone)) if gone.any() else block
         if not len(live):
             return
-        entries = decode_entries(live)
-        addresses = full_addresses(self.namespace, self._own, live)
-        high, low = address_hashes(addresses)
+        addresses, checksums, sizes, hashes = named_columns(live, self.namespace)
         external = pc.invert(pc.starts_with(addresses, f"{self.namespace}/{DATA_FOLDER}/"))
         paths = _paths(live) if with_paths else _repeated("", len(live))
         columns = [
-            pa.array(high),
-            pa.array(low),
-            pa.array(entries.size),
+            *map(pa.array, hashes),
+            pa.array(sizes),
             pa.array(np.full(len(live), table, np.uint64)),
             external,
             addresses,
-            entries.checksum,
+            checksums,
             paths,
         ]
         self._batches.append(pa.record_batch(columns, schema=NAMED_SCHEMA))

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, MissingFileError, SparklakeError
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Mask, data_of, digests_at, gather, varints_at
-from sparklake.graveler.blocks.encoded import EncodedRecords
-from sparklake.graveler.blocks.entry_columns import decode_entries, entry_identities
-from sparklake.graveler.hashing import sha256_each
-from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
+from sparklake.graveler.blocks.verification import (
+    identities_of,
+    record_problem,
+    shown_key,
+    wrong_ids,
+)
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import Content, ObjectStore
 from sparklake.graveler.ranges import RangeInfo, RangeList
 from sparklake.graveler.sstable.range_files import (
@@ -118,13 +118,13 @@ def _tree_ranges(
     if not len(block):
         return ()
     encoded = block.encoded
-    if not encoded.is_ascending or _wrong_ids(block, encoded, _identities(encoded)).any():
+    if not encoded.is_ascending or wrong_ids(block, encoded, identities_of(encoded)).any():
         raise CorruptFileError("its records are not in order, or do not have their ids")
     ranges = tuple(RangeList(block))
     last = b""
     for each in ranges:
         if not last < each.min_key <= each.max_key:
-            paths = _path(each.min_key), _path(each.max_key)
+            paths = shown_key(each.min_key), shown_key(each.max_key)
             detail = f"the range {each.id} begins before the end of the previous one"
             result.findings.append(Finding(FindingKind.RANGES_OVERLAP, tree, detail, tree, *paths))
         last = each.max_key
@@ -170,7 +170,7 @@ def _verified(
     """Return the records of a range if they can be used; add findings."""
 
     def found(kind: FindingKind, detail: str) -> None:
-        paths = _path(info.min_key), _path(info.max_key)
+        paths = shown_key(info.min_key), shown_key(info.max_key)
         result.findings.append(Finding(kind, info.id, detail, info.id, *paths))
 
     try:
@@ -207,56 +207,6 @@ def _misdescribed(info: RangeInfo, block: Block, tombstones: int) -> str:
     return ""
 
 
-def record_problem(block: Block, encoded: EncodedRecords) -> str:
-    """Return what is wrong with the records of a table, or "". All ids are computed."""
-    try:
-        if not encoded.is_ascending:
-            return "its keys do not ascend"
-        identities = _identities(encoded)
-        wrong = _wrong_ids(block, encoded, identities)
-        if wrong.any():
-            return _counted(wrong, encoded, "a record id that is not of its key and identity")
-        live = np.flatnonzero(~block.tombstones)
-        entries = decode_entries(block.take(live))
-        kept = identities.take(pa.array(live))
-        differs = pc.not_equal(entry_identities(entries), kept).to_numpy(zero_copy_only=False)
-        if differs.any():
-            wrong[live] = differs
-            return _counted(wrong, encoded, "an entry that is not of its identity")
-        if (entries.size < 0).any():
-            wrong[live] = entries.size < 0
-            return _counted(wrong, encoded, "a negative size")
-    except (SparklakeError, IndexError, ValueError, pa.ArrowException) as error:
-        return f"a record is not the entry of an object: {error}"
-    return ""
-
-
-def _counted(wrong: Mask, encoded: EncodedRecords, what: str) -> str:
-    rows = np.flatnonzero(wrong)
-    key, _ = encoded.record(int(rows[0]))
-    return f"{len(rows):,} of {len(encoded):,} records have {what}: the first is {_path(key)!r}"
-
-
-def _identities(encoded: EncodedRecords) -> pa.BinaryArray:
-    """Return the identity in each stored value; raise IndexError or ValueError for other bytes."""
-    lengths, starts = varints_at(encoded.data, encoded.value_starts)
-    lengths >>= 1
-    if (lengths < 0).any() or (starts + lengths > encoded.value_ends).any():
-        raise IndexError("a stored value is cut off")
-    return gather(encoded.data, starts, lengths)
-
-
-def _wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray) -> Mask:
-    """Return which records do not end in the id of their key and identity, or differ in `ids`."""
-    pairs = pc.binary_join_element_wise(
-        sha256_each(encoded.key_array()), sha256_each(identities), b""
-    )
-    exact = digests_at(data_of(sha256_each(pairs)), np.arange(len(encoded)) * RECORD_ID_BYTES)
-    trailers = digests_at(encoded.data, encoded.value_ends - RECORD_ID_BYTES)
-    wrong: Mask = (exact != trailers).any(axis=1) | (exact != block.ids).any(axis=1)
-    return wrong
-
-
 def _contents(
     store: ObjectStore, table_ids: Sequence[str]
 ) -> Iterator[tuple[str, Content | SparklakeError]]:
@@ -269,7 +219,3 @@ def _contents(
                 yield rest.pop(0), content
         except (MissingFileError, InvalidKeyError) as error:
             yield rest.pop(0), error
-
-
-def _path(key: bytes) -> str:
-    return key.decode(errors="replace")

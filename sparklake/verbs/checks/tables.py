@@ -11,6 +11,7 @@ from operator import attrgetter
 from sparklake.engine.sort import sliced
 from sparklake.errors import RaceLostError
 from sparklake.graveler.blocks.block import Block, block_of_records
+from sparklake.graveler.blocks.verification import record_problem, shown_key
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import Layer, LayerKind
 from sparklake.graveler.ranges import RangeInfo
@@ -29,7 +30,6 @@ from sparklake.udfs.checks.tables import (
     decode_trees_result,
     encode_range_share,
     encode_tree_share,
-    record_problem,
 )
 from sparklake.verbs.checks.refs import Moment
 from sparklake.verbs.checks.steps import Steps
@@ -204,7 +204,7 @@ def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTables) -> Iter
             for row in chunk:
                 _, problem = _block([row])
                 if problem or row[0] <= last:
-                    path = row[0].decode(errors="replace")
+                    path = shown_key(row[0])
                     detail = problem or "its key does not ascend"
                     checked.findings.append(
                         Finding(

@@ -15,6 +15,7 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import CorruptFileError, MissingFileError, RefNotFoundError, SparklakeError
 from sparklake.graveler.blocks.block import Block, block_of_records
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import AddressType, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
@@ -181,7 +182,8 @@ class Repair:
         namespace = self.context.info.storage_namespace
         own = OwnNamespace(namespace)
         live = np.flatnonzero(~block.tombstones)
-        addresses = full_addresses(namespace, own, block.take(live)).to_pylist()
+        entries = decode_entries(block.take(live))
+        addresses = full_addresses(namespace, own, entries).to_pylist()
         moved = {int(row) for row, each in zip(live, addresses, strict=True) if each == old}
         inside = new.removeprefix(f"{namespace}/")
         is_inside = inside != new

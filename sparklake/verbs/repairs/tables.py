@@ -10,6 +10,7 @@ from math import prod
 
 from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.blocks.verification import record_problem
 from sparklake.graveler.ids import MetaRangeId, file_id
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
@@ -26,7 +27,6 @@ from sparklake.graveler.sstable.range_files import (
     verify_table,
 )
 from sparklake.stores.objects import open_store
-from sparklake.udfs.checks.tables import record_problem
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment
 

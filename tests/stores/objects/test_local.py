@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,9 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.graveler.kernels import only_definitions
 from sparklake.graveler.ports import StoredObject
+from sparklake.stores.objects import local_columns
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.local_files import TEMPORARY, LocalFile
 from tests.stores.objects.contract import ObjectStoreContract, keys
@@ -389,7 +393,16 @@ def test_a_folder_is_no_content(store: LocalStore) -> None:
         list(store.get_many(["folder"]))
 
 
-def test_columns_have_what_a_scan_has(store: LocalStore, root: Path) -> None:
+@pytest.mark.parametrize("way", [nullcontext, only_definitions])
+@pytest.mark.parametrize("batch", [2, 16_384])
+def test_columns_have_what_a_scan_has(
+    way: Callable[[], AbstractContextManager[None]],
+    batch: int,
+    store: LocalStore,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_columns, "_MOST_ROWS", batch)
     for number in range(3):
         store.put_if_absent(f"a/{number}", b"x" * number)
         store.put_if_absent(f"a/b/{number}", b"y")
@@ -400,16 +413,26 @@ def test_columns_have_what_a_scan_has(store: LocalStore, root: Path) -> None:
     (root / "a" / TEMPORARY / "half").write_bytes(b"half")
     with (root / "a" / os.fsdecode(b"\xff")).open("wb") as file:
         file.write(b"no UTF-8")
+    folder = root / "a" / os.fsdecode(b"\xfe")
+    folder.mkdir()
+    (folder / "inside").write_bytes(b"inside")
+    (root / "a" / "b" / TEMPORARY).write_bytes(b"no object")
     os.mkfifo(root / "a" / "pipe")
+    os.utime(root / "a" / "2", ns=(0, -1_500_000_001))
     for prefix, level in (("", False), ("a/", False), ("a/", True), ("nowhere/", False)):
         scanned = (each for each in store.scan(prefix, level=level))
         found = [
-            (each.key, each.size, each.mtime) for each in scanned if isinstance(each, StoredObject)
+            (each.key.encode(errors="replace").decode(), each.size, each.mtime)
+            for each in scanned
+            if isinstance(each, StoredObject)
         ]
-        columns = [
-            row
-            for each in store.scan_columns(prefix, level=level)
-            for row in zip(each.keys, each.sizes, each.mtimes, strict=True)
-        ]
+        with way():
+            columns = [
+                row
+                for each in store.scan_columns(prefix, level=level)
+                for row in zip(
+                    each.keys.to_pylist(), each.sizes.tolist(), each.mtimes.tolist(), strict=True
+                )
+            ]
         assert sorted(columns) == sorted(found)
         assert len(columns) == len(set(columns))

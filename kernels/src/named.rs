@@ -1,0 +1,47 @@
+//! The objects that records name, to compare with a listing.
+
+use crate::bytes::{Items, NewItems, Outcome, require};
+use crate::entry::Entry;
+use crate::fields::Object;
+use crate::hashing::sha256;
+use crate::texts::require_text;
+
+/// Objects in columns. Addresses are whole. `hashes` has the first half of each address's hash.
+pub struct Named {
+    pub address: NewItems,
+    pub checksum: NewItems,
+    pub size: Vec<i64>,
+    pub hashes: [Vec<u64>; 2],
+}
+
+/// Returns the objects in records, all of which must have plain relative addresses.
+///
+/// `prefix` is what is put before these.
+pub fn named(records: &Items, prefix: &[u8]) -> Outcome<Named> {
+    let (count, bytes) = (records.len(), records.total());
+    let mut out = Named {
+        address: NewItems::with_capacity(count, bytes / 4 + (count * prefix.len()).min(bytes)),
+        checksum: NewItems::with_capacity(count, bytes / 6),
+        size: Vec::with_capacity(count),
+        hashes: [Vec::with_capacity(count), Vec::with_capacity(count)],
+    };
+    for record in records.iter() {
+        let entry = Entry::parse(record)?;
+        require(!entry.is_tombstone())?;
+        let object = Object::parse(&entry)?;
+        require(object.is_plain && object.is_relative())?;
+        let begin = out.address.data.len();
+        out.address.data.extend_from_slice(prefix);
+        out.address.push(object.address)?;
+        let hash = sha256(&out.address.data[begin..]);
+        let (words, _) = hash.as_chunks::<8>();
+        for (column, word) in out.hashes.iter_mut().zip(words) {
+            column.push(u64::from_le_bytes(*word));
+        }
+        out.checksum.push(object.checksum)?;
+        out.size.push(object.size);
+    }
+    require_text(&out.address.items()?)?;
+    require_text(&out.checksum.items()?)?;
+    Ok(out)
+}

@@ -1,0 +1,73 @@
+"""Verification of records: their order, their ids, and their entries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import SparklakeError
+from sparklake.graveler import compiled
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import Mask, data_of, digests_at, gather, varints_at
+from sparklake.graveler.blocks.encoded import EncodedRecords
+from sparklake.graveler.blocks.entry_columns import decode_entries, entry_identities
+from sparklake.graveler.hashing import sha256_each
+from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.kernels import kernel
+
+
+@kernel(compiled.record_problem)
+def record_problem(block: Block, encoded: EncodedRecords) -> str:
+    """Return what is wrong with the records of a table, or "". All ids are computed."""
+    try:
+        if not encoded.is_ascending:
+            return "its keys do not ascend"
+        identities = identities_of(encoded)
+        wrong = wrong_ids(block, encoded, identities)
+        if wrong.any():
+            return _counted(wrong, encoded, "a record id that is not of its key and identity")
+        live = np.flatnonzero(~block.tombstones)
+        entries = decode_entries(block.take(live))
+        kept = identities.take(pa.array(live))
+        differs = pc.not_equal(entry_identities(entries), kept).to_numpy(zero_copy_only=False)
+        if differs.any():
+            wrong[live] = differs
+            return _counted(wrong, encoded, "an entry that is not of its identity")
+        if (entries.size < 0).any():
+            wrong[live] = entries.size < 0
+            return _counted(wrong, encoded, "a negative size")
+    except (SparklakeError, IndexError, ValueError, pa.ArrowException) as error:
+        return f"a record is not the entry of an object: {error}"
+    return ""
+
+
+def _counted(wrong: Mask, encoded: EncodedRecords, what: str) -> str:
+    rows = np.flatnonzero(wrong)
+    key, _ = encoded.record(int(rows[0]))
+    return f"{len(rows):,} of {len(encoded):,} records have {what}: the first is {shown_key(key)!r}"
+
+
+def identities_of(encoded: EncodedRecords) -> pa.BinaryArray:
+    """Return the identity in each stored value; raise IndexError or ValueError for other bytes."""
+    lengths, starts = varints_at(encoded.data, encoded.value_starts)
+    lengths >>= 1
+    if (lengths < 0).any() or (starts + lengths > encoded.value_ends).any():
+        raise IndexError("a stored value is cut off")
+    return gather(encoded.data, starts, lengths)
+
+
+def wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray) -> Mask:
+    """Return which records do not end in the id of their key and identity, or differ in `ids`."""
+    pairs = pc.binary_join_element_wise(
+        sha256_each(encoded.key_array()), sha256_each(identities), b""
+    )
+    exact = digests_at(data_of(sha256_each(pairs)), np.arange(len(encoded)) * RECORD_ID_BYTES)
+    trailers = digests_at(encoded.data, encoded.value_ends - RECORD_ID_BYTES)
+    wrong: Mask = (exact != trailers).any(axis=1) | (exact != block.ids).any(axis=1)
+    return wrong
+
+
+def shown_key(key: bytes) -> str:
+    """Return a key as text, even if it is not UTF-8."""
+    return key.decode(errors="replace")
