@@ -13,6 +13,7 @@ MODULES = sorted(each.name for each in pkgutil.iter_modules(benchmarks.__path__)
 COMMANDS = {
     *(
         "billion",
+        "bucket_listing",
         "check",
         "cluster_scale",
         "compare",

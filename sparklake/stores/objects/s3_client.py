@@ -47,6 +47,8 @@ try:
         TokenRetrievalError,
     )
     from botocore.session import get_session
+
+    from sparklake.stores.objects.s3_pages import PageParsers
 except ImportError as missing:
     raise MissingDependencyError(
         "S3 needs boto3, which is not installed: run pip install 'sparklake[s3]'."
@@ -121,6 +123,7 @@ def s3_client() -> Any:  # boto3 creates a client's methods at run time
 def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Timeouts) -> Any:
     # A separate session, because boto3's default session is not thread-safe.
     core = get_session()
+    core.register_component("response_parser_factory", PageParsers())
     attempts = core.get_config_variable("max_attempts") or _ATTEMPTS
     config = Config(
         retries={"mode": "standard", "total_max_attempts": attempts},
