@@ -163,7 +163,7 @@ pub struct Columns<'a> {
     pub seconds: &'a [i64],
     pub nanos: &'a [i64],
     pub relative: &'a [bool],
-    /// What an identity hashes for no user metadata.
+    /// The part of an identity for entries without user metadata.
     pub no_metadata: &'a [u8],
 }
 

@@ -1,8 +1,8 @@
 //! The files of one folder of a local disk, in columns.
 
 use std::ffi::OsString;
-use std::fs::{DirEntry, FileType, ReadDir, read_dir};
-use std::io::{Error, ErrorKind, Result};
+use std::fs::{DirEntry, ReadDir, read_dir};
+use std::io::{Error, Result};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -13,7 +13,7 @@ pub struct Files {
     pub keys: NewItems,
     pub sizes: Vec<i64>,
     pub mtimes: Vec<i64>,
-    /// The names of entries that are no plain files, or that are not UTF-8.
+    /// The names of all other entries.
     pub others: Vec<OsString>,
 }
 
@@ -41,37 +41,36 @@ impl Folder {
             && let Some(entry) = self.entries.next()
         {
             let entry = entry?;
-            match entry.file_type().and_then(|kind| self.add(&entry, kind, &mut files)) {
-                Err(error) if is_gone(&error) => {}
-                added => added?,
-            }
+            let Some((name, size, mtime)) = self.plain_file(&entry) else {
+                files.others.push(entry.file_name());
+                continue;
+            };
+            files.keys.data.extend_from_slice(self.start.as_bytes());
+            let added = files.keys.push(name.as_bytes());
+            added.map_err(|_| Error::other("a batch of names is too large"))?;
+            files.sizes.push(size);
+            files.mtimes.push(mtime);
         }
         Ok(files)
     }
 
-    fn add(&self, entry: &DirEntry, kind: FileType, files: &mut Files) -> Result<()> {
-        let name = entry.file_name();
-        let is_plain = |name: &&str| kind.is_file() && *name != self.skipped;
-        let Some(text) = name.to_str().filter(is_plain) else {
-            files.others.push(name);
-            return Ok(());
+    /// Returns name, size and time; None for an entry that only the fallback reads.
+    ///
+    /// Such are links, folders, names that are not UTF-8, deleted files, and those that the system
+    /// refuses to show.
+    fn plain_file(&self, entry: &DirEntry) -> Option<(String, i64, i64)> {
+        if !entry.file_type().ok()?.is_file() {
+            return None;
+        }
+        let name = entry.file_name().into_string().ok()?;
+        if name == self.skipped {
+            return None;
+        }
+        let status = entry.metadata().ok()?;
+        let mtime = match status.modified().ok()?.duration_since(UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_nanos()).ok()?,
+            Err(before) => -i64::try_from(before.duration().as_nanos()).ok()?,
         };
-        let status = entry.metadata()?;
-        let size = i64::try_from(status.len()).map_err(Error::other)?;
-        let mtime = match status.modified()?.duration_since(UNIX_EPOCH) {
-            Ok(after) => i64::try_from(after.as_nanos()),
-            Err(before) => i64::try_from(before.duration().as_nanos()).map(|nanos| -nanos),
-        };
-        let mtime = mtime.map_err(Error::other)?;
-        files.keys.data.extend_from_slice(self.start.as_bytes());
-        files.keys.push(text.as_bytes()).map_err(|_| Error::other("a batch is too large"))?;
-        files.sizes.push(size);
-        files.mtimes.push(mtime);
-        Ok(())
+        Some((name, i64::try_from(status.len()).ok()?, mtime))
     }
-}
-
-/// Returns whether an entry was deleted meanwhile.
-fn is_gone(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

@@ -4,7 +4,6 @@ use crate::bytes::{Items, NewItems, Outcome, require};
 use crate::entry::Entry;
 use crate::fields::Object;
 use crate::hashing::sha256;
-use crate::texts::require_text;
 
 /// Objects in columns. Addresses are whole. `hashes` has the first half of each address's hash.
 pub struct Named {
@@ -14,13 +13,17 @@ pub struct Named {
     pub hashes: [Vec<u64>; 2],
 }
 
-/// Returns the objects in records, all of which must have plain relative addresses.
+/// Returns the objects in records, all of which must be plain and have relative addresses.
 ///
-/// `prefix` is what is put before these.
+/// A whole address is `prefix`, which must be text, and the relative one.
 pub fn named(records: &Items, prefix: &[u8]) -> Outcome<Named> {
+    require(std::str::from_utf8(prefix).is_ok())?;
     let (count, bytes) = (records.len(), records.total());
     let mut out = Named {
-        address: NewItems::with_capacity(count, bytes / 4 + (count * prefix.len()).min(bytes)),
+        address: NewItems::with_capacity(
+            count,
+            bytes / 4 + count.saturating_mul(prefix.len()).min(bytes),
+        ),
         checksum: NewItems::with_capacity(count, bytes / 6),
         size: Vec::with_capacity(count),
         hashes: [Vec::with_capacity(count), Vec::with_capacity(count)],
@@ -29,7 +32,7 @@ pub fn named(records: &Items, prefix: &[u8]) -> Outcome<Named> {
         let entry = Entry::parse(record)?;
         require(!entry.is_tombstone())?;
         let object = Object::parse(&entry)?;
-        require(object.is_plain && object.is_relative())?;
+        require(object.is_plain && object.is_relative() && object.is_text())?;
         let begin = out.address.data.len();
         out.address.data.extend_from_slice(prefix);
         out.address.push(object.address)?;
@@ -41,7 +44,5 @@ pub fn named(records: &Items, prefix: &[u8]) -> Outcome<Named> {
         out.checksum.push(object.checksum)?;
         out.size.push(object.size);
     }
-    require_text(&out.address.items()?)?;
-    require_text(&out.checksum.items()?)?;
     Ok(out)
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::mem::take as taken;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyException, PyOSError};
@@ -482,11 +482,11 @@ struct Folder {
     path: PathBuf,
 }
 
-impl Folder {
-    fn error(path: &PathBuf, error: &io::Error) -> PyErr {
-        // OSError becomes the class of the number, such as FileNotFoundError.
-        PyOSError::new_err((error.raw_os_error(), error.to_string(), path.clone()))
-    }
+/// Returns an OSError, which Python makes the class of its number, such as PermissionError.
+fn system_error(path: &Path, error: &io::Error) -> PyErr {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+    PyOSError::new_err((error.raw_os_error(), text, path.to_owned()))
 }
 
 #[pymethods]
@@ -494,7 +494,7 @@ impl Folder {
     #[new]
     fn new(path: PathBuf, start: String, skipped: String) -> PyResult<Self> {
         let open = folder::Folder::open(&path, start, skipped);
-        Ok(Self { open: open.map_err(|error| Self::error(&path, &error))?, path })
+        Ok(Self { open: open.map_err(|error| system_error(&path, &error))?, path })
     }
 
     #[allow(clippy::type_complexity)]
@@ -504,7 +504,7 @@ impl Folder {
         most: usize,
     ) -> PyResult<(Column<'py>, Array<'py, i64>, Array<'py, i64>, Vec<OsString>)> {
         let files = py.detach(|| self.open.read(most));
-        let files = files.map_err(|error| Self::error(&self.path, &error))?;
+        let files = files.map_err(|error| system_error(&self.path, &error))?;
         let numbers = [files.sizes, files.mtimes].map(|each| each.into_pyarray(py));
         let [sizes, mtimes] = numbers;
         Ok((column(py, files.keys), sizes, mtimes, files.others))

@@ -5,10 +5,10 @@ use crate::entry::Entry;
 use crate::fields::{Object, identity};
 use crate::hashing::{Id, record_id, sha256};
 
-/// Declines records that are not in order, or not the objects that their hashes say.
+/// Declines records with a wrong order, id, identity or entry.
 ///
-/// `ids` has the expected record ids. `no_metadata` is what an identity hashes for no user
-/// metadata.
+/// `ids` has the expected record ids. `no_metadata` is the part of an identity for entries without
+/// user metadata.
 pub fn verify(records: &Items, ids: &[Id], no_metadata: &[u8]) -> Outcome<()> {
     require(records.len() == ids.len())?;
     let (mut buffer, mut last): (Vec<u8>, Option<&[u8]>) = (Vec::new(), None);

@@ -26,7 +26,7 @@ from sparklake.graveler.times import OUT_OF_YEARS, SECOND, is_storable
 MAX_SIZE = (1 << 63) - 1
 
 NO_METADATA = hash_map({})
-"""What an identity hashes for no user metadata."""
+"""The part of an identity for entries without user metadata."""
 
 
 class AddressType(IntEnum):

@@ -23,7 +23,7 @@ class OwnNamespace:
     """
 
     def __init__(self, namespace: str) -> None:
-        self._uri = namespace
+        self.uri = namespace
         self._is_local = namespace.startswith(_FILE)
         if self._is_local:
             self._roots: tuple[str, ...] = (real_root(namespace),)
@@ -54,7 +54,7 @@ class OwnNamespace:
         if not self._is_local:
             return addresses
         is_file = pc.starts_with(addresses, _FILE)
-        elsewhere = pc.and_not(is_file, pc.starts_with(addresses, f"{self._uri}/"))
+        elsewhere = pc.and_not(is_file, pc.starts_with(addresses, f"{self.uri}/"))
         if not pc.any(elsewhere).as_py():
             return addresses
         pairs = zip(addresses.to_pylist(), elsewhere.to_pylist(), strict=True)
@@ -62,7 +62,7 @@ class OwnNamespace:
 
     def _direct(self, address: str) -> str:
         key = self.find_key(address)
-        return address if key is None else f"{self._uri}/{key}"
+        return address if key is None else f"{self.uri}/{key}"
 
     def mask(self, addresses: pa.StringArray) -> Mask:
         """Return which of the plain addresses in a column are in the namespace."""

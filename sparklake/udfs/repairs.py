@@ -51,7 +51,7 @@ def equal_body(
                         continue
                     entries = decode_entries(live)
                     mask = pc.is_in(entries.checksum, value_set=wanted)
-                    addresses = full_addresses(workspace.storage_namespace, own, entries)
+                    addresses = full_addresses(own, entries)
                     columns = [entries.checksum, pa.array(entries.size), addresses]
                     found = pa.record_batch(columns, schema=EQUAL_SCHEMA)
                     yield found.filter(mask)

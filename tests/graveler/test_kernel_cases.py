@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from sparklake.errors import SparklakeError
-from sparklake.graveler import kernels
+from sparklake.graveler import compiled, kernels
 from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge, three_way_diff
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.columns import keys_of
@@ -31,6 +31,7 @@ from sparklake.graveler.sstable import DataBlocks, read_sstable
 from sparklake.graveler.sstable.range_files import write_ranges
 from sparklake.graveler.times import SECOND
 from sparklake.udfs.checks.named import named_columns
+from sparklake.udfs.own_namespace import OwnNamespace
 from tests.support.damage import block_handles
 from tests.support.damage import damaged as repaired
 
@@ -199,7 +200,7 @@ def results(seed: str) -> list[Any]:
         return lists, None if metadata is None else metadata.to_pylist()
 
     def named(block: Block) -> Any:
-        *texts, sizes, hashes = named_columns(block, "s3://bucket")
+        *texts, sizes, hashes = named_columns(block, OwnNamespace("s3://bucket"))
         return [each.to_pylist() for each in texts], sizes.tolist(), [*map(list, hashes)]
 
     def moved(block: Block) -> Any:
@@ -241,6 +242,17 @@ def check(seed: str) -> int:
 @needs_kernels
 def test_kernels_are_what_is_compared() -> None:
     assert kernels.is_compiled() or os.environ.get(kernels.SETTING, "").lower() == "off"
+
+
+@needs_kernels
+def test_sound_records_are_not_declined() -> None:
+    entries = [Entry(f"data/{each}", each, "checksum", each * SECOND) for each in range(99)]
+    records = sorted(entry_record(f"a/{each.size}", each) for each in entries)
+    block = block_of_records(records)
+    assert compiled.record_problem(block, block.encoded) == ""
+    address, checksum, sizes, _ = compiled.named_objects(block, "s3://bucket")
+    named = sorted(zip(address.to_pylist(), checksum.to_pylist(), sizes.tolist(), strict=True))
+    assert named == sorted((f"s3://bucket/{e.address}", e.checksum, e.size) for e in entries)
 
 
 @needs_kernels

@@ -174,6 +174,7 @@ class LocalStore:
         """Yield the files that `scan` yields, in columns and without folders."""
         with store_errors(self.root):
             self._check_root()
+        # It imports numpy and Arrow, which small commands do not need.
         from sparklake.stores.objects.local_columns import scan_columns
 
         return scan_columns(self.root, prefix.rstrip("/"), level=level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from sparklake.stores.objects.local_files import (
 )
 
 _MOST_ROWS = 16_384
+_INT64 = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +43,15 @@ def file_columns(rows: list[tuple[str, int, int]]) -> FileColumns:
         keys = pa.array(names, pa.string())
     except UnicodeEncodeError:
         keys = pa.array([each.encode(errors="replace").decode() for each in names], pa.string())
-    return FileColumns(keys, np.array(sizes, np.int64), np.array(mtimes, np.int64))
+    return FileColumns(keys, np.array(sizes, np.int64), _clipped(mtimes))
+
+
+def _clipped(times: Sequence[int]) -> Any:
+    """Return times as 64 bits, which end in 2262. File systems store later ones."""
+    try:
+        return np.array(times, np.int64)
+    except OverflowError:
+        return np.array([min(max(each, _INT64.min), _INT64.max) for each in times], np.int64)
 
 
 def scan_columns(root: Path, folder: str, *, level: bool = False) -> Iterator[FileColumns]:
@@ -87,7 +96,8 @@ def _batches(folder: Any, others: list[str]) -> Iterator[FileColumns]:
 def _plain_files(place: Path, start: str, others: list[str]) -> Iterator[FileColumns]:
     """Yield the plain files of one folder; collect the names of its other entries.
 
-    Each key is `start` and the name of a file.
+    Each key is `start` and the name of a file. The kernel also collects the names of files that it
+    cannot read.
     """
     rows: list[tuple[str, int, int]] = []
     with os.scandir(place) as entries:

@@ -187,11 +187,11 @@ def _stored(named: pa.Table, listed: pa.Table) -> tuple[StoredSizes, Any]:
 
 
 def _places(wanted: Any, values: Any) -> tuple[Any, Any]:
-    """Return all rows of `wanted` in ascending order, and where in `values` each may be.
+    """Return all rows of `wanted` in ascending order, and the first row of `values` for each.
 
     A search for ascending values takes an eighth of the time, because it reads memory in order.
     """
-    rows, order = np.argsort(wanted), np.argsort(values)
+    rows, order = np.argsort(wanted), np.argsort(values, kind="stable")
     at = np.searchsorted(values[order], wanted[rows])
     return rows, order[np.minimum(at, len(values) - 1)]
 

@@ -128,6 +128,8 @@ def _batches(root: str, found: Iterable[FileColumns]) -> Iterator[pa.RecordBatch
     waiting: list[FileColumns] = []
     rows = 0
     for each in found:
+        if not len(each.keys):
+            continue
         waiting.append(each)
         rows += len(each.keys)
         if rows >= _BATCH_ROWS:

@@ -60,9 +60,9 @@ def bucket_numbers(high: Any, buckets: int) -> Any:
     return (high % np.uint64(buckets)).astype(np.int64)
 
 
-def full_addresses(namespace: str, own: OwnNamespace, entries: EntryColumns) -> pa.Array:
+def full_addresses(own: OwnNamespace, entries: EntryColumns) -> pa.Array:
     """Return the addresses of entries, one spelling per object."""
-    inside = pc.binary_join_element_wise(namespace, entries.address, "/")
+    inside = pc.binary_join_element_wise(own.uri, entries.address, "/")
     relative = entries.relative
     if relative.all():
         return inside
@@ -70,13 +70,18 @@ def full_addresses(namespace: str, own: OwnNamespace, entries: EntryColumns) -> 
     return pc.if_else(pa.array(relative), inside, whole)
 
 
-@kernel(compiled.named_objects)
-def named_columns(
-    block: Block, storage_namespace: str
-) -> tuple[pa.StringArray, pa.StringArray, Positions, Sequence[Any]]:
+_Columns = tuple[pa.StringArray, pa.StringArray, Positions, Sequence[Any]]
+
+
+def _compiled_columns(block: Block, own: OwnNamespace) -> _Columns:
+    return compiled.named_objects(block, own.uri)
+
+
+@kernel(_compiled_columns)
+def named_columns(block: Block, own: OwnNamespace) -> _Columns:
     """Return the addresses, checksums, sizes and address hashes of records."""
     entries = decode_entries(block)
-    addresses = full_addresses(storage_namespace, OwnNamespace(storage_namespace), entries)
+    addresses = full_addresses(own, entries)
     return addresses, entries.checksum, entries.size, address_hashes(addresses)
 
 
@@ -88,13 +93,16 @@ class NamedObjects:
     buckets: int
     _batches: list[pa.RecordBatch] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._own = OwnNamespace(self.namespace)
+
     def add(self, block: Block, table: int, *, with_paths: bool = False) -> None:
         """Add the objects of records, without tombstones. `table` is the tag of their range."""
         gone = block.tombstones
         live = block.take(np.flatnonzero(~gone)) if gone.any() else block
         if not len(live):
             return
-        addresses, checksums, sizes, hashes = named_columns(live, self.namespace)
+        addresses, checksums, sizes, hashes = named_columns(live, self._own)
         external = pc.invert(pc.starts_with(addresses, f"{self.namespace}/{DATA_FOLDER}/"))
         paths = _paths(live) if with_paths else _repeated("", len(live))
         columns = [

@@ -183,7 +183,7 @@ class Repair:
         own = OwnNamespace(namespace)
         live = np.flatnonzero(~block.tombstones)
         entries = decode_entries(block.take(live))
-        addresses = full_addresses(namespace, own, entries).to_pylist()
+        addresses = full_addresses(own, entries).to_pylist()
         moved = {int(row) for row, each in zip(live, addresses, strict=True) if each == old}
         inside = new.removeprefix(f"{namespace}/")
         is_inside = inside != new

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -311,6 +311,10 @@ def check_permissions(store: LocalStore, root: Path) -> None:
         store.put_if_absent("data/y", b"body")
     with pytest.raises(StorePermissionError, match="data/x"):
         store.delete("data/x")
+    (root / "data").chmod(0o400)
+    for way in (nullcontext, only_definitions):
+        with way(), pytest.raises(StorePermissionError, match="data/x"):
+            list(store.scan_columns(""))
     (root / "data").chmod(0)
     for call in (store.get, store.find):
         with pytest.raises(StorePermissionError, match="data"):
@@ -318,6 +322,20 @@ def check_permissions(store: LocalStore, root: Path) -> None:
     with pytest.raises(StorePermissionError, match="data"):
         keys(store)
     (root / "data").chmod(0o700)
+
+
+@pytest.mark.parametrize("way", [nullcontext, only_definitions])
+@pytest.mark.parametrize("mtime", [1 << 63, 1 << 80, -1 << 63, -1 << 64])
+def test_times_are_cut_off_at_64_bits(
+    mtime: int, way: Callable[[], AbstractContextManager[None]], store: LocalStore, root: Path
+) -> None:
+    store.put_if_absent("a/1", b"body")
+    with suppress(OverflowError, OSError):  # A file system may refuse a time, or change it.
+        os.utime(root / "a" / "1", ns=(0, mtime))
+    stored = (root / "a" / "1").stat().st_mtime_ns
+    with way():
+        (found,) = (each for each in store.scan_columns("") if len(each.keys))
+    assert found.mtimes.tolist() == [min(max(stored, -1 << 63), (1 << 63) - 1)]
 
 
 def test_a_file_that_vanishes_during_a_listing(store: LocalStore, root: Path) -> None:
