@@ -1,0 +1,132 @@
+"""The comparison of named with stored objects, against plain dicts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparklake.udfs.checks.compared import (
+    COMPARED_STEP,
+    FAULT_SCHEMA,
+    BucketResult,
+    BucketShare,
+    compare_bucket,
+    decode_bucket_result,
+    encode_bucket_share,
+)
+from sparklake.udfs.checks.exchange import CheckPlace, read_bucket, rows_key, write_buckets
+from sparklake.udfs.checks.findings import FindingKind
+from sparklake.udfs.checks.listed import LISTED_SCHEMA, PURGED_SCHEMA
+from sparklake.udfs.checks.named import NAMED_SCHEMA, address_hashes
+
+BUCKETS = 3
+BEFORE = 50
+"""Unnamed objects with earlier times are garbage."""
+
+
+def hashes(address: str) -> tuple[int, int]:
+    high, low = address_hashes(pa.array([address]))
+    return int(high[0]), int(low[0])
+
+
+def write(place: CheckPlace, name: str, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> str:
+    """Write rows, of which all with one hash are in one bucket."""
+    table = pa.Table.from_pylist(
+        [dict(zip(schema.names, each, strict=True)) for each in rows], schema
+    )
+    numbers = (table.column("high").to_numpy() % np.uint64(BUCKETS)).astype(np.int64)
+    write_buckets(place.open_folder(), name, table, numbers, BUCKETS)
+    return name
+
+
+def compared(
+    place: CheckPlace,
+    named: Sequence[tuple[str, int, int]],
+    listed: Mapping[str, tuple[int, int]],
+    purged: Sequence[str],
+) -> tuple[list[BucketResult], set[tuple[str, str, int, int]]]:
+    """Compare all buckets; return the results, and kind, address, size and range of each fault."""
+    half = len(named) // 2
+    names = [
+        write(
+            place,
+            f"named-{number}",
+            [
+                (*hashes(address), size, table, False, address, f"checksum of {address}", "")
+                for address, size, table in part
+            ],
+            NAMED_SCHEMA,
+        )
+        for number, part in enumerate((named[:half], named[half:]))
+    ]
+    rows = [(*hashes(each), size, mtime, each) for each, (size, mtime) in listed.items()]
+    lists = [
+        write(place, f"listed-{number}", rows[number::2], LISTED_SCHEMA) for number in range(2)
+    ]
+    gone = [write(place, "purged", [hashes(each) for each in purged], PURGED_SCHEMA)]
+    results, faults = [], set()
+    for bucket in range(BUCKETS):
+        files = (tuple(names), tuple(lists), tuple(gone))
+        share = BucketShare(bucket, *files, BEFORE, True, 0.0, 0, 2)
+        results.append(
+            decode_bucket_result(compare_bucket(place, f"{bucket}", encode_bucket_share(share)))
+        )
+        for fault_bucket in range(2):
+            key = rows_key(COMPARED_STEP, f"{bucket}")
+            found = read_bucket(place.open_folder(), [key], fault_bucket).table(FAULT_SCHEMA)
+            for each in found.to_pylist():
+                assert each["checksum"] == f"checksum of {each['address']}"
+                assert each["table"] % 2 == fault_bucket
+                faults.add((each["kind"], each["address"], each["size"], each["table"]))
+    return results, faults
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_finds_what_dicts_find(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    for name in ("folder", "report"):
+        (tmp_path / name).mkdir()
+    place = CheckPlace(
+        cast("Any", None), f"file://{tmp_path}/folder", f"file://{tmp_path}/report", BUCKETS
+    )
+    addresses = [f"s3://bucket/lake/data/{number}" for number in range(chance.choice((1, 9, 60)))]
+    listed = {
+        each: (chance.randrange(3), chance.randrange(100))
+        for each in addresses
+        if chance.random() < 0.8
+    }
+    # Several ranges may name an object, and with several sizes.
+    named = [
+        (each, listed[each][0] if each in listed and chance.random() < 0.9 else 7, table)
+        for table in range(chance.choice((0, 1, 3)))
+        for each in addresses
+        if chance.random() < 0.7
+    ]
+    purged = [each for each in addresses if chance.random() < 0.2]
+    results, faults = compared(place, named, listed, purged)
+    expected = set()
+    for address, size, table in named:
+        if address not in listed:
+            if address not in purged:
+                expected.add((FindingKind.OBJECT_MISSING.value, address, size, table))
+        elif listed[address][0] != size:
+            expected.add((FindingKind.OBJECT_SIZE_DIFFERS.value, address, size, table))
+    assert faults == expected
+    assert {tag for each in results for tag in each.tables} == {each[3] for each in expected}
+    names = {each for each, _, _ in named}
+    assert sum(each.objects for each in results) == len(names)
+    assert sum(each.purged for each in results) == len((names & set(purged)) - set(listed))
+    unnamed = {
+        (FindingKind.OBJECT_UNREFERENCED if mtime < BEFORE else FindingKind.OBJECT_YOUNG, each)
+        for each, (_, mtime) in listed.items()
+        if each not in names
+    }
+    assert {(each.kind, each.subject) for found in results for each in found.findings} == unnamed
+    sizes = sum(size for each, (size, _) in listed.items() if each not in names)
+    assert sum(each.bytes for each in results) == sizes
