@@ -246,6 +246,8 @@ def test_kernels_are_what_is_compared() -> None:
 
 @needs_kernels
 def test_sound_records_are_not_declined() -> None:
+    if kernels.library is None:
+        return  # `make test-fallback` turns them off.
     entries = [Entry(f"data/{each}", each, "checksum", each * SECOND) for each in range(99)]
     records = sorted(entry_record(f"a/{each.size}", each) for each in entries)
     block = block_of_records(records)
