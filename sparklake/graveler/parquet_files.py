@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -14,8 +13,19 @@ from sparklake.errors import CorruptFileError
 def decode_parquet(body: bytes, what: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Return the rows of a Parquet file; raise CorruptFileError, which calls the file `what`."""
     try:
-        return parquet.read_table(io.BytesIO(body), columns=columns)
+        return parquet.read_table(native_reader(body), columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise CorruptFileError(
             f"{what} is not a Parquet file ({error}): restore the file from a backup"
         ) from error
+
+
+def native_reader(body: bytes) -> pa.BufferReader:
+    """Return a reader of a copy of bytes in Arrow's own memory.
+
+    Arrow's threads drop what they have read a moment after the rows are returned. An object of
+    Python needs the interpreter for that, and a process that is ending then aborts.
+    """
+    copy = pa.allocate_buffer(len(body))
+    pa.FixedSizeBufferWriter(copy).write(body)
+    return pa.BufferReader(copy)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
-from io import BytesIO
 from itertools import islice
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
+from sparklake.graveler.parquet_files import native_reader
 from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.sstable.range_files import read_together
 from sparklake.udfs.objects.object_rows import object_info
@@ -179,7 +179,7 @@ class TreeLog:
                 raise NotUnitedError(f"checkpoint {version} has an unsupported format")
             body = self.body(key)
             try:
-                file = pq.ParquetFile(BytesIO(body))
+                file = pq.ParquetFile(native_reader(body))
                 names = [each for each in file.schema_arrow.names if each in _READ]
                 yield file.read(columns=list(columns) or names)
             except (pa.ArrowException, OSError) as error:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 import msgspec
-from pyarrow import parquet
 
 from sparklake.errors import SparklakeError
 from sparklake.graveler.guards import read_only_error
+from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
 from sparklake.udfs.checks.findings import Finding, Severity, finding_document, finding_rows
@@ -168,7 +167,7 @@ def _faults(report: CheckReport) -> Iterator[Finding]:
     """Yield all errors and warnings in the files of a report."""
     store = open_store(report.location)
     for each in sorted(store.list("findings/"), key=lambda each: each.key):
-        table = parquet.read_table(io.BytesIO(store.get(each.key)))
-        for finding in finding_rows(table):
+        rows = decode_parquet(store.get(each.key), f"{each.key} in {store.uri}")
+        for finding in finding_rows(rows):
             if finding.severity is not Severity.LEFTOVER:
                 yield finding
