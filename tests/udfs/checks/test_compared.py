@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -23,7 +22,7 @@ from sparklake.udfs.checks.compared import (
 from sparklake.udfs.checks.exchange import CheckPlace, read_bucket, rows_key, write_buckets
 from sparklake.udfs.checks.findings import FindingKind
 from sparklake.udfs.checks.listed import LISTED_SCHEMA, PURGED_SCHEMA
-from sparklake.udfs.checks.named import NAMED_SCHEMA, address_hashes
+from sparklake.udfs.checks.named import NAMED_SCHEMA, address_hashes, bucket_numbers
 
 BUCKETS = 3
 BEFORE = 50
@@ -40,7 +39,7 @@ def write(place: CheckPlace, name: str, rows: Sequence[tuple[Any, ...]], schema:
     table = pa.Table.from_pylist(
         [dict(zip(schema.names, each, strict=True)) for each in rows], schema
     )
-    numbers = (table.column("high").to_numpy() % np.uint64(BUCKETS)).astype(np.int64)
+    numbers = bucket_numbers(table.column("high").to_numpy(), BUCKETS)
     write_buckets(place.open_folder(), name, table, numbers, BUCKETS)
     return name
 
