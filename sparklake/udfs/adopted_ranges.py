@@ -30,20 +30,20 @@ from sparklake.errors import (
     CollectionBegunError,
     CollectionOpenError,
     CorruptFileError,
-    InvalidUriError,
     MissingFileError,
     PurgeOpenError,
     SparklakeError,
 )
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_meta_range, read_range_file, read_ranges
 from sparklake.interrupts import Threads
-from sparklake.stores.objects import normalise_object_uri, open_object
+from sparklake.stores.objects import open_object
+from sparklake.udfs.own_namespace import full_addresses
 from sparklake.udfs.settings import Workspace
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
@@ -151,7 +151,7 @@ def check_objects_body(
 def _check_present(store: ObjectStore, block: Block) -> None:
     root = f"{store.uri}/"
     entries = decode_entries(block.take(np.flatnonzero(~block.tombstones)))
-    named = [each.removeprefix(root) for each in full_addresses(store.uri, entries)]
+    named = [each.removeprefix(root) for each in full_addresses(store.uri, entries).to_pylist()]
     keys = [each for each in named if each.startswith(f"{DATA_FOLDER}/")]
     if not keys:
         return
@@ -170,21 +170,6 @@ def find_missing(store: ObjectStore, keys: Sequence[str]) -> str | None:
     with Threads(OBJECT_THREADS, "sparklake-look") as threads:
         found = zip(keys, threads.map(store.find, keys), strict=True)
         return next((key for key, each in found if each is None), None)
-
-
-def full_addresses(root: str, entries: EntryColumns) -> Iterator[str]:
-    """Yield the addresses of entries as normalised full URIs."""
-    for address, relative in zip(
-        entries.address.to_pylist(), entries.relative.tolist(), strict=True
-    ):
-        yield f"{root}/{address}" if relative else _spelled(address)
-
-
-def _spelled(address: str) -> str:
-    try:
-        return normalise_object_uri(address)
-    except InvalidUriError:
-        return address  # Another tool wrote it, for a store that sparklake does not support.
 
 
 def _check_objects(
@@ -241,8 +226,8 @@ def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConf
     named = zip(
         ours.key_array().to_pylist(),
         wanted.size.tolist(),
-        full_addresses(store.uri, wanted),
-        full_addresses(store.uri, found),
+        full_addresses(store.uri, wanted).to_pylist(),
+        full_addresses(store.uri, found).to_pylist(),
         strict=True,
     )
     return [each for each in (_AddressConflict(*row) for row in named) if each.ours != each.theirs]
@@ -284,7 +269,8 @@ def _named_by(
 
 def _addresses(store: ObjectStore, block: Block) -> Iterable[tuple[bytes, str]]:
     entries = decode_entries(block)
-    return zip(block.key_array().to_pylist(), full_addresses(store.uri, entries), strict=True)
+    addresses = full_addresses(store.uri, entries).to_pylist()
+    return zip(block.key_array().to_pylist(), addresses, strict=True)
 
 
 def _is_there(address: str) -> bool:

@@ -9,11 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.errors import InvalidUriError
 from sparklake.graveler.blocks.columns import Mask
+from sparklake.graveler.blocks.entry_columns import EntryColumns
+from sparklake.stores.objects import normalise_object_uri
 from sparklake.stores.objects.namespaces import real_root
+from sparklake.udfs.objects.local_addresses import shown_addresses
 
 _FILE = "file://"
 _FOLDERS_KEPT = 65536
+# Addresses that have only one spelling.
+_PLAIN_ADDRESS = r"^(s3://|file://(/[^./][^/]*)+$)"
 
 
 class OwnNamespace:
@@ -49,8 +55,19 @@ class OwnNamespace:
         found = place if place.startswith(self._roots) or not _is_link(place) else _real(place)
         return found.removeprefix(self._roots[0]) if found.startswith(self._roots) else None
 
-    def direct(self, addresses: pa.StringArray) -> pa.StringArray:
-        """Return addresses. Those that reach the namespace by links are replaced by its URIs."""
+    def full_addresses(self, entries: EntryColumns) -> pa.StringArray:
+        """Return the addresses of entries as `canonical` URIs."""
+        return self._without_links(full_addresses(self.uri, entries))
+
+    def canonical(self, addresses: pa.StringArray) -> pa.StringArray:
+        """Return addresses in one spelling per object, because any spelling may be staged.
+
+        An address that reaches the namespace by symbolic links becomes the address of the object
+        there.
+        """
+        return self._without_links(_normalised(addresses))
+
+    def _without_links(self, addresses: pa.StringArray) -> pa.StringArray:
         if not self._is_local:
             return addresses
         is_file = pc.starts_with(addresses, _FILE)
@@ -81,6 +98,31 @@ class OwnNamespace:
             own[~own] = [_is_link(each[len(_FILE) :]) and self.has(each) for each in others]
             local[local] = own
         return local
+
+
+def full_addresses(namespace: str, entries: EntryColumns) -> pa.StringArray:
+    """Return the addresses of entries as normalised full URIs, without a look at links."""
+    inside = pc.binary_join_element_wise(namespace, entries.address, "/")
+    relative = entries.relative
+    if relative.all():
+        return inside
+    whole = _normalised(shown_addresses(entries.address))
+    return pc.if_else(pa.array(relative), inside, whole)
+
+
+def _normalised(addresses: pa.StringArray) -> pa.StringArray:
+    odd = pc.invert(pc.match_substring_regex(addresses, _PLAIN_ADDRESS))
+    if not pc.any(odd).as_py():
+        return addresses
+    pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
+    return pa.array([_normal(each) if is_odd else each for each, is_odd in pairs], pa.string())
+
+
+def _normal(address: str) -> str:
+    try:
+        return normalise_object_uri(address)
+    except InvalidUriError:
+        return address  # Another tool wrote it, for a store that sparklake does not support.
 
 
 def _real_folder(folder: str) -> str:

@@ -16,10 +16,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 
-from sparklake.errors import InvalidKeyError, InvalidUriError
+from sparklake.errors import InvalidKeyError
 from sparklake.graveler.blocks.block import Blocks, block_of_records
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
@@ -29,7 +28,7 @@ from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.graveler.sums import bounded
 from sparklake.interrupts import Threads
-from sparklake.stores.objects import normalise_object_uri, open_object
+from sparklake.stores.objects import open_object
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.namespaces import NamespaceMarks, nested_error
 from sparklake.udfs.adopted_ranges import PURGES_FOLDER
@@ -44,8 +43,6 @@ PART_ROWS = 20_000
 """The approximate number of rows in a part of a receipt. One task deletes one part."""
 
 DELETE_THREADS = 16
-# Addresses that have only one spelling.
-_PLAIN_ADDRESS = r"^(s3://|file://(/[^./][^/]*)+$)"
 
 MOST_NAMED = 10
 """The number of paths that a task reports for each obstacle."""
@@ -169,28 +166,8 @@ def _named(
         _encode(AddressUse(path, *origin, checksum, size)) if path in patterns else b""
         for path, checksum, size in rows
     ]
-    keys = canonical_addresses(objects.column("address"), own).cast(pa.binary())
+    keys = own.canonical(objects.column("address")).cast(pa.binary())
     return pa.record_batch([keys, pa.array(stored, pa.binary())], schema=RECORD_SCHEMA)
-
-
-def canonical_addresses(addresses: pa.Array, own: OwnNamespace) -> pa.Array:
-    """Return addresses in one spelling per object, because any spelling may be staged.
-
-    An address that reaches the namespace by symbolic links becomes the address of the object there.
-    """
-    odd = pc.invert(pc.match_substring_regex(addresses, _PLAIN_ADDRESS))
-    if pc.any(odd).as_py():
-        pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
-        spelled = [_normal(each) if is_odd else each for each, is_odd in pairs]
-        addresses = pa.array(spelled, pa.string())
-    return own.direct(addresses)
-
-
-def _normal(address: str) -> str:
-    try:
-        return normalise_object_uri(address)
-    except InvalidUriError:
-        return address
 
 
 def found_body(

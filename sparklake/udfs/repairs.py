@@ -13,7 +13,6 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
-from sparklake.udfs.checks.named import full_addresses
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.workspace import Workspace
 
@@ -51,7 +50,7 @@ def equal_body(
                         continue
                     entries = decode_entries(live)
                     mask = pc.is_in(entries.checksum, value_set=wanted)
-                    addresses = full_addresses(own, entries)
+                    addresses = own.full_addresses(entries)
                     columns = [entries.checksum, pa.array(entries.size), addresses]
                     found = pa.record_batch(columns, schema=EQUAL_SCHEMA)
                     yield found.filter(mask)

@@ -13,12 +13,10 @@ import pyarrow.compute as pc
 from sparklake.graveler import compiled
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import Positions, data_of
-from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.kernels import kernel
-from sparklake.udfs.objects.local_addresses import shown_addresses
 from sparklake.udfs.own_namespace import OwnNamespace
-from sparklake.udfs.purges import canonical_addresses
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 NAMED_SCHEMA = pa.schema(
@@ -60,16 +58,6 @@ def bucket_numbers(high: Any, buckets: int) -> Any:
     return (high % np.uint64(buckets)).astype(np.int64)
 
 
-def full_addresses(own: OwnNamespace, entries: EntryColumns) -> pa.Array:
-    """Return the addresses of entries, one spelling per object."""
-    inside = pc.binary_join_element_wise(own.uri, entries.address, "/")
-    relative = entries.relative
-    if relative.all():
-        return inside
-    whole = canonical_addresses(shown_addresses(entries.address), own)
-    return pc.if_else(pa.array(relative), inside, whole)
-
-
 _Columns = tuple[pa.StringArray, pa.StringArray, Positions, Sequence[Any]]
 
 
@@ -81,7 +69,7 @@ def _compiled_columns(block: Block, own: OwnNamespace) -> _Columns:
 def named_columns(block: Block, own: OwnNamespace) -> _Columns:
     """Return the addresses, checksums, sizes and address hashes of records."""
     entries = decode_entries(block)
-    addresses = full_addresses(own, entries)
+    addresses = own.full_addresses(entries)
     return addresses, entries.checksum, entries.size, address_hashes(addresses)
 
 

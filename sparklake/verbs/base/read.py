@@ -20,7 +20,7 @@ from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects.object_rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.own_namespace import OwnNamespace
-from sparklake.udfs.purges import Patterns, canonical_addresses, purge_folder
+from sparklake.udfs.purges import Patterns, purge_folder
 from sparklake.udfs.read import (
     DIFF_DDL,
     DIFF_SCHEMA,
@@ -54,7 +54,7 @@ def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -
 
 def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | None:
     own = OwnNamespace(context.info.storage_namespace)
-    (address,) = canonical_addresses(pa.array([found.address]), own).to_pylist()
+    (address,) = own.canonical(pa.array([found.address])).to_pylist()
     for each in context.refs.purges.list():
         if found.path in Patterns(each.patterns) or (
             each.even_shared and _is_listed(context.store, each, address)

@@ -12,7 +12,7 @@ from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.ranges import MetaRange, position_reaching
-from sparklake.udfs.adopted_ranges import full_addresses
+from sparklake.udfs.own_namespace import full_addresses
 from sparklake.verbs.base.context import Context
 
 VERSIONS_SEARCHED = 1_000
@@ -76,4 +76,4 @@ def _names(context: Context, tree: MetaRange, key: bytes, address: str, seen: se
     if stored is None:
         return False
     entries = decode_entries(block_of_records([(key, stored)]))
-    return address in full_addresses(context.store.uri, entries)
+    return address in full_addresses(context.store.uri, entries).to_pylist()

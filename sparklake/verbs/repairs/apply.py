@@ -26,7 +26,6 @@ from sparklake.stores.objects import open_object
 from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY
 from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER, MARKER_KEY
 from sparklake.udfs.checks.content import content_problem
-from sparklake.udfs.checks.named import full_addresses
 from sparklake.udfs.objects.local_addresses import stored_address
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
@@ -183,7 +182,7 @@ class Repair:
         own = OwnNamespace(namespace)
         live = np.flatnonzero(~block.tombstones)
         entries = decode_entries(block.take(live))
-        addresses = full_addresses(own, entries).to_pylist()
+        addresses = own.full_addresses(entries).to_pylist()
         moved = {int(row) for row, each in zip(live, addresses, strict=True) if each == old}
         inside = new.removeprefix(f"{namespace}/")
         is_inside = inside != new
