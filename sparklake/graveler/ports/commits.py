@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -123,3 +123,9 @@ class Operations(Protocol):
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
         """Return the latest operations, newest first, of one ref or of all."""
+
+    def latest(self, refs: Collection[str]) -> Mapping[str, Operation]:
+        """Return the latest operation of each of some refs that has one. One round trip."""
+
+    def reached(self, commits: Mapping[str, CommitId]) -> Set[str]:
+        """Return which of some refs an operation has ever moved to the commit given for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
@@ -92,3 +92,15 @@ class MemoryOperations:
         with self._state.lock:
             found = [each for each in self._state.operations if ref in (None, each.ref)]
             return found[::-1][:limit]
+
+    def latest(self, refs: Collection[str]) -> Mapping[str, Operation]:
+        """Return the latest operation of each of some refs that has one."""
+        wanted = set(refs)
+        with self._state.lock:
+            return {each.ref: each for each in self._state.operations if each.ref in wanted}
+
+    def reached(self, commits: Mapping[str, CommitId]) -> Set[str]:
+        """Return which of some refs an operation has ever moved to the commit given for it."""
+        with self._state.lock:
+            moves = ((each.ref, each.to_commit) for each in self._state.operations)
+            return {ref for ref, to in moves if to is not None and commits.get(ref) == to}

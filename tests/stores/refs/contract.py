@@ -1077,6 +1077,27 @@ class RefStoreContract:
         assert refs.operations.list(1, "main") == [each for each in log if each.ref == "main"][:1]
         assert refs.operations.list(ref="nothing") == []
 
+    def test_the_log_tells_where_refs_have_been(self, refs: RepositoryRefs) -> None:
+        commit = a_commit()
+        refs.branches.create("dev", FIRST.id, "ann")
+        refs.branches.move(a_move(FIRST, commit, branch="dev"))
+        refs.tags.create("v1", FIRST.id, "ann")
+        refs.tags.delete("v1", "bob")
+        names = ["dev", "v1", "main", "nothing"]
+        latest = {name: refs.operations.list(1, name)[0] for name in names[:3]}
+        assert refs.operations.latest(names) == latest
+        assert refs.operations.latest(["v1"]) == {"v1": latest["v1"]}
+        assert refs.operations.latest([]) == {}
+        assert latest["v1"].verb == "delete-tag"
+        for at, expected in (
+            (FIRST.id, {"dev", "v1", "main"}),
+            (commit.id, {"dev"}),
+            (NOWHERE, set()),
+        ):
+            assert refs.operations.reached(dict.fromkeys(names, at)) == expected
+        assert refs.operations.reached({"dev": commit.id, "v1": commit.id}) == {"dev"}
+        assert refs.operations.reached({}) == set()
+
     # --- purges
 
     def test_purges_come_back_newest_first(self, store: RefStore, refs: RepositoryRefs) -> None:
