@@ -95,7 +95,8 @@ class RepositoryUpkeep:
         `lake.restore_repository` and lakeFS can create a repository from them. Staged changes are
         not included. The warnings of the result name what lakeFS cannot use; without
         `check_addresses`, no address is read. Raises NamespaceInUseError if another repository has
-        taken over, and NewerDumpError if another program has dumped refs since, unless `overwrite`.
+        taken over. Unless `overwrite`, raises NewerDumpError if another program has dumped refs
+        since, and RefsLostError if the dump has commits or refs that the ref store has lost.
         """
         return dump.dump_refs(self._context, dump.DumpOptions(overwrite, check_addresses))
 

@@ -79,3 +79,10 @@ class RefStoreUnavailableError(SparklakeError, ConnectionError):
     kind = "ref_store_unavailable"
     exit_code = 12
     has_lines = True
+
+
+class RefsLostError(SparklakeError):
+    """A ref store that has lost commits or refs. Nothing was done."""
+
+    kind = "refs_lost"
+    exit_code = 10

@@ -7,7 +7,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -20,17 +20,19 @@ from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import new_commit
 from sparklake.graveler.entries import encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, file_id
-from sparklake.graveler.ports import LayerKind, Write
+from sparklake.graveler.ports import BranchState, LayerKind, TagInfo, Write
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
+from sparklake.graveler.refs.dump import MANIFEST_KEY, encode_refs, manifest_bytes
 from sparklake.graveler.sstable import make_table
 from sparklake.graveler.sstable.range_files import (
     make_range,
     read_range_file,
 )
 from sparklake.udfs.checks.findings import FindingKind
-from sparklake.verbs.checks.dumps import dump_table_ids
+from sparklake.verbs.checks.leftovers import dump_table_ids
+from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
 from tests.support.damage import block_handles, damaged
 from tests.support.lakes import commit_all, namespace_of, put_all
 
@@ -544,6 +546,28 @@ def _lost_ref(scene: Scene) -> Injection:
         yield expected(FindingKind.REF_LOST, name)
 
 
+def _branch_behind(scene: Scene) -> Injection:
+    """Let a branch be at an earlier commit, as in an older backup of the ref store."""
+    name = scene.rng.choice(["dev", "main"])
+    head = scene.state.branches[name]
+    before = scene.state.commits[head.commit_id].parents[0]
+    log = [
+        each
+        for each in scene.state.operations
+        if (each.ref, each.to_commit) != (name, head.commit_id)
+    ]
+    branches = {**scene.state.branches, name: replace(head, commit_id=before)}
+    with changed_state(scene, branches=branches, operations=log):
+        yield expected(FindingKind.BRANCH_BEHIND, name)
+
+
+def _lost_log(scene: Scene) -> Injection:
+    name = scene.rng.choice(sorted({**scene.state.branches, **scene.state.tags}))
+    log = [each for each in scene.state.operations if each.ref != name]
+    with changed_state(scene, operations=log):
+        yield expected(FindingKind.LOG_DIFFERS, name)
+
+
 def _damaged_row(scene: Scene) -> Injection:
     layers = [
         each.id
@@ -589,7 +613,7 @@ def _dump_tables(scene: Scene) -> list[Path]:
 
 
 def _damaged_dump(scene: Scene) -> Injection:
-    files = [*_dump_tables(scene), scene.root / "_lakefs" / "refs_manifest.json"]
+    files = [*_dump_tables(scene), scene.root / MANIFEST_KEY]
     file = scene.rng.choice(files)
     body = file.read_bytes()
     with file_as(file, body[: scene.rng.randrange(1, len(body) - 2)]):
@@ -602,15 +626,32 @@ def _missing_dump_table(scene: Scene) -> Injection:
 
 
 def _damaged_dump_settings(scene: Scene) -> Injection:
-    file = scene.root / "_lakefs" / "sparklake_settings.json"
+    file = scene.root / SETTINGS_KEY
     body = file.read_bytes()
     with file_as(file, body[: scene.rng.randrange(len(body))]):
-        yield expected(FindingKind.DUMP_DAMAGED, "_lakefs/sparklake_settings.json")
+        yield expected(FindingKind.DUMP_DAMAGED, SETTINGS_KEY)
+
+
+def _missing_dump_settings(scene: Scene) -> Injection:
+    with file_as(scene.root / SETTINGS_KEY, None):
+        yield expected(FindingKind.DUMP_DAMAGED, SETTINGS_KEY)
+
+
+def _missing_manifest(scene: Scene) -> Injection:
+    with file_as(scene.root / MANIFEST_KEY, None):
+        yield expected(FindingKind.DUMP_DAMAGED, MANIFEST_KEY)
 
 
 def _dump_of_others(scene: Scene) -> Injection:
-    with file_as(scene.root / "_lakefs" / "sparklake_settings.json", None):
-        yield expected(FindingKind.DUMP_OF_OTHERS, "")
+    """Write the manifest of a dump with another tag, which no settings name."""
+    refs = scene.repo._context.refs.snapshot()
+    tag = TagInfo(f"by-others-{scene.rng.randrange(10**9)}", refs.branches[0].commit_id)
+    bare = tuple(BranchState(each.name, each.commit_id) for each in refs.branches)
+    manifest, files = encode_refs(replace(refs, branches=bare, tags=(*refs.tags, tag)))
+    with ExitStack() as stack:
+        for key, body in {**files, MANIFEST_KEY: manifest_bytes(manifest)}.items():
+            stack.enter_context(file_as(scene.root / key, body))
+        yield expected(FindingKind.DUMP_OF_OTHERS, MANIFEST_KEY)
 
 
 # --- leftovers ------------------------------------------------------------------------------------
@@ -714,12 +755,16 @@ FAULTS: dict[str, Inject] = {
             _expired_head,
             _no_default_branch,
             _lost_ref,
+            _branch_behind,
+            _lost_log,
             _damaged_row,
             _changed_mark,
             _damaged_marker,
             _damaged_dump,
             _missing_dump_table,
             _damaged_dump_settings,
+            _missing_dump_settings,
+            _missing_manifest,
             _dump_of_others,
             _temporary_file,
             _probe,

@@ -40,6 +40,7 @@ class FindingKind(str, Enum):
     DUMP_OF_OTHERS = "dump_of_others"
     COMMIT_LOST = "commit_lost"
     REF_LOST = "ref_lost"
+    BRANCH_BEHIND = "branch_behind"
     # tables
     TREE_MISSING = "tree_missing"
     TREE_DAMAGED = "tree_damaged"
@@ -127,6 +128,11 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
     FindingKind.REF_LOST: KindFacts(
         _E, "Postgres lacks a ref of the dump, and no operation deleted it", _REFS
     ),
+    FindingKind.BRANCH_BEHIND: KindFacts(
+        _E,
+        "Postgres never had a branch at the commit of the dump",
+        "Postgres is probably an older backup: `sparklake repair` moves the branch on",
+    ),
     FindingKind.TREE_MISSING: KindFacts(_E, "a metarange is missing", _REPAIR),
     FindingKind.TREE_DAMAGED: KindFacts(_E, "a metarange does not match its id", _REPAIR),
     FindingKind.RANGES_OVERLAP: KindFacts(_E, "ranges of a metarange overlap", _REPAIR),
@@ -182,6 +188,17 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
 }
 
 
+_HIDE_NAMES = {
+    FindingKind.COMMIT_DAMAGED,
+    FindingKind.PARENT_MISSING,
+    FindingKind.REF_WITHOUT_COMMIT,
+    FindingKind.DEFAULT_BRANCH_MISSING,
+    FindingKind.COMMIT_LOST,
+    FindingKind.REF_LOST,
+    FindingKind.BRANCH_BEHIND,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One finding of a check.
@@ -212,6 +229,13 @@ class Finding:
     def meaning(self) -> str:
         """The meaning of the kind, in a few words."""
         return KIND_FACTS[self.kind].meaning
+
+    @property
+    def hides_names(self) -> bool:
+        """Whether something that names tables and objects is lost, so they only seem unnamed."""
+        if self.kind is FindingKind.DUMP_OF_OTHERS:
+            return self.commit_count > 0
+        return self.kind in _HIDE_NAMES
 
     @property
     def way_out(self) -> str:

@@ -13,14 +13,12 @@ from sparklake.udfs.checks.compared import MOST_SAMPLED, write_findings
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.leftovers import REPORT_NAME
-from sparklake.verbs.checks.dumps import dump_findings
 from sparklake.verbs.checks.leftovers import (
     file_findings,
     register_findings,
     unreferenced_tables,
 )
 from sparklake.verbs.checks.objects import CheckedObjects, check_objects
-from sparklake.verbs.checks.refs import Moment, moment_of, namespace_findings, ref_findings
 from sparklake.verbs.checks.report import CheckCounts, CheckLevel, CheckOptions, CheckReport
 from sparklake.verbs.checks.steps import FINDINGS_FOLDER, Steps, open_steps
 from sparklake.verbs.checks.tables import (
@@ -30,6 +28,8 @@ from sparklake.verbs.checks.tables import (
     affected_trees,
     check_tables,
 )
+from sparklake.verbs.refs.dump_faults import dump_findings
+from sparklake.verbs.refs.ref_faults import Moment, moment_of, namespace_findings, ref_findings
 
 
 def check(context: Context, options: CheckOptions) -> CheckReport:
@@ -51,9 +51,11 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
     if options.level.depth >= CheckLevel.TABLES.depth:
         tables = check_tables(steps, moment)
         findings += _with_affected(steps, moment, tables.findings)
-        findings += unreferenced_tables(steps.store, tables.ids)
+        if not any(each.hides_names for each in findings):
+            findings += unreferenced_tables(steps.store, tables.ids)
     if options.level.depth >= CheckLevel.OBJECTS.depth:
-        objects = check_objects(steps, tables, options)
+        shows_unnamed = not tables.findings and not any(each.hides_names for each in findings)
+        objects = check_objects(steps, tables, options, shows_unnamed=shows_unnamed)
     counts = CheckCounts(
         commits=len(moment.refs.commits),
         tables=len(tables.ids),

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
+from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError
 from sparklake.graveler.ports import ObjectStore, WriteState
 from sparklake.graveler.ports.registers import PurgeState
+from sparklake.graveler.refs.dump import DumpManifest, read_dump_manifest
+from sparklake.graveler.refs.dump_tables import ref_table_ids
+from sparklake.graveler.refs.dumped_trees import dump_roots
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.objects.temporary import temporary_files
@@ -13,8 +18,7 @@ from sparklake.udfs.adopted_ranges import MARKER_KEY
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.leftovers import probes, unfinished_checks
-from sparklake.verbs.checks.dumps import dump_table_ids
-from sparklake.verbs.checks.refs import Moment
+from sparklake.verbs.refs.ref_faults import Moment
 
 
 def register_findings(context: Context, moment: Moment) -> Iterator[Finding]:
@@ -64,3 +68,18 @@ def unreferenced_tables(store: ObjectStore, named: Collection[str]) -> Iterator[
         table_id = each.key.removeprefix(prefix)
         if is_commit_id(table_id) and table_id not in named and table_id not in dumped:
             yield Finding(FindingKind.TABLE_UNREFERENCED, table_id, table=table_id, size=each.size)
+
+
+def dump_table_ids(store: ObjectStore) -> set[str]:
+    """Return the ids of all tables of the dump that can be read."""
+    found: set[str] = set()
+    manifest: DumpManifest | None = None
+    with suppress(CorruptFileError, MissingFileError):
+        manifest = read_dump_manifest(store)
+    if manifest is None:
+        return found
+    for table_id, entity in dump_roots(manifest):
+        found.add(table_id)
+        with suppress(CorruptFileError, MissingFileError, InvalidDumpError):
+            found.update(ref_table_ids(store, table_id, entity))
+    return found

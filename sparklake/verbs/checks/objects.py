@@ -39,10 +39,10 @@ from sparklake.udfs.checks.resolved import (
 )
 from sparklake.udfs.imports.source_listing import split_source
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
-from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 from sparklake.verbs.checks.steps import Steps
 from sparklake.verbs.checks.tables import CheckedTables, affected_by
+from sparklake.verbs.refs.ref_faults import moment_of
 
 _PURGES_FOLDER = "_sparklake/purges/"
 _FAULT_BUCKETS = 16
@@ -63,8 +63,13 @@ class CheckedObjects:
     bytes: int = 0
 
 
-def check_objects(steps: Steps, tables: CheckedTables, options: CheckOptions) -> CheckedObjects:
-    """Compare all named objects with the stored ones, and read a sample of them."""
+def check_objects(
+    steps: Steps, tables: CheckedTables, options: CheckOptions, *, shows_unnamed: bool
+) -> CheckedObjects:
+    """Compare all named objects with the stored ones, and read a sample of them.
+
+    Objects that nothing names are found only with `shows_unnamed`.
+    """
     checked = CheckedObjects()
     listed = _listed(steps, tables.records)
     purged = _purged(steps, checked)
@@ -77,7 +82,7 @@ def check_objects(steps: Steps, tables: CheckedTables, options: CheckOptions) ->
                 listed=tuple(listed),
                 purged=tuple(purged),
                 before=before,
-                shows_unnamed=not tables.findings,
+                shows_unnamed=shows_unnamed,
                 sample=options.sample if options.level is CheckLevel.CONTENT else 0.0,
                 salt=steps.state.salt,
                 fault_buckets=_FAULT_BUCKETS,

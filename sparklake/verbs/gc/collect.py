@@ -54,6 +54,7 @@ from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.leftovers import remove_leftovers
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, find_open, set_open
 from sparklake.verbs.gc.trees import UnnamedTables, collects_trees, write_collected
+from sparklake.verbs.refs.dump_faults import check_nothing_lost
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,6 +91,7 @@ def collect_garbage(
         CollectionOpenError: Another collection is in progress.
         ReadOnlyError: The repository is read-only.
         NotFoundError: The run to sweep does not exist.
+        RefsLostError: The ref store has lost commits or refs, which may name objects.
         ReadOnlyNamespaceError: The namespace cannot be written. Nothing has been read.
     """
     if not timedelta() <= grace <= _LONGEST:
@@ -99,6 +101,7 @@ def collect_garbage(
     check_namespace(context.store)
     check_owner(context.store, context.info)
     with context.refs.collections.alone():
+        check_nothing_lost(context)
         if dry_run:
             folder = _begun(context, None)
             with context.refs.collections.look() as moment:

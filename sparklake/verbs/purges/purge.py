@@ -43,6 +43,7 @@ from sparklake.verbs.base.signing import check_texts
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.purges.opening import close_purge, end_unregistered, open_purge
 from sparklake.verbs.purges.removals import commit_removals
+from sparklake.verbs.refs.dump_faults import check_nothing_lost
 
 _NAMED = 5
 _DELETION_RECORDS = 100
@@ -69,9 +70,11 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
             or the bytes are in the namespace of another repository. Nothing is deleted.
         PurgeOpenError: Another purge is running.
         NoChangesError: There is nothing to purge.
+        RefsLostError: The ref store has lost commits or refs, which may name the bytes elsewhere.
     """
     patterns = _checked(context, options)
     check_namespace(context.store)
+    check_nothing_lost(context)
     made = Purge(
         id=uuid4().hex,
         who=context.committer,

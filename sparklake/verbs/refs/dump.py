@@ -24,12 +24,8 @@ from sparklake.udfs.refs import encode_ranges, refused_body
 from sparklake.udfs.swept_tables import put_tables
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
-from sparklake.verbs.refs.dump_settings import (
-    check_replaceable,
-    find_manifest,
-    newer_dump,
-    write_settings,
-)
+from sparklake.verbs.refs.dump_faults import check_replaceable, newer_dump
+from sparklake.verbs.refs.dump_settings import find_manifest, write_settings
 
 _TURN = "refs dump"
 """The name of the lock. No branch can have this name."""
@@ -41,7 +37,8 @@ _NAMED = 10
 class DumpOptions:
     """The options of a dump.
 
-    With `overwrite`, a newer dump of another program is replaced. Without `check_addresses`, no
+    With `overwrite`, any dump is replaced: a newer one of another program, and one with commits or
+    refs that the ref store has lost. Without `check_addresses`, no
     range is read, and there is no warning about addresses.
     """
 
@@ -73,6 +70,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     Raises:
         NamespaceInUseError: Another repository has taken over the namespace.
         NewerDumpError: Another program has dumped refs to the namespace since.
+        RefsLostError: The previous dump has commits or refs that the ref store has lost.
         RepositoryNotFoundError: The repository has been deleted.
         ReadOnlyNamespaceError: The namespace cannot be written. The refs have not been read.
         CollectionOpenError: A collection of trees is running.
@@ -93,7 +91,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
             raise RepositoryNotFoundError(f"the repository {context.info.name!r} no longer exists")
         previous = find_manifest(store)
         if previous is not None and not options.overwrite:
-            check_replaceable(store, previous, refs)
+            check_replaceable(context, store, previous, refs)
         manifest = _write(store, context, refs, previous)
     warnings = _name_warnings(refs)
     if options.check_addresses:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
 
-from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, NewerDumpError
+from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, SparklakeError
 from sparklake.graveler.defaults import MAX_RANGE_RECORDS
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RepositoryInfo
 from sparklake.graveler.refs.dump import (
-    MANIFEST_KEY,
     DumpManifest,
     encode_refs,
+    find_refs,
     read_dump_manifest,
     read_refs,
 )
@@ -32,7 +32,7 @@ class KeptSettings:
     """The settings that are stored next to a dump.
 
     They belong to the dumps of `manifests`: the last one, and the one before it, until the last one
-    is complete. Earlier versions wrote none.
+    is complete. Earlier versions wrote none. `renames` are those of the last restore of the dump.
     """
 
     default_branch: str
@@ -42,6 +42,7 @@ class KeptSettings:
     metadata: dict[str, str] = field(default_factory=dict)
     retention: Retention | None = None
     manifests: tuple[DumpManifest, ...] = ()
+    renames: dict[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> RepositorySettings:
@@ -84,10 +85,30 @@ def belong_together(store: ObjectStore, kept: KeptSettings, manifest: DumpManife
     """Return whether settings belong to a dump, rather than to an older one."""
     if kept.manifests:
         return manifest in kept.manifests
-    # An earlier version wrote the settings. It wrote the dump, too, if equal refs give its ids.
+    # An earlier version wrote the settings.
+    return is_by_sparklake(store, manifest)
+
+
+def is_by_sparklake(store: ObjectStore, manifest: DumpManifest) -> bool:
+    """Return whether sparklake wrote a dump: equal refs give equal ids."""
     with suppress(CorruptFileError, InvalidDumpError, MissingFileError):
         return encode_refs(read_refs(store, manifest))[0] == manifest
     return False
+
+
+def find_dumped_refs(
+    store: ObjectStore, manifest: DumpManifest
+) -> tuple[RefsSnapshot, list[SparklakeError]]:
+    """Return the valid part of a dump, and its problems.
+
+    Names are those that the last restore of this dump has given.
+    """
+    renames: Mapping[str, str] = {}
+    with suppress(CorruptFileError):
+        kept = read_settings(store)
+        if kept is not None and belong_together(store, kept, manifest):
+            renames = kept.renames
+    return find_refs(store, manifest, renames)
 
 
 def find_manifest(store: ObjectStore) -> DumpManifest | None:
@@ -95,42 +116,3 @@ def find_manifest(store: ObjectStore) -> DumpManifest | None:
     with suppress(CorruptFileError, MissingFileError):
         return read_dump_manifest(store)
     return None
-
-
-def check_replaceable(store: ObjectStore, manifest: DumpManifest, refs: RefsSnapshot) -> None:
-    """Raise NewerDumpError for a dump of another program that a repository does not know."""
-    kept = None
-    with suppress(CorruptFileError):
-        kept = read_settings(store)
-    if kept is not None and belong_together(store, kept, manifest):
-        return
-    if (kept is None or not kept.manifests) and _knows_all(store, manifest, refs):
-        return
-    raise newer_dump(store)
-
-
-def newer_dump(store: ObjectStore) -> NewerDumpError:
-    """Return the error for a manifest that another program has written."""
-    return NewerDumpError(
-        f"nothing was dumped: another program, such as lakeFS, has written {MANIFEST_KEY} in "
-        f"{store.uri} since this repository last read or wrote it. Restore that dump as another "
-        "repository to compare both, or replace it with --overwrite"
-    )
-
-
-def _knows_all(store: ObjectStore, manifest: DumpManifest, refs: RefsSnapshot) -> bool:
-    """Return whether refs contain all commits and names of a dump.
-
-    Earlier versions left no record of the dump that they restored.
-    """
-    try:
-        theirs = read_refs(store, manifest)
-    except (CorruptFileError, MissingFileError):
-        return True  # Nobody can restore that dump.
-    except InvalidDumpError:
-        return False
-    commits = {each.id for each in refs.commits}
-    names = {each.name for each in refs.named}
-    return all(each.id in commits for each in theirs.commits) and all(
-        each.name in names for each in theirs.named
-    )

@@ -8,11 +8,12 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.refs.dump import find_refs, read_dump_manifest
+from sparklake.graveler.refs.dump import read_dump_manifest
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.checks.refs import Moment
+from sparklake.verbs.refs.dump_settings import find_dumped_refs
+from sparklake.verbs.refs.ref_faults import Moment, Named, contains_commit
 from sparklake.verbs.repairs.objects import equal_objects, find_source
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
 from sparklake.verbs.repairs.tables import TableSources
@@ -33,6 +34,7 @@ _COMMITS = {
 }
 _REFS = {
     FindingKind.REF_LOST,
+    FindingKind.BRANCH_BEHIND,
     FindingKind.DEFAULT_BRANCH_MISSING,
     FindingKind.REF_WITHOUT_COMMIT,
 }
@@ -177,7 +179,7 @@ def dumped_refs(sources: TableSources) -> RefsSnapshot | None:
 
     for store in (sources.store, *map(open_store, sources.copies)):
         try:
-            refs, _ = find_refs(store, read_dump_manifest(store))
+            refs, _ = find_dumped_refs(store, read_dump_manifest(store))
         except SparklakeError:
             continue
         if refs.commits:
@@ -217,6 +219,8 @@ def _ref_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> RepairS
     present = next((each for each in moment.refs.named if each.name == finding.subject), None)
     if present is None or finding.kind is FindingKind.REF_LOST:
         return RepairStep(RepairAction.RESTORE_REF, found.name, "the dump of refs", finding)
+    if finding.kind is FindingKind.BRANCH_BEHIND:
+        return _move_step(finding, found, present, dumped, moment)
     if present.commit_id in {each.id for each in dumped.commits}:
         target = present.commit_id
         return RepairStep(RepairAction.RESTORE_COMMITS, target, "the dump of refs", finding)
@@ -224,3 +228,15 @@ def _ref_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> RepairS
         source = f"the dump of refs, at {found.commit_id}: later commits are lost"
         return RepairStep(RepairAction.MOVE_REF, found.name, source, finding)
     return _nothing(finding, finding.subject, "delete the tag: its commit is lost")
+
+
+def _move_step(
+    finding: Finding, found: Named, present: Named, dumped: RefsSnapshot, moment: Moment
+) -> RepairStep:
+    """Return the step that moves a branch on, if that loses no commit of it."""
+    commits = {each.id: each for each in (*dumped.commits, *moment.refs.commits)}
+    if contains_commit(commits, found.commit_id, present.commit_id):
+        source = f"the dump of refs, at {found.commit_id}"
+        return RepairStep(RepairAction.MOVE_REF, found.name, source, finding)
+    reason = f"it has other commits since: merge {found.commit_id} into it"
+    return _nothing(finding, found.name, reason)

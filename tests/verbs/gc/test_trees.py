@@ -29,6 +29,7 @@ from sparklake.udfs.adopted_ranges import COLLECTED_KEY, MARKER_KEY
 from sparklake.udfs.swept_tables import candidates_key, encode_ids, put_tables
 from sparklake.verbs.base.context import TableCaches
 from sparklake.verbs.gc.runs import set_open
+from sparklake.verbs.refs.dump_faults import check_nothing_lost
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, contents, namespace_of, paths, stage_table
 from tests.support.recorded_reads import recorded_reads
@@ -493,11 +494,12 @@ def test_a_dump_is_read_once_unless_its_manifest_changes(
     manifest = read_dump_manifest(store)
     with recorded_reads() as names:
         collect(repo)
-    assert names.count("refs_manifest.json") == 2
+    assert names.count("refs_manifest.json") == 3
     roots = (manifest.branches_meta_range_id, manifest.commits_meta_range_id)
     with recorded_reads() as once:
         dump_table_ids(store, manifest)
         dump_trees(store, manifest)
+        check_nothing_lost(repo._context)
     assert all(names.count(each) == once.count(each) > 0 for each in roots)
 
 

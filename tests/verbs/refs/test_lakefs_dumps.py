@@ -310,16 +310,20 @@ def test_the_dump_that_was_restored_may_be_replaced(lake: Lake, golden: Path) ->
 
 
 def test_a_repository_of_an_earlier_version_replaces_what_it_knows(
-    lake: Lake, golden: Path
+    lake: Lake, golden: Path, folder: Path
 ) -> None:
+    by_lakefs = (golden / MANIFEST_KEY).read_bytes()
     repo = lake.restore_repository("golden", str(golden))
     (golden / SETTINGS_KEY).unlink()
     commit_all(repo.branch("main"), {"new": b"1"}, "new")
     repo.dump_refs()
-    dump_by_lakefs(repo, golden)
-    (golden / SETTINGS_KEY).unlink()
+    other = lake.create_repository("other", str(folder / "other"))
+    (golden / "_lakefs" / "dummy").unlink()
+    shutil.copytree(golden / "_lakefs", folder / "other" / "_lakefs", dirs_exist_ok=True)
+    (folder / "other" / SETTINGS_KEY).unlink()
+    (folder / "other" / MANIFEST_KEY).write_bytes(by_lakefs)
     with pytest.raises(NewerDumpError):
-        repo.dump_refs()
+        other.dump_refs()
 
 
 def test_a_dump_that_died_before_its_manifest_may_be_repeated(lake: Lake, folder: Path) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from sparklake.errors import CorruptFileError, MissingFileError, NamespaceInUseError
 from sparklake.graveler.commits import Commit, computed_id
 from sparklake.graveler.ids import CommitId, MetaRangeId
-from sparklake.graveler.ports import BranchState, LayerKind, RefsSnapshot, TagInfo
+from sparklake.graveler.ports import BranchState, LayerKind, Operation, RefsSnapshot, TagInfo
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_owner
 
-_OPERATIONS = 100_000
+Named = BranchState | TagInfo
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,20 @@ def moment_of(context: Context) -> Moment:
     return Moment(refs, frozenset(expired))
 
 
+def contains_commit(commits: Mapping[CommitId, Commit], head: CommitId, wanted: CommitId) -> bool:
+    """Return whether a history, as far as it is among some commits, contains a commit."""
+    seen, waiting = {head}, [head]
+    while waiting:
+        each = waiting.pop()
+        if each == wanted:
+            return True
+        parents = commits[each].parents if each in commits else ()
+        new = [parent for parent in parents if parent not in seen]
+        seen.update(new)
+        waiting += new
+    return False
+
+
 def ref_findings(context: Context, moment: Moment) -> Iterator[Finding]:
     """Yield the findings about commits, branches and tags."""
     for each in moment.refs.commits:
@@ -139,23 +153,20 @@ def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKi
 
 def _log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
     """Yield the refs that are not where their latest operation has moved them."""
-    for named in _differing(context, moment.refs.named):
+    for named, _ in _differing(context, moment.refs.named):
         again = _find(context, named)
         # It may have moved between the two reads.
-        if again is None or not list(_differing(context, [again])):
-            continue
-        branches = (again.name,) if isinstance(again, BranchState) else ()
-        yield Finding(
-            FindingKind.LOG_DIFFERS,
-            again.name,
-            f"it is at {again.commit_id}, where no logged operation has moved it",
-            commits=(again.commit_id,),
-            commit_count=1,
-            branches=branches,
-        )
-
-
-Named = BranchState | TagInfo
+        for each, operation in _differing(context, [again] if again else []):
+            branches = (each.name,) if isinstance(each, BranchState) else ()
+            seen = "where no logged operation has moved it" if operation else "without an operation"
+            yield Finding(
+                FindingKind.LOG_DIFFERS,
+                each.name,
+                f"it is at {each.commit_id}, {seen}",
+                commits=(each.commit_id,),
+                commit_count=1,
+                branches=branches,
+            )
 
 
 def _find(context: Context, named: Named) -> Named | None:
@@ -164,16 +175,17 @@ def _find(context: Context, named: Named) -> Named | None:
     return context.refs.branches.find(named.name)
 
 
-def _differing(context: Context, named: tuple[Named, ...] | list[Named]) -> Iterator[Named]:
-    one = named[0].name if len(named) == 1 else None
-    latest: dict[str, CommitId | None] = {}
-    for each in context.refs.operations.list(_OPERATIONS, one):
-        latest.setdefault(each.ref, each.to_commit)
+def _differing(
+    context: Context, named: Sequence[Named]
+) -> Iterator[tuple[Named, Operation | None]]:
+    """Yield the refs that differ from their latest operation, with it."""
     # A branch and a tag of one name share the log.
     names = Counter(each.name for each in named)
+    latest = context.refs.operations.latest(list(names))
     for ref in named:
-        if names[ref.name] == 1 and ref.name in latest and latest[ref.name] != ref.commit_id:
-            yield ref
+        operation = latest.get(ref.name)
+        if names[ref.name] == 1 and (operation is None or operation.to_commit != ref.commit_id):
+            yield ref, operation
 
 
 # --- the namespace --------------------------------------------------------------------------------

@@ -1,0 +1,264 @@
+"""Commits and refs that the ref store has lost: no verb deletes or replaces their only copy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from sparklake import Lake, Repository
+from sparklake.errors import NewerDumpError, RefsLostError
+from sparklake.udfs.checks.findings import FindingKind
+from tests.support.lakes import commit_all, namespace_of
+
+_TABLES = ("commits", "branches", "tags", "layers", "operations")
+_GARBAGE = {
+    FindingKind.OBJECT_UNREFERENCED,
+    FindingKind.OBJECT_YOUNG,
+    FindingKind.TABLE_UNREFERENCED,
+}
+
+
+class Database:
+    """The rows of one repository, without checks of foreign keys and triggers."""
+
+    def __init__(self, dsn: str, repo: Repository) -> None:
+        self._uid = repo.info.uid
+        self._connection = psycopg.connect(dsn, autocommit=True)
+        self._connection.execute("SET session_replication_role = replica")
+        self._copy = f"backup_{uuid4().hex}"
+
+    def run(self, statement: str) -> None:
+        self._connection.execute(statement.encode(), {"uid": self._uid})
+
+    def back_up(self) -> None:
+        self.run(f"CREATE SCHEMA {self._copy}")
+        for table in _TABLES:
+            self.run(
+                f"CREATE TABLE {self._copy}.{table} AS SELECT * FROM sparklake.{table}"
+                " WHERE repository_uid = %(uid)s"
+            )
+
+    def restore(self) -> None:
+        for table in _TABLES:
+            self.run(f"DELETE FROM sparklake.{table} WHERE repository_uid = %(uid)s")
+            self.run(
+                f"INSERT INTO sparklake.{table} OVERRIDING SYSTEM VALUE"
+                f" SELECT * FROM {self._copy}.{table}"
+            )
+
+    def close(self) -> None:
+        self.run(f"DROP SCHEMA IF EXISTS {self._copy} CASCADE")
+        self._connection.close()
+
+
+@pytest.fixture
+def repo(lake: Lake, folder: Path) -> Repository:
+    made = lake.create_repository(f"repo-{uuid4().hex}", str(folder / "namespace"))
+    main = made.branch("main")
+    commit_all(main, {"a": b"1"}, "one")
+    commit_all(main, {"b": b"2"}, "two")
+    made.create_tag("v1", "main~1")
+    commit_all(made.create_branch("dev", "main"), {"c": b"3"}, "three")
+    return made
+
+
+@pytest.fixture
+def database(dsn: str, repo: Repository) -> Iterator[Database]:
+    made = Database(dsn, repo)
+    yield made
+    made.close()
+
+
+def delete(table: str, condition: str) -> str:
+    return f"DELETE FROM sparklake.{table} WHERE repository_uid = %(uid)s AND {condition}"
+
+
+def files_of(repo: Repository) -> set[str]:
+    """Return the objects, the tables and the dump of a repository."""
+    root = namespace_of(repo)
+    files = [each for part in ("data", "_lakefs") for each in (root / part).rglob("*")]
+    return {str(each.relative_to(root)) for each in files if each.is_file()}
+
+
+def age(folder: Path) -> None:
+    """Let all files seem to be three days old."""
+    for each in folder.rglob("*"):
+        before = each.stat().st_mtime - 3 * 24 * 3600
+        os.utime(each, (before, before))
+
+
+LOSSES = {
+    "a commit between others": (delete("commits", "message = 'two'"), "commit_lost"),
+    "the commit of a head": (delete("commits", "message = 'three'"), "ref_without_commit"),
+    "a branch": (delete("branches", "name = 'dev'"), "ref_lost"),
+    "a tag": (delete("tags", "name = 'v1'"), "ref_lost"),
+    "the content of a commit": (
+        "UPDATE sparklake.commits SET meta_range_id = '' WHERE repository_uid = %(uid)s"
+        " AND message = 'three'",
+        "commit_damaged",
+    ),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("trees", [True, False])
+def test_what_only_lost_refs_name_is_neither_listed_nor_deleted(
+    repo: Repository, database: Database, loss: str, trees: bool
+) -> None:
+    if trees:
+        repo.settings.set_retention(0, tree_days=0)
+    repo.dump_refs()
+    age(namespace_of(repo))
+    before = files_of(repo)
+    statement, kind = LOSSES[loss]
+    database.run(statement)
+    found = repo.check("content")
+    assert kind in found.kinds
+    assert not _GARBAGE & found.kinds.keys()
+    for verb in (
+        lambda: repo.collect_garbage(grace=timedelta()),
+        lambda: repo.collect_garbage(dry_run=True, grace=timedelta()),
+        lambda: repo.purge(["nothing/**"], "asked"),
+    ):
+        with pytest.raises(RefsLostError, match=r"nothing was deleted: .*`sparklake repair`"):
+            verb()
+    assert before <= files_of(repo)
+    assert repo.repair("content").check.is_healthy
+    assert [each.path for each in repo.objects("dev@")] == ["a", "b", "c"]
+    assert repo.read_bytes("dev@", "c") == b"3"
+    repo.collect_garbage(grace=timedelta())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_dump_with_lost_refs_is_not_replaced(
+    repo: Repository, database: Database, loss: str
+) -> None:
+    repo.dump_refs()
+    before = files_of(repo)
+    statement, kind = LOSSES[loss]
+    database.run(statement)
+    if kind == "commit_damaged":
+        return  # The dump has its content, and so has the next one.
+    with pytest.raises(RefsLostError, match=r"nothing was dumped: .*--overwrite"):
+        repo.dump_refs()
+    assert files_of(repo) == before
+    repo.repair("refs")
+    repo.dump_refs()
+    assert repo.check("refs").kinds == {}
+
+
+def test_a_lost_parent_is_noticed_without_a_dump(repo: Repository, database: Database) -> None:
+    database.run(delete("commits", "message = 'one'"))
+    with pytest.raises(RefsLostError, match="a parent of a commit is missing"):
+        repo.collect_garbage(grace=timedelta())
+
+
+def test_lost_refs_can_be_given_up(repo: Repository, database: Database) -> None:
+    repo.dump_refs()
+    database.run(delete("branches", "name = 'dev'"))
+    with pytest.raises(RefsLostError):
+        repo.dump_refs()
+    repo.dump_refs(overwrite=True)
+    assert repo.check("content").is_healthy
+    repo.collect_garbage(grace=timedelta())
+
+
+@pytest.mark.parametrize("works_on", [False, True])
+def test_a_database_from_an_older_backup_is_brought_up_to_the_dump(
+    repo: Repository, database: Database, works_on: bool
+) -> None:
+    repo.dump_refs()
+    database.back_up()
+    main = repo.branch("main")
+    commit_all(main, {"later": b"4"}, "later")
+    head = repo.resolve("main").id
+    repo.create_tag("v2", "main")
+    repo.delete_branch("dev")
+    repo.dump_refs()
+    database.restore()
+    assert repo.resolve("main").message == "two"
+    if works_on:
+        commit_all(main, {"other": b"5"}, "other")
+    with pytest.raises(RefsLostError, match="nothing was dumped"):
+        repo.dump_refs()
+    with pytest.raises(RefsLostError, match="nothing was deleted"):
+        repo.collect_garbage(grace=timedelta())
+    found = repo.check("refs").kinds
+    assert found == {
+        FindingKind.COMMIT_LOST: 1,
+        FindingKind.REF_LOST: 1,
+        FindingKind.BRANCH_BEHIND: 1,
+    }
+    made = repo.repair("content")
+    assert repo.resolve("v2").id == head
+    if works_on:
+        assert made.check.kinds == {FindingKind.BRANCH_BEHIND: 1}
+        assert "merge" in made.results[-1].problem
+        repo.merge("v2", "main")
+        assert repo.read_bytes("main", "other") == b"5"
+    else:
+        assert repo.resolve("main").id == head
+    assert repo.read_bytes("main", "later") == b"4"
+    assert repo.check("content").is_healthy
+    repo.dump_refs()
+
+
+def test_a_deleted_and_created_ref_is_found_lost(repo: Repository, database: Database) -> None:
+    repo.delete_branch("dev")
+    repo.create_branch("dev", "main")
+    repo.delete_tag("v1")
+    repo.create_tag("v1", "main")
+    repo.dump_refs()
+    database.run(delete("branches", "name = 'dev'"))
+    database.run(delete("tags", "name = 'v1'"))
+    assert repo.check("refs").kinds == {FindingKind.REF_LOST: 2}
+    repo.repair("refs")
+    assert repo.resolve("dev").message == repo.resolve("v1").message == "two"
+
+
+def test_what_was_changed_since_the_dump_is_not_lost(repo: Repository) -> None:
+    repo.dump_refs()
+    repo.delete_branch("dev")
+    repo.delete_tag("v1")
+    repo.create_tag("v1", "main")
+    repo.branch("main").hard_reset("main~1")
+    repo.create_branch("dev", "main").hard_reset("main~1")
+    assert repo.check("refs").kinds == {}
+    repo.collect_garbage(grace=timedelta())
+    repo.dump_refs()
+    repo.create_tag("dev2", "main")
+    assert repo.check("refs").kinds == {}
+
+
+def test_a_newer_dump_of_another_program_stops_deletions(
+    repo: Repository, database: Database, lake: Lake, folder: Path
+) -> None:
+    """Its commits may name objects that this ref store has never seen."""
+    namespace = namespace_of(repo)
+    repo.dump_refs()
+    shutil.copytree(namespace, folder / "copy")
+    (folder / "copy" / "_lakefs" / "dummy").unlink()
+    heir = lake.restore_repository(f"heir-{uuid4().hex}", str(folder / "copy"))
+    commit_all(heir.branch("main"), {"theirs": b"1"}, "theirs")
+    heir.dump_refs()
+    for each in (folder / "copy" / "_lakefs").iterdir():
+        if each.name not in ("dummy", "sparklake_settings.json"):
+            target = namespace / "_lakefs" / each.name
+            target.unlink(missing_ok=True)
+            target.write_bytes(each.read_bytes())
+    found = repo.check("content")
+    assert found.kinds == {FindingKind.DUMP_OF_OTHERS: 1}
+    assert "1 commits" in found.findings[0].detail
+    with pytest.raises(NewerDumpError):
+        repo.dump_refs()
+    with pytest.raises(RefsLostError, match="was written by another program"):
+        repo.collect_garbage(grace=timedelta())
+    repo.dump_refs(overwrite=True)
+    repo.collect_garbage(grace=timedelta())
