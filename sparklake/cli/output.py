@@ -134,9 +134,14 @@ class Output:
         if not self.is_json:
             print(visible_text(text), file=sys.stderr)  # noqa: T201
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person at a terminal can answer questions."""
+        return self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()
+
     def confirm(self, question: str) -> None:
         """Ask at a terminal; raise InterruptError unless the answer is yes."""
-        if not (self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()):
+        if not self.can_ask:
             return
         with suppress(typer.Abort):
             if typer.confirm(visible_text(question)):
@@ -144,9 +149,7 @@ class Output:
         raise InterruptError("not confirmed: nothing was changed")
 
     def agrees(self, question: str) -> bool:
-        """Return the answer to a question at a terminal, else True."""
-        if not (self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()):
-            return True
+        """Return the answer to a question at a terminal."""
         return typer.confirm(visible_text(question))
 
     def fail(self, error: SparklakeError) -> None:

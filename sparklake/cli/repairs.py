@@ -10,6 +10,7 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.parsing import one_level
 from sparklake.cli.text import number, one_line
 from sparklake.documents import repair_document
+from sparklake.errors import InvalidInputError
 from sparklake.uri import repository_uri
 
 if TYPE_CHECKING:
@@ -43,13 +44,21 @@ def repair(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the steps; change nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for each step.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do all steps, without asking for each.")
+    ] = False,
 ) -> None:
     """Restore lost or damaged data from other copies.
 
     Checks the repository first and afterwards. Ids and checksums prove each step, and replaced
-    files are kept. Exit codes are those of the check afterwards.
+    files are kept. Exit codes are those of the check afterwards. Without a terminal that can answer
+    questions, choose --yes or --dry-run.
     """
+    if not (yes or dry_run or invocation.out.can_ask):
+        raise InvalidInputError(
+            "nothing was repaired: there is no terminal to ask for each step. Look at the steps "
+            "with --dry-run, and do all of them with --yes"
+        )
     level = one_level({"refs": refs, "tables": tables, "objects": objects, "content": content})
     repository = invocation.repository(repository_uri(uri))
 

@@ -102,7 +102,7 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (13, "ref_not_found", ["show", "R/main~9"]),
     (13, "ref_not_found", ["status", "R/nothing"]),
     (13, "repository_not_found", ["check", "lakefs://nothing-here"]),
-    (13, "repository_not_found", ["repair", "lakefs://nothing-here"]),
+    (13, "repository_not_found", ["repair", "lakefs://nothing-here", "--yes"]),
     (13, "ref_not_found", ["log", "R/main", "--after", "nope"]),
     (13, "ref_not_found", ["log", "R/main", "--stop-at", "nope"]),
     (2, "invalid_input", ["log", "R/main", "--since", "yesterday"]),

@@ -16,14 +16,16 @@ def lose(scene: Scene, path: str) -> Path:
 
 def test_a_repair_shows_its_steps_and_does_them(scene: Scene) -> None:
     scene.commit("main", {"a": "the same", "b": "the same", "c": "alone"})
-    assert "0 of 0 steps done" in ok("repair", scene.uri())
+    assert "0 of 0 steps done" in ok("repair", scene.uri(), "--yes")
     lost = lose(scene, "b")
     planned = job(10, "repair", scene.uri(), "--dry-run")
     assert [(each["action"], each["is_done"]) for each in planned["steps"]] == [
         ("copy_object", False)
     ]
+    refused = run("repair", scene.uri())
+    assert (refused.code, "nothing was repaired" in refused.err) == (2, True)
     assert not lost.exists()
-    made = job(0, "repair", scene.uri())
+    made = job(0, "repair", scene.uri(), "--yes")
     assert (made["is_healthy"], made["steps"][0]["is_done"]) == (True, True)
     assert lost.read_text() == "the same"
 
