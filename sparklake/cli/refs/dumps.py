@@ -29,7 +29,10 @@ def dump(
     invocation: Invocation,
     uri: RepositoryArgument,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a newer dump of another program.")
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace a dump of another program, or one with lost refs."
+        ),
     ] = False,
     check_addresses: Annotated[
         bool,
