@@ -10,6 +10,7 @@ from uuid import uuid4
 import msgspec
 
 from sparklake.errors import (
+    CorruptFileError,
     InvalidInputError,
     MissingFileError,
     NamespaceInUseError,
@@ -19,8 +20,9 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.graveler.json_errors import BAD_JSON
-from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
-from sparklake.stores.objects import normalise_store_uri
+from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
+from sparklake.graveler.sstable.range_files import table_key
+from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY, find_enclosing, roots_overlap
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
@@ -75,14 +77,24 @@ def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo
 
 
 def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
-    """Raise NamespaceInUseError if another repository has taken over the namespace."""
+    """Raise NamespaceInUseError if another repository has taken over the namespace.
+
+    Raises CorruptFileError if the mark is damaged or missing.
+    """
     mark = _find_mark(store)
-    if mark is None or mark.uid != info.uid:
+    if mark is not None and mark.uid == info.uid:
+        return
+    what = f"{store.uri} is not marked as the storage namespace of {info.name!r}"
+    if mark is not None:
         raise NamespaceInUseError(
-            f"{store.uri} is not marked as the storage namespace of {info.name!r}: its refs "
-            f"were restored to {repr(mark.repository) if mark else 'another repository'}, "
-            "which uses it now. To use it here again, delete the repository and restore it"
+            f"{what}: its refs were restored to {mark.repository!r}, which uses it now. To use it "
+            "here again, delete the repository and restore it"
         )
+    found = "damaged" if store.find(MARKER_KEY) else "missing"
+    raise CorruptFileError(
+        f"{what}: the mark {MARKER_KEY} is {found}. `sparklake repair` writes it again if this is "
+        "the namespace"
+    )
 
 
 def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
@@ -113,6 +125,32 @@ def check_namespace(store: ObjectStore) -> None:
             f"{store.uri} is no longer the storage namespace of this repository, because "
             f"{MARKER_KEY} is missing: mount its disk, or restore it from a backup"
         )
+
+
+def is_bare(store: ObjectStore) -> bool:
+    """Return whether a namespace has neither a mark nor a table.
+
+    Raises StoreUnreachableError if a local one does not exist.
+    """
+    return store.find(MARKER_KEY) is None and next(iter(store.list(table_key(""))), None) is None
+
+
+def check_disk(info: RepositoryInfo, refs: RefsSnapshot) -> None:
+    """Raise StoreUnreachableError for a local namespace of which nothing is there.
+
+    The folder below an unmounted disk would take new files, and hide them after the mount.
+    """
+    uri = info.storage_namespace
+    if uri.startswith("file://") and is_bare(open_store(uri)) and has_trees(refs):
+        raise StoreUnreachableError(
+            f"nothing was done: {uri} has neither its mark nor any table. Mount its disk, or "
+            "restore the namespace from a backup"
+        )
+
+
+def has_trees(refs: RefsSnapshot) -> bool:
+    """Return whether any commit contains objects."""
+    return any(each.meta_range_id for each in refs.commits)
 
 
 @contextmanager

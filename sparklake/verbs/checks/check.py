@@ -13,6 +13,7 @@ from sparklake.udfs.checks.compared import MOST_SAMPLED, write_findings
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.leftovers import REPORT_NAME
+from sparklake.verbs.base.namespace import check_disk
 from sparklake.verbs.checks.leftovers import (
     file_findings,
     register_findings,
@@ -42,10 +43,12 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
         InvalidInputError: An option is invalid.
         NotFoundError: The check to resume does not exist.
         ReadOnlyNamespaceError: The report cannot be written.
+        StoreUnreachableError: The disk of a local namespace is away. Nothing has been written.
     """
     _check_options(options)
-    steps = open_steps(context, options)
     moment = moment_of(context)
+    check_disk(context.info, moment.refs)
+    steps = open_steps(context, options)
     findings = list(_driver_findings(steps, moment))
     tables, objects = CheckedTables(), CheckedObjects()
     if options.level.depth >= CheckLevel.TABLES.depth:

@@ -12,6 +12,7 @@ from sparklake.graveler.refs.dump import read_dump_manifest
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import has_trees, is_bare
 from sparklake.verbs.refs.dump_settings import find_dumped_refs
 from sparklake.verbs.refs.ref_faults import Moment, Named, contains_commit
 from sparklake.verbs.repairs.objects import equal_objects, find_source
@@ -53,7 +54,7 @@ def plan_steps(
     """Yield the steps that repair faults: marks and refs first, then tables and objects."""
     for each in findings:
         if each.kind is FindingKind.MARK_WRONG:
-            yield RepairStep(RepairAction.WRITE_MARK, each.subject, "the ref store", each)
+            yield _mark_step(each, sources)
         elif each.kind is FindingKind.MARKER_DAMAGED:
             source = "the states of the collections"
             yield RepairStep(RepairAction.FIX_MARKER, each.subject, source, each)
@@ -69,6 +70,13 @@ def plan_steps(
     for each in findings:
         if each.kind not in _PLANNED:
             yield _nothing(each, each.subject, each.way_out)
+
+
+def _mark_step(finding: Finding, sources: TableSources) -> RepairStep:
+    if has_trees(sources.moment.refs) and is_bare(sources.store):
+        reason = "no table is there: restore the namespace from a backup"
+        return _nothing(finding, finding.subject, reason)
+    return RepairStep(RepairAction.WRITE_MARK, finding.subject, "the ref store", finding)
 
 
 def _dump_step(finding: Finding, findings: Sequence[Finding]) -> RepairStep:

@@ -16,7 +16,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
 from sparklake.udfs.checks.findings import Finding, Severity, finding_document, finding_rows
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import check_apart, check_namespace_writable
+from sparklake.verbs.base.namespace import check_apart, check_disk, check_namespace_writable
 from sparklake.verbs.checks.check import check
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions, CheckReport
 from sparklake.verbs.refs.ref_faults import moment_of
@@ -89,6 +89,7 @@ def repair(context: Context, options: RepairOptions) -> RepairReport:
         ReadOnlyError: The repository is read-only, and this is no dry run.
         CollectionOpenError: A garbage collection is running.
         ReadOnlyNamespaceError: The namespace cannot be written.
+        StoreUnreachableError: The disk of a local namespace is away. Nothing has been written.
     """
     copies = tuple(check_apart(context.info, each) for each in options.copies)
     now = datetime.now(timezone.utc)
@@ -100,6 +101,7 @@ def repair(context: Context, options: RepairOptions) -> RepairReport:
         return RepairReport(repair_id, tuple(results), report, location)
     if context.refs.settings.get().read_only:
         raise read_only_error()
+    check_disk(context.info, context.refs.snapshot())
     store = open_store(context.info.storage_namespace)
     check_namespace_writable(store, "a repair")
     with no_collection(context):

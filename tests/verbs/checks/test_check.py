@@ -9,7 +9,8 @@ import pytest
 from pyarrow import parquet
 
 from sparklake import Branch, Repository
-from sparklake.errors import InvalidInputError, NotFoundError
+from sparklake.errors import InvalidInputError, NotFoundError, StoreUnreachableError
+from sparklake.stores.objects.namespaces import MARKER_KEY
 from sparklake.udfs.checks.findings import FindingKind
 from tests.support.lakes import commit_all, namespace_of
 
@@ -103,3 +104,40 @@ def test_garbage_is_listed_as_a_leftover(repo: Repository, main: Branch) -> None
     assert report.is_healthy
     assert report.faults == ()
     assert [each.size for each in report.leftovers] == [7]
+
+
+@pytest.mark.parametrize("is_mounted", [True, False])
+def test_a_check_of_a_disk_that_is_away_writes_nothing(
+    repo: Repository, main: Branch, is_mounted: bool
+) -> None:
+    commit_all(main, {"a": b"1"}, "one")
+    root = namespace_of(repo)
+    root.rename(root.with_name("away"))
+    if is_mounted:
+        root.mkdir()
+    for verb in (repo.check, repo.repair):
+        with pytest.raises(StoreUnreachableError, match=str(root)):
+            verb()
+    assert root.exists() == is_mounted
+    assert not is_mounted or not list(root.iterdir())
+    if is_mounted:
+        root.rmdir()
+    root.with_name("away").rename(root)
+    assert repo.check().is_healthy
+
+
+@pytest.mark.parametrize(("body", "said"), [(None, "missing"), (b"{", "damaged")])
+def test_a_lost_mark_is_named_and_written_again(
+    repo: Repository, main: Branch, body: bytes | None, said: str
+) -> None:
+    commit_all(main, {"a": b"1"}, "one")
+    mark = namespace_of(repo) / MARKER_KEY
+    before = mark.read_bytes()
+    mark.unlink()
+    if body is not None:
+        mark.write_bytes(body)
+    (finding,) = repo.check().findings
+    assert finding.kind is FindingKind.MARK_WRONG
+    assert f"{MARKER_KEY} is {said}" in finding.detail
+    assert repo.repair().check.is_healthy
+    assert msgspec.json.decode(mark.read_bytes())["uid"] == msgspec.json.decode(before)["uid"]
