@@ -60,10 +60,14 @@ class LostRefs:
     def text(self) -> str:
         """What is lost, in a few words."""
         refs = [each.name for each in (*self.named, *self.behind)]
-        found = ((self.commits, "commits"), (refs, "refs"))
-        return " and ".join(
-            f"{len(some):,} {noun}, such as {some[0]}" for some, noun in found if some
-        )
+        found = (("commit", self.commits), ("ref", refs))
+        return " and ".join(_counted(noun, some) for noun, some in found if some)
+
+
+def _counted(noun: str, some: Sequence[str]) -> str:
+    if len(some) == 1:
+        return f"the {noun} {some[0]}"
+    return f"{len(some):,} {noun}s, such as {some[0]},"
 
 
 def find_lost(context: Context, dumped: RefsSnapshot, refs: RefsSnapshot) -> LostRefs:
