@@ -49,6 +49,11 @@ def test_an_old_lake_shows_what_it_showed(old_lake: Lake, expected: dict[str, An
     assert contents(repo, "v1") == {**OBJECTS, "labelled": b"x"}
 
 
+def test_an_old_lake_is_healthy(old_lake: Lake) -> None:
+    report = old_lake.repository("lake").check("content")
+    assert (report.faults, report.counts.commits) == ((), 7)
+
+
 def test_an_old_lake_goes_on(old_lake: Lake, expected: dict[str, Any]) -> None:
     repo = old_lake.repository("lake")
     main, topic = repo.branch("main"), repo.branch("topic")

@@ -79,9 +79,9 @@ def main(folder: Path) -> None:
             capture_output=True,
             text=True,
         ).stdout
-    # psql's own commands, settings of the session and blank lines go.
+    # psql's own commands and settings of the session go. A message may have blank lines.
     dropped = ("\\", "--", "SET ", "SELECT pg_catalog.set_config")
-    kept = [each for each in dumped.splitlines() if each and not each.startswith(dropped)]
+    kept = [each for each in dumped.splitlines() if not each.startswith(dropped)]
     refs = "\n".join(kept).replace(f"file://{namespace}", NAMESPACE)
     (folder / "refs.sql").write_text(refs + "\n")
     (folder / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False))
