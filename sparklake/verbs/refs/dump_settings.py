@@ -32,7 +32,8 @@ class KeptSettings:
     """The settings that are stored next to a dump.
 
     They belong to the dumps of `manifests`: the last one, and the one before it, until the last one
-    is complete. Earlier versions wrote none. `renames` are those of the last restore of the dump.
+    is complete. Earlier versions wrote none. `renames` are those of the last restore of the dump,
+    as in `find_refs`. A dump writes none, and so did earlier versions.
     """
 
     default_branch: str
@@ -60,8 +61,9 @@ def write_settings(
     info: RepositoryInfo,
     settings: RepositorySettings,
     manifests: Sequence[DumpManifest],
+    renames: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the settings that belong to some dumps."""
+    """Write the settings that belong to some dumps, with the renames of a restore."""
     kept = KeptSettings(
         default_branch=info.default_branch,
         range_records=info.range_records,
@@ -70,6 +72,7 @@ def write_settings(
         metadata=dict(settings.metadata),
         retention=settings.retention,
         manifests=tuple(dict.fromkeys(manifests)),
+        renames=dict(renames or {}),
     )
     store.replace(SETTINGS_KEY, msgspec.json.encode(kept))
 
@@ -79,6 +82,11 @@ def read_settings(store: ObjectStore) -> KeptSettings | None:
     if store.find(SETTINGS_KEY) is None:
         return None
     return decode_json(store.get(SETTINGS_KEY), KeptSettings, f"{SETTINGS_KEY} in {store.uri}")
+
+
+def renames_of(kept: KeptSettings | None) -> Mapping[str, str]:
+    """Return the new names by old ones with which a dump was restored, as in `find_refs`."""
+    return {} if kept is None else kept.renames
 
 
 def belong_together(store: ObjectStore, kept: KeptSettings, manifest: DumpManifest) -> bool:
@@ -103,12 +111,11 @@ def find_dumped_refs(
 
     Names are those that the last restore of this dump has given.
     """
-    renames: Mapping[str, str] = {}
+    kept = None
     with suppress(CorruptFileError):
         kept = read_settings(store)
-        if kept is not None and belong_together(store, kept, manifest):
-            renames = kept.renames
-    return find_refs(store, manifest, renames)
+    fits = kept is not None and belong_together(store, kept, manifest)
+    return find_refs(store, manifest, renames_of(kept) if fits else {})
 
 
 def find_manifest(store: ObjectStore) -> DumpManifest | None:
