@@ -7,7 +7,7 @@ against its id, and each name against the commits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,7 +15,6 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from sparklake.errors import (
-    CorruptFileError,
     InvalidDumpError,
     InvalidInputError,
     InvalidNameError,
@@ -27,7 +26,7 @@ from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
 from sparklake.graveler.records import Record, ValueRecord, plain_value
-from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, make_ref_tables, read_ref_records
+from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, find_ref_records, make_ref_tables
 from sparklake.graveler.refs.names import is_commit_id, validate_branch_name, validate_tag_name
 from sparklake.graveler.refs.problems import raise_all
 
@@ -125,15 +124,35 @@ def read_refs(store: ObjectStore, manifest: DumpManifest) -> RefsSnapshot:
     return refs
 
 
+@dataclass(frozen=True, slots=True)
+class FoundDump:
+    """The valid part of a dump, and all problems with the rest.
+
+    `unread` are the kinds of tables that could not be read, or only in part. `refused` are the new
+    names of branches whose records are invalid.
+    """
+
+    refs: RefsSnapshot
+    problems: Sequence[SparklakeError]
+    unread: Collection[Entity]
+    refused: Collection[str]
+
+
 def find_refs(
     store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str] | None = None
 ) -> tuple[RefsSnapshot, list[SparklakeError]]:
+    """Return the refs and the problems of `find_dump`."""
+    found = find_dump(store, manifest, renames or {})
+    return found.refs, list(found.problems)
+
+
+def find_dump(store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str]) -> FoundDump:
     """Return the valid part of a dump, and all problems with the rest.
 
     `renames` are new names by old ones. An old name means the branch and the tag of this name;
     `heads/NAME` is the branch alone, and `tags/NAME` the tag.
     """
-    reading = _DumpReading(store, dict(renames or {}))
+    reading = _DumpReading(store, renames)
     commits = reading.records(manifest.commits_meta_range_id, Entity.COMMIT, reading.commit)
     branches = reading.records(manifest.branches_meta_range_id, Entity.BRANCH, reading.branch)
     tags = reading.records(manifest.tags_meta_range_id, Entity.TAG, reading.tag)
@@ -142,11 +161,10 @@ def find_refs(
         tuple(sorted(tags, key=lambda each: each.name.encode())),
         tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
     )
-    if not reading.unread:
-        reading.check_renames()
+    reading.check_renames()
     if Entity.COMMIT not in reading.unread:
         reading.check_graph(refs)
-    return refs, reading.problems
+    return FoundDump(refs, reading.problems, reading.unread, reading.refused)
 
 
 def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
@@ -170,9 +188,10 @@ class _DumpReading:
     """
 
     store: ObjectStore
-    renames: dict[str, str]
+    renames: Mapping[str, str]
     problems: list[SparklakeError] = field(default_factory=list)
     unread: set[Entity] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
     _invalid: set[str] = field(default_factory=set)
     _used: set[str] = field(default_factory=set)
 
@@ -180,18 +199,22 @@ class _DumpReading:
         self, table_id: str, entity: Entity, decode: Callable[[ValueRecord, Any], Any]
     ) -> list[Any]:
         """Return the valid records of a table."""
-        try:
-            if table_id and not is_commit_id(table_id):  # Both ids have the same form.
-                raise InvalidDumpError(
-                    f"the manifest {MANIFEST_KEY} names the table {table_id!r}, which is not an "
-                    "id: dump the refs again, or restore the file from a backup"
-                )
-            records = read_ref_records(self.store, table_id, entity)
-        except (CorruptFileError, MissingFileError, InvalidDumpError) as error:
-            self.problems.append(error)
+        records, problems = self._read(table_id, entity)
+        if problems:
+            self.problems += problems
             self.unread.add(entity)
-            return []
         return [each for each in (self._decoded(one, entity, decode) for one in records) if each]
+
+    def _read(
+        self, table_id: str, entity: Entity
+    ) -> tuple[list[ValueRecord], list[SparklakeError]]:
+        if not table_id or is_commit_id(table_id):  # Both ids have the same form.
+            return find_ref_records(self.store, table_id, entity)
+        problem = InvalidDumpError(
+            f"the manifest {MANIFEST_KEY} names the table {table_id!r}, which is not an id: dump "
+            "the refs again, or restore the file from a backup"
+        )
+        return [], [problem]
 
     def _decoded(
         self, record: ValueRecord, entity: Entity, decode: Callable[[ValueRecord, Any], Any]
@@ -201,8 +224,12 @@ class _DumpReading:
             return decode(record, message)
         except InvalidDumpError as error:
             self.problems.append(error)
+            name = record.key.decode(errors="replace")
             if entity is Entity.COMMIT:
-                self._invalid.add(record.key.decode(errors="replace"))
+                self._invalid.add(name)
+            else:
+                new_name = self._renamed(name, entity)
+                self.refused.update([new_name] if entity is Entity.BRANCH else [])
             return None
 
     def branch(self, record: ValueRecord, message: Any) -> BranchState:
@@ -250,22 +277,20 @@ class _DumpReading:
         return commit
 
     def check_renames(self) -> None:
-        """Note renames of nothing."""
+        """Note renames of nothing. Tables that could not be read may have any name."""
         self.problems += [
             InvalidInputError(f"the dump has no branch or tag {old!r} to rename")
             for old in sorted(self.renames.keys() - self._used)
+            if self.unread.isdisjoint(_kinds_of(old))
         ]
 
     def check_graph(self, refs: RefsSnapshot) -> None:
         """Note missing commits and wrong generations."""
         generations: dict[str, int] = {}
         for commit in refs.commits:  # Sorted by generation: parents come first.
-            if self._invalid.intersection(commit.parents):
-                self._invalid.add(commit.id)
-                continue
-            problem = _graph_problem(commit, generations)
-            if problem is not None:
-                self.problems.append(problem)
+            problems = _graph_problems(commit, generations, self._invalid)
+            self.problems += problems
+            if problems or self._invalid.intersection(commit.parents):
                 self._invalid.add(commit.id)
             generations[commit.id] = commit.generation
         for named in refs.named:
@@ -279,6 +304,12 @@ class _DumpReading:
 
 
 _KINDS = {Entity.BRANCH: "heads", Entity.TAG: "tags"}
+
+
+def _kinds_of(old: str) -> list[Entity]:
+    """Return what a rename of this old name may mean."""
+    chosen = [entity for entity, kind in _KINDS.items() if old.startswith(f"{kind}/")]
+    return chosen or [*_KINDS]
 
 
 def _message(record: ValueRecord, entity: Entity) -> Any:
@@ -322,17 +353,25 @@ def _check_kept(commit: Commit, version: int) -> None:
         raise InvalidDumpError(f"the commit {commit.id} in the dump names no tree")
 
 
-def _graph_problem(commit: Commit, generations: Mapping[str, int]) -> InvalidDumpError | None:
-    missing = [each for each in commit.parents if each not in generations]
-    if missing:
-        return InvalidDumpError(
-            f"the parent {missing[0]} of commit {commit.id} in the dump is missing or has "
-            "no lower generation"
+def _graph_problems(
+    commit: Commit, generations: Mapping[str, int], invalid: Collection[str]
+) -> list[InvalidDumpError]:
+    """Return the problems of a commit with its parents. Those with `invalid` ones are known."""
+    missing = [
+        InvalidDumpError(
+            f"the parent {each} of commit {commit.id} in the dump is missing or has no lower "
+            "generation"
         )
+        for each in commit.parents
+        if each not in generations and each not in invalid
+    ]
+    if missing or any(each in invalid for each in commit.parents):
+        return missing
     expected = 1 + max((generations[each] for each in commit.parents), default=0)
     if commit.generation == expected:
-        return None
-    return InvalidDumpError(
+        return []
+    problem = (
         f"the commit {commit.id} in the dump must have generation {expected}, not "
         f"{commit.generation}"
     )
+    return [InvalidDumpError(problem)]

@@ -16,7 +16,12 @@ from typing import Any
 from google.protobuf import descriptor_pb2
 from google.protobuf.json_format import MessageToDict
 
-from sparklake.errors import InvalidDumpError
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidDumpError,
+    MissingFileError,
+    SparklakeError,
+)
 from sparklake.graveler.messages import (
     BranchDataMessage,
     CommitDataMessage,
@@ -37,6 +42,7 @@ from sparklake.graveler.sstable.range_files import lakefs_id, table_key
 _RANGES, _META_RANGES = "ranges", "metaranges"
 _HASHED = ("entity", "schema_definition", "schema_name", "type")
 _RANGE_BYTES = 8 * 1024 * 1024
+_UNREADABLE = (CorruptFileError, MissingFileError, InvalidDumpError)
 
 
 class Entity(str, Enum):
@@ -81,6 +87,29 @@ def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[
     if any(before.key >= after.key for before, after in pairwise(found)):
         raise InvalidDumpError(f"{table_key(table_id)} does not list its ranges in key order")
     return found
+
+
+def find_ref_records(
+    store: ObjectStore, table_id: str, entity: Entity
+) -> tuple[list[ValueRecord], list[SparklakeError]]:
+    """Return the records of the readable ranges under a metarange, and all problems."""
+    try:
+        return read_ref_records(store, table_id, entity), []
+    except _UNREADABLE as error:
+        first = error
+    try:
+        _, *range_ids = ref_table_ids(store, table_id, entity)
+    except _UNREADABLE as error:
+        return [], [error]
+    found: list[ValueRecord] = []
+    problems: list[SparklakeError] = []
+    for each in range_ids:
+        try:
+            for some in _read(store, [each], entity, _RANGES):
+                found += some
+        except _UNREADABLE as error:
+            problems.append(error)
+    return found, problems or [first]
 
 
 def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str]:

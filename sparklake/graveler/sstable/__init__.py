@@ -6,13 +6,14 @@ written in columns, and only in part.
 """
 
 from sparklake.graveler.sstable.foreign import make_plain_table, read_foreign, table_properties
-from sparklake.graveler.sstable.layout import damaged_table, out_of_order
+from sparklake.graveler.sstable.layout import damaged_table, ends_whole, out_of_order
 from sparklake.graveler.sstable.reader import DataBlocks, read_sstable
 from sparklake.graveler.sstable.writer import make_table
 
 __all__ = [
     "DataBlocks",
     "damaged_table",
+    "ends_whole",
     "make_plain_table",
     "make_table",
     "out_of_order",

@@ -122,6 +122,30 @@ def footer(meta_index: Handle, index: Handle) -> bytes:
 
 def meta_blocks(file: Content) -> dict[bytes, Handle]:
     """Return the handles of a file's blocks besides its data, by name. The index is b""."""
+    return _listed(file)[1]
+
+
+def ends_whole(file: Content) -> bool:
+    """Return whether a file ends as a table of its size does. Its data is not read.
+
+    The last block must match its checksum, and be where the footer says. A file that was cut off,
+    or that lacks a part before its end, has no such end.
+    """
+    try:
+        last, handles = _listed(file)
+    except NotOurLayoutError:
+        return False
+    return _end(last) + FOOTER_BYTES == len(file) and all(
+        _end(each) <= last.offset for each in handles.values()
+    )
+
+
+def _end(handle: Handle) -> int:
+    return handle.offset + handle.size + TRAILER_BYTES
+
+
+def _listed(file: Content) -> tuple[Handle, dict[bytes, Handle]]:
+    """Return the handle of a file's last block, the metaindex, and those of `meta_blocks`."""
     tail = file[-FOOTER_BYTES:]
     if len(tail) < FOOTER_BYTES:
         raise NotOurLayoutError
@@ -136,7 +160,7 @@ def meta_blocks(file: Content) -> dict[bytes, Handle]:
         }
     except (IndexError, struct.error):
         raise NotOurLayoutError from None
-    return {b"": index, **named}
+    return meta_index, {b"": index, **named}
 
 
 def checked(file: Content, offset: int, size: int) -> bytes:
