@@ -234,14 +234,14 @@ class Lake:
 
         It takes over the namespace: no other repository may keep using it. A dump of lakeFS does
         not contain the default branch, "main" by default, and `range_records`, by default as for
-        new repositories. The whole dump is verified first: raises MissingFileError,
+        new repositories. The dump and its trees are verified first: raises MissingFileError,
         CorruptFileError or InvalidDumpError, and the errors of `create_repository`. An error names
-        all problems. `rename` has new names by old ones of branches and tags; `heads/NAME` and
-        `tags/NAME` choose one kind. `on_note` gets a line for each thing that is not carried over.
+        all problems of the dump and of the options. `rename` has new names by old ones of branches
+        and tags; `heads/NAME` and `tags/NAME` choose one kind. A later restore of the same dump
+        uses the same new names, except for names in its own `rename`. `on_note` gets a line for
+        each thing that is not carried over.
         """
-        if default_branch is not None:
-            validate_branch_name(default_branch)
-        store = self._place(name, storage_namespace, range_records)
+        store = self._place(name, storage_namespace, None)
         options = dumps.RestoreOptions(name, default_branch, range_records, dict(rename or {}))
         info, notes = dumps.restore_refs(store, self._ref_store, options, self._committer)
         if on_note is not None:

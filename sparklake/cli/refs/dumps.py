@@ -85,7 +85,8 @@ def restore(
 ) -> None:
     """Create a repository from the dump in a storage namespace.
 
-    The whole dump is verified first. No other repository may keep using the namespace.
+    The dump and all metaranges are verified first, and one error names all problems. No other
+    repository may keep using the namespace.
     """
     name, notes = repository_uri(uri), list[str]()
     repository = invocation.lake.restore_repository(

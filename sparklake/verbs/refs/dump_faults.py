@@ -25,6 +25,7 @@ from sparklake.verbs.refs.dump_settings import (
     belong_together,
     is_by_sparklake,
     read_settings,
+    renames_of,
 )
 from sparklake.verbs.refs.ref_faults import (
     Moment,
@@ -126,7 +127,7 @@ def compare_dump(
     settings = _settings(store)
     kept = settings if isinstance(settings, KeptSettings) else None
     fits = kept is not None and belong_together(store, kept, manifest)
-    renames = kept.renames if kept is not None and fits else {}
+    renames = renames_of(kept) if fits else {}
     dumped, problems = find_refs(store, manifest, renames)
     lost = find_lost(context, dumped, refs)
     if lost:  # The dump may be younger than the refs.

@@ -32,8 +32,8 @@ class KeptSettings:
     """The settings that are stored next to a dump.
 
     They belong to the dumps of `manifests`: the last one, and the one before it, until the last one
-    is complete. Earlier versions wrote none. `renames` are those of the last restore of the dump,
-    as in `find_refs`. A dump writes none, and so did earlier versions.
+    is complete. Earlier versions wrote none. All names are those of the dump. `renames` are those
+    of its last restore, as in `find_refs`. A dump writes none, and so did earlier versions.
     """
 
     default_branch: str
@@ -61,12 +61,23 @@ def write_settings(
     info: RepositoryInfo,
     settings: RepositorySettings,
     manifests: Sequence[DumpManifest],
-    renames: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the settings that belong to some dumps, with the renames of a restore."""
-    kept = KeptSettings(
-        default_branch=info.default_branch,
-        range_records=info.range_records,
+    """Write the settings that belong to some dumps of a repository."""
+    kept = kept_settings(info.default_branch, info.range_records, settings, manifests)
+    write_kept(store, kept)
+
+
+def kept_settings(
+    default_branch: str,
+    range_records: int,
+    settings: RepositorySettings,
+    manifests: Sequence[DumpManifest],
+    renames: Mapping[str, str] | None = None,
+) -> KeptSettings:
+    """Return settings in the form of their file."""
+    return KeptSettings(
+        default_branch=default_branch,
+        range_records=range_records,
         read_only=settings.read_only,
         protection={each.pattern: sorted(each.actions) for each in settings.protection},
         metadata=dict(settings.metadata),
@@ -74,6 +85,10 @@ def write_settings(
         manifests=tuple(dict.fromkeys(manifests)),
         renames=dict(renames or {}),
     )
+
+
+def write_kept(store: ObjectStore, kept: KeptSettings) -> None:
+    """Write the file of settings."""
     store.replace(SETTINGS_KEY, msgspec.json.encode(kept))
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from sparklake.stores.objects import open_store
 from sparklake.verbs.refs.dump_settings import (
     SETTINGS_KEY,
+    kept_settings,
     read_settings,
     renames_of,
-    write_settings,
+    write_kept,
 )
 from tests.support.lakes import memory_lake
 
@@ -20,7 +21,7 @@ def test_renames_are_kept_and_older_files_have_none(folder: Path) -> None:
     manifest = repo.dump_refs().manifest
     store, settings = open_store(str(folder / "ns")), repo._context.refs.settings.get()
     assert renames_of(read_settings(store)) == {}
-    write_settings(store, repo.info, settings, (manifest,), {"heads/main": "trunk"})
+    write_kept(store, kept_settings("main", 7, settings, (manifest,), {"heads/main": "trunk"}))
     kept = read_settings(store)
     assert kept is not None
     assert renames_of(kept) == {"heads/main": "trunk"}

@@ -1,0 +1,308 @@
+"""The settings of a restored repository: from the files beside a dump, and from options.
+
+Files beside a dump have the names of the dump. A restore changes them like those of refs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from sparklake.errors import CorruptFileError, InvalidInputError, InvalidNameError, SparklakeError
+from sparklake.graveler.actions import Action
+from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
+from sparklake.graveler.guards import ProtectionRule, RepositorySettings
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.refs.dump import DumpManifest, FoundDump
+from sparklake.graveler.refs.dump_tables import Entity
+from sparklake.graveler.refs.lakefs_rules import PROTECTION_KEY, RETENTION_KEY, find_lakefs_rules
+from sparklake.graveler.refs.names import validate_branch_name
+from sparklake.graveler.retention import BranchRetention, Retention
+from sparklake.verbs.refs.dump_settings import (
+    SETTINGS_KEY,
+    KeptSettings,
+    belong_together,
+    kept_settings,
+    read_settings,
+    renames_of,
+)
+
+_DEFAULT_BRANCH = "main"
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """The options of a restored repository. None means the value of the dump.
+
+    `renames` are new names of branches and tags by old ones, as in `find_dump`. They have
+    precedence over those of an earlier restore of the dump.
+    """
+
+    name: str
+    default_branch: str | None = None
+    range_records: int | None = None
+    renames: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """The settings beside a dump. `kept` is None if there are none that belong to it.
+
+    `is_older` says that there are settings of an older dump, and `problems` that the file is
+    damaged.
+    """
+
+    kept: KeptSettings | None = None
+    is_older: bool = False
+    problems: Sequence[SparklakeError] = ()
+
+
+def find_settings(store: ObjectStore, manifest: DumpManifest) -> SettingsFile:
+    """Return the settings beside a dump."""
+    try:
+        kept = read_settings(store)
+        if kept is None:
+            return SettingsFile()
+        _ = kept.settings  # Its rules may be invalid.
+    except CorruptFileError as error:
+        return SettingsFile(problems=[error])
+    except InvalidInputError as error:
+        problem = f"{SETTINGS_KEY} in {store.uri} is damaged ({error}): restore it from a backup"
+        return SettingsFile(problems=[CorruptFileError(problem)])
+    if belong_together(store, kept, manifest):
+        return SettingsFile(kept)
+    return SettingsFile(is_older=True)
+
+
+# --- renames --------------------------------------------------------------------------------------
+
+
+def joined_renames(kept: KeptSettings | None, given: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the renames of an earlier restore, except those of names that are given, and these."""
+    earlier = {
+        old: new
+        for old, new in renames_of(kept).items()
+        if old not in given and old.partition("/")[2] not in given
+    }
+    return {**earlier, **given}
+
+
+def settled_renames(renames: Mapping[str, str], found: FoundDump) -> dict[str, str]:
+    """Return renames with `heads/` or `tags/` before each old name, without those to equal names.
+
+    A valid rename without either changes a branch or a tag, because both would have one name.
+    """
+    branches = {*(each.name for each in found.refs.branches), *found.refused}
+    settled = {
+        old if "/" in old else f"{'heads' if new in branches else 'tags'}/{old}": new
+        for old, new in renames.items()
+    }
+    return {old: new for old, new in settled.items() if old.partition("/")[2] != new}
+
+
+def _new_name(renames: Mapping[str, str], branch: str) -> str:
+    """Return the new name of a branch by settled renames."""
+    return renames.get(f"heads/{branch}", branch)
+
+
+def _old_name(renames: Mapping[str, str], branch: str) -> str:
+    """Return the name that a branch of a restored repository has in the dump."""
+    for old, new in renames.items():
+        if new == branch and old.startswith("heads/"):
+            return old.removeprefix("heads/")
+    return branch
+
+
+def _old_pattern(renames: Mapping[str, str], pattern: str) -> str:
+    """Return the old name, unless no rule can have it."""
+    old = _old_name(renames, pattern)
+    with suppress(InvalidNameError):
+        return validate_branch_name(old)
+    return pattern
+
+
+def _renamed_rules(
+    settings: RepositorySettings, renamed: Callable[[str], str]
+) -> RepositorySettings:
+    """Return settings with other names in their rules. Rules of one name are joined."""
+    protection: dict[str, frozenset[Action]] = {}
+    for each in settings.protection:
+        pattern = renamed(each.pattern)
+        protection[pattern] = protection.get(pattern, frozenset()) | each.actions
+    rules = tuple(ProtectionRule(*each) for each in sorted(protection.items()))
+    retention = settings.retention and _renamed_retention(settings.retention, renamed)
+    return replace(settings, protection=rules, retention=retention)
+
+
+def _renamed_retention(retention: Retention, renamed: Callable[[str], str]) -> Retention:
+    days: dict[str, int] = {}
+    for each in retention.branches:  # The order decides which rule applies.
+        pattern = renamed(each.pattern)
+        days[pattern] = max(each.days, days.get(pattern, 0))
+    return replace(retention, branches=tuple(BranchRetention(*each) for each in days.items()))
+
+
+# --- problems of options --------------------------------------------------------------------------
+
+
+def option_problems(
+    options: RestoreOptions, file: SettingsFile, found: FoundDump, renames: Mapping[str, str]
+) -> list[SparklakeError]:
+    """Return the problems of the default branch and of `range_records`."""
+    return [
+        *_branch_problems(options, file, found, renames),
+        *_range_records_problems(options.range_records, file.kept),
+    ]
+
+
+def _branch_problems(
+    options: RestoreOptions, file: SettingsFile, found: FoundDump, renames: Mapping[str, str]
+) -> Sequence[SparklakeError]:
+    if options.default_branch is not None:
+        try:
+            validate_branch_name(options.default_branch)
+        except InvalidNameError as error:
+            return [error]
+    elif file.problems:
+        return ()  # They name the default branch.
+    name = _default_branch(options, file.kept, renames)
+    names = [each.name for each in found.refs.branches]
+    if Entity.BRANCH in found.unread or name in (*names, *found.refused):
+        return ()
+    return [_no_branch(name, names)]
+
+
+def _default_branch(
+    options: RestoreOptions, kept: KeptSettings | None, renames: Mapping[str, str]
+) -> str:
+    dumped = kept.default_branch if kept else _DEFAULT_BRANCH
+    return options.default_branch or _new_name(renames, dumped)
+
+
+def _no_branch(name: str, names: Collection[str]) -> InvalidInputError:
+    known = f"choose one of its {len(names)} branches, such as {_some(names)}"
+    return InvalidInputError(
+        f"the dump has no branch {name!r} to use as the default: "
+        f"{known if names else 'it has no branches'}"
+    )
+
+
+def _range_records_problems(
+    wanted: int | None, kept: KeptSettings | None
+) -> Sequence[InvalidInputError]:
+    if wanted is None:
+        return ()
+    if not 1 <= wanted <= MAX_RANGE_RECORDS:
+        return [InvalidInputError(f"range_records must be 1 to {MAX_RANGE_RECORDS}")]
+    if kept is not None and wanted != kept.range_records:
+        problem = f"range_records is {kept.range_records} in this dump, and cannot be changed"
+        return [InvalidInputError(problem)]
+    return ()
+
+
+# --- the result -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredSettings:
+    """The settings of a restored repository, and notes on what was not carried over.
+
+    `beside` are the settings to write beside the dump. None means that those there stay.
+    """
+
+    default_branch: str
+    range_records: int
+    settings: RepositorySettings
+    beside: KeptSettings | None
+    notes: Sequence[str]
+
+
+def restored_settings(
+    store: ObjectStore,
+    manifest: DumpManifest,
+    options: RestoreOptions,
+    file: SettingsFile,
+    renames: Mapping[str, str],
+) -> RestoredSettings:
+    """Return the settings of a repository from a dump without problems, by settled renames."""
+    default = _default_branch(options, file.kept, renames)
+    kept = file.kept
+    if kept is None:
+        return _settings_of_lakefs(store, manifest, options, default, file.is_older, renames)
+    is_kept = renames == kept.renames
+    return RestoredSettings(
+        default,
+        kept.range_records,
+        _renamed_rules(kept.settings, lambda name: _new_name(renames, name)),
+        None if is_kept else replace(kept, manifests=(manifest,), renames=dict(renames)),
+        (_NOT_IN_DUMPS, *_rename_notes(kept, options, renames)),
+    )
+
+
+def _settings_of_lakefs(
+    store: ObjectStore,
+    manifest: DumpManifest,
+    options: RestoreOptions,
+    default: str,
+    is_older: bool,
+    renames: Mapping[str, str],
+) -> RestoredSettings:
+    rules = find_lakefs_rules(store, lambda name: _new_name(renames, name))
+    notes = [*_NOT_IN_LAKEFS_DUMPS, *rules.notes]
+    if is_older:
+        notes.append(
+            f"the settings in {SETTINGS_KEY} belong to an older dump, and were not applied"
+        )
+    if rules.retention is not None:
+        notes.append(f"the rules of garbage collection in {RETENTION_KEY} were taken over")
+    if rules.protection:
+        notes.append(f"the rules of branch protection in {PROTECTION_KEY} were taken over")
+    else:
+        notes.append(_NO_PROTECTION)
+    settings = RepositorySettings(protection=rules.protection, retention=rules.retention)
+    range_records = options.range_records or DEFAULT_RANGE_RECORDS
+    # A later dump may replace this one, and no other one of another program.
+    beside = kept_settings(
+        _old_name(renames, default),
+        range_records,
+        _renamed_rules(settings, lambda name: _old_pattern(renames, name)),
+        (manifest,),
+        renames,
+    )
+    return RestoredSettings(default, range_records, settings, beside, notes)
+
+
+_NOT_IN_DUMPS = (
+    "a dump contains no staged changes, no log of operations and no runs of hooks, so these "
+    "were not carried over"
+)
+_NOT_IN_LAKEFS_DUMPS = (
+    "a dump of lakeFS contains no uncommitted changes, no repository metadata, no pull requests, "
+    "no runs of actions, no users and no permissions, so these were not carried over",
+    "the nanoseconds of commit dates were not carried over",
+)
+_NO_PROTECTION = (
+    "lakeFS keeps rules of branch protection in its database, so they were not carried over: "
+    "`lakectl branch-protect list` shows them, and `sparklake protect add` adds them here"
+)
+
+
+def _rename_notes(
+    kept: KeptSettings, options: RestoreOptions, renames: Mapping[str, str]
+) -> Sequence[str]:
+    """Return the note on names that an earlier restore has changed, and this one, too."""
+    chosen = joined_renames(kept, options.renames).keys() - options.renames.keys()
+    again = [f"{old}={new}" for old, new in sorted(renames.items()) if old in chosen]
+    if not again:
+        return ()
+    return [
+        f"an earlier restore of this dump renamed branches or tags, and so did this one: "
+        f"{_some(again)}. `--rename` OLD=NEW gives them other names"
+    ]
+
+
+def _some(texts: Collection[str]) -> str:
+    more = f" and {len(texts) - _SHOWN:,} more" if len(texts) > _SHOWN else ""
+    return f"{', '.join([*texts][:_SHOWN])}{more}"

@@ -1,0 +1,197 @@
+"""The verification of a dump's trees: all tables are there, and those of heads are whole files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from sparklake.errors import CorruptFileError, MissingFileError, SparklakeError
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.json_errors import decode_json
+from sparklake.graveler.ports import ObjectStore, RefsSnapshot
+from sparklake.graveler.sstable import ends_whole
+from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.interrupts import Threads
+from sparklake.udfs.adopted_ranges import COLLECTED_KEY, OBJECT_THREADS
+
+_READ_AT_ONCE = 16 * OBJECT_THREADS
+_END_BYTES = 4096
+"""The footer of a table and the block before it have less than this."""
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedTrees:
+    """The commits whose trees a garbage collection has deleted, and all problems with the others.
+
+    A commit that was made again since has its tree, and so has one whose tree is not deleted yet.
+    """
+
+    collected: set[CommitId]
+    problems: Sequence[SparklakeError]
+
+
+def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
+    """Verify the trees of a dump.
+
+    The metarange of every commit that was not collected is read, each once, and all ranges that it
+    names must exist. The ranges of branches and tags must be whole files: their ends are read. The
+    driver keeps a few bytes for each table, and nothing for each object.
+    """
+    problems: list[SparklakeError] = []
+    trees, listed = _trees(store, refs, problems)
+    sizes = {each.key: each.size for each in store.list(table_key(""))} if trees else {}
+    lacking: dict[str, CommitId] = {}
+    ends: dict[str, CommitId] = {}
+    gone: set[MetaRangeId] = set()
+    for read in _in_threads(partial(_read_tree, store, sizes), trees.values()):
+        tree = read.tree
+        if read.problem is not None:
+            problems.append(read.problem)
+        if read.missing and tree.may_be_gone:
+            gone.add(tree.id)
+            continue
+        for key in read.missing:
+            lacking.setdefault(key, tree.commit_id)
+        for key in read.ends:
+            ends.setdefault(key, tree.commit_id)
+    for problem in _in_threads(partial(_end_problem, store, sizes), ends.items()):
+        problems += problem
+    problems += [_missing(store, *each) for each in lacking.items()]
+    collected = {
+        each.id for each in refs.commits if each.id in listed and each.meta_range_id in gone
+    }
+    return VerifiedTrees(collected, problems)
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A distinct tree, and one of its commits as an example: that of a branch or tag if possible.
+
+    Only the trees of commits that were collected may be gone.
+    """
+
+    id: MetaRangeId
+    commit_id: CommitId
+    is_head: bool
+    may_be_gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadTree:
+    """What was found about a tree: its missing tables, and those whose ends must be verified."""
+
+    tree: _Tree
+    missing: Sequence[str] = ()
+    ends: Sequence[str] = ()
+    problem: SparklakeError | None = None
+
+
+def _trees(
+    store: ObjectStore, refs: RefsSnapshot, problems: list[SparklakeError]
+) -> tuple[dict[MetaRangeId, _Tree], Collection[CommitId]]:
+    """Return the trees of a dump, those of branches and tags first, and the collected commits."""
+    heads = {each.commit_id for each in refs.named}
+    try:
+        listed = _listed(store) - heads
+    except CorruptFileError as error:
+        problems.append(error)
+        listed = {each.id for each in refs.commits} - heads
+    trees: dict[MetaRangeId, _Tree] = {}
+    for each in sorted(refs.commits, key=lambda one: (one.id not in heads, one.id in listed)):
+        if each.meta_range_id:
+            tree = _Tree(each.meta_range_id, each.id, each.id in heads, each.id in listed)
+            trees.setdefault(tree.id, tree)
+    return trees, listed
+
+
+def _listed(store: ObjectStore) -> set[CommitId]:
+    """Return the commits whose trees a garbage collection has deleted, or is about to delete."""
+    try:
+        body = store.get(COLLECTED_KEY)
+    except MissingFileError:
+        return set()
+    way_out = (
+        "restore the file from a backup. It lists the commits whose trees were collected, so "
+        "tables that only commits without a branch or tag need were not looked for"
+    )
+    return set(decode_json(body, list[CommitId], f"{COLLECTED_KEY} in {store.uri}", way_out))
+
+
+def _read_tree(store: ObjectStore, sizes: Mapping[str, int], tree: _Tree) -> _ReadTree:
+    """Read and verify the metarange of a tree, and look for its ranges among existing tables."""
+    key = table_key(tree.id)
+    if key not in sizes:
+        return _ReadTree(tree, missing=(key,))
+    try:
+        ranges = [table_key(each.id) for each in read_meta_range(store, tree.id).ranges]
+    except CorruptFileError as error:
+        return _ReadTree(tree, problem=error)
+    except MissingFileError:
+        return _ReadTree(tree, missing=(key,))
+    missing = [each for each in ranges if each not in sizes]
+    return _ReadTree(tree, missing, [each for each in ranges if each in sizes and tree.is_head])
+
+
+def _missing(store: ObjectStore, key: str, commit_id: CommitId) -> MissingFileError:
+    return MissingFileError(
+        f"{store.uri} lacks {key}, which the commit {commit_id} needs: restore it from a backup"
+    )
+
+
+# --- ends of files --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _EndOfFile:
+    """The content of an object whose end has been read. Other parts are read on request."""
+
+    store: ObjectStore
+    key: str
+    size: int
+    end: bytes
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        start, stop, _ = part.indices(self.size)
+        begin = self.size - len(self.end)
+        if start < begin:
+            return self.store.get_part(self.key, start, stop).body
+        return self.end[start - begin : stop - begin]
+
+
+def _end_problem(
+    store: ObjectStore, sizes: Mapping[str, int], needed: tuple[str, CommitId]
+) -> list[SparklakeError]:
+    """Return the problem of a table that is not a whole file."""
+    key, commit_id = needed
+    size = sizes[key]
+    try:
+        part = store.get_part(key, max(0, size - _END_BYTES), size)
+        if part.size == size and ends_whole(_EndOfFile(store, key, size, part.body)):
+            return []
+    except MissingFileError:
+        return [_missing(store, key, commit_id)]
+    problem = (
+        f"{key} in {store.uri}, which the commit {commit_id} needs, is cut off or damaged at its "
+        "end: restore it from a backup"
+    )
+    return [CorruptFileError(problem)]
+
+
+def _in_threads(call: Callable[[_In], _Out], things: Iterable[_In]) -> Iterator[_Out]:
+    """Yield the results of a call in order. Few of them wait at a time."""
+    waiting = iter(things)
+    with Threads(OBJECT_THREADS, "sparklake-verify") as threads:
+        while some := list(islice(waiting, _READ_AT_ONCE)):
+            yield from threads.map(call, some)
