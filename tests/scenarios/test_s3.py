@@ -14,6 +14,7 @@ import pytest
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import (
     CorruptFileError,
+    InvalidDumpError,
     InvalidInputError,
     InvalidUriError,
     MergeConflictError,
@@ -443,3 +444,21 @@ def test_refs_are_dumped_into_the_bucket_and_restored_from_it(
     bucket.delete(f"lakes/one/_lakefs/{repo.resolve('main~1').meta_range_id}")
     with pytest.raises(MissingFileError, match=repo.resolve("main~1").meta_range_id):
         memory_lake().restore_repository("third", f"s3://{bucket.name}/lakes/one")
+
+
+def test_a_restore_from_the_bucket_names_all_cut_off_and_missing_ranges(
+    repo: Repository, bucket: Bucket
+) -> None:
+    commit_all(repo.branch("main"), {"a": b"1"}, "one")
+    commit_all(repo.branch("main"), {"a": b"2", "b": b"2"}, "two")
+    repo.dump_refs()
+    trees = [repo.resolve(each).meta_range_id for each in ("main", "main~1")]
+    here, past = ((each.id for each in repo._context.trees.get(tree).ranges) for tree in trees)
+    cut, gone = (f"lakes/one/_lakefs/{next(each)}" for each in (here, past))
+    body = bucket.get(cut)
+    bucket.delete(gone)
+    for bad in (body[:-1], body[:20], b""):
+        bucket.put({cut: bad})
+        with pytest.raises(InvalidDumpError, match=r"^2 problems") as raised:
+            memory_lake().restore_repository("again", f"s3://{bucket.name}/lakes/one")
+        assert all(each.rpartition("/")[2] in str(raised.value) for each in (cut, gone))
