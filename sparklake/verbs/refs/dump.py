@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -25,7 +26,12 @@ from sparklake.udfs.swept_tables import put_tables
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
 from sparklake.verbs.refs.dump_faults import check_replaceable, newer_dump
-from sparklake.verbs.refs.dump_settings import find_manifest, write_settings
+from sparklake.verbs.refs.dump_settings import (
+    find_manifest,
+    read_settings,
+    renames_of,
+    write_settings,
+)
 
 _TURN = "refs dump"
 """The name of the lock. No branch can have this name."""
@@ -122,10 +128,19 @@ def _write(
     if find_manifest(store) != previous:
         raise newer_dump(store)
     # Until the manifest is replaced, the settings belong to the previous dump, too.
-    before = () if previous is None else (previous,)
-    write_settings(store, context.info, context.refs.settings.get(), (manifest, *before))
+    before = () if previous is None or previous == manifest else (previous,)
+    renames = _renames(store, previous) if previous is not None and before else {}
+    settings = context.refs.settings.get()
+    write_settings(store, context.info, settings, (manifest, *before), renames)
     store.replace(MANIFEST_KEY, manifest_bytes(manifest))
     return manifest
+
+
+def _renames(store: ObjectStore, manifest: DumpManifest) -> Mapping[str, str]:
+    """Return the renames of a dump that is about to be replaced."""
+    with suppress(CorruptFileError):
+        return renames_of(read_settings(store), manifest)
+    return {}
 
 
 # --- warnings -------------------------------------------------------------------------------------

@@ -127,8 +127,7 @@ def compare_dump(
     settings = _settings(store)
     kept = settings if isinstance(settings, KeptSettings) else None
     fits = kept is not None and belong_together(store, kept, manifest)
-    renames = renames_of(kept) if fits else {}
-    dumped, problems = find_refs(store, manifest, renames)
+    dumped, problems = find_refs(store, manifest, renames_of(kept, manifest))
     lost = find_lost(context, dumped, refs)
     if lost:  # The dump may be younger than the refs.
         lost = find_lost(context, dumped, context.refs.snapshot())

@@ -32,8 +32,8 @@ class KeptSettings:
     """The settings that are stored next to a dump.
 
     They belong to the dumps of `manifests`: the last one, and the one before it, until the last one
-    is complete. Earlier versions wrote none. All names are those of the dump. `renames` are those
-    of its last restore, as in `find_refs`. A dump writes none, and so did earlier versions.
+    is complete. Earlier versions wrote none. All names are those of the dump. `renames`, as in
+    `find_refs`, are those of the last restore of the last one of `manifests`.
     """
 
     default_branch: str
@@ -61,9 +61,10 @@ def write_settings(
     info: RepositoryInfo,
     settings: RepositorySettings,
     manifests: Sequence[DumpManifest],
+    renames: Mapping[str, str],
 ) -> None:
     """Write the settings that belong to some dumps of a repository."""
-    kept = kept_settings(info.default_branch, info.range_records, settings, manifests)
+    kept = kept_settings(info.default_branch, info.range_records, settings, manifests, renames)
     write_kept(store, kept)
 
 
@@ -99,9 +100,10 @@ def read_settings(store: ObjectStore) -> KeptSettings | None:
     return decode_json(store.get(SETTINGS_KEY), KeptSettings, f"{SETTINGS_KEY} in {store.uri}")
 
 
-def renames_of(kept: KeptSettings | None) -> Mapping[str, str]:
+def renames_of(kept: KeptSettings | None, manifest: DumpManifest) -> Mapping[str, str]:
     """Return the new names by old ones with which a dump was restored, as in `find_refs`."""
-    return {} if kept is None else kept.renames
+    # While a dump is written, the settings belong to it and to the one before it, which comes last.
+    return kept.renames if kept is not None and kept.manifests[-1:] == (manifest,) else {}
 
 
 def belong_together(store: ObjectStore, kept: KeptSettings, manifest: DumpManifest) -> bool:
@@ -129,8 +131,7 @@ def find_dumped_refs(
     kept = None
     with suppress(CorruptFileError):
         kept = read_settings(store)
-    fits = kept is not None and belong_together(store, kept, manifest)
-    return find_refs(store, manifest, renames_of(kept) if fits else {})
+    return find_refs(store, manifest, renames_of(kept, manifest))
 
 
 def find_manifest(store: ObjectStore) -> DumpManifest | None:

@@ -13,7 +13,7 @@ from sparklake.graveler.refs.problems import raise_all
 from sparklake.udfs.adopted_ranges import MARKER_KEY, open_purge_key, open_purges
 from sparklake.verbs.base.context import now
 from sparklake.verbs.base.namespace import check_enclosing, take_over_namespace
-from sparklake.verbs.refs.dump_settings import write_kept
+from sparklake.verbs.refs.dump_settings import renames_of, write_kept
 from sparklake.verbs.refs.restore_settings import (
     RestoredSettings,
     find_settings,
@@ -84,7 +84,7 @@ def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
     """Verify a dump and the options; raise an error that names all problems."""
     manifest = read_dump_manifest(store)
     file = find_settings(store, manifest)
-    renames = joined_renames(file.kept, options.renames)
+    renames = joined_renames(renames_of(file.kept, manifest), options.renames)
     found = find_dump(store, manifest, renames)
     renames = settled_renames(renames, found)
     trees = verify_trees(store, found.refs)

@@ -79,14 +79,14 @@ def find_settings(store: ObjectStore, manifest: DumpManifest) -> SettingsFile:
 # --- renames --------------------------------------------------------------------------------------
 
 
-def joined_renames(kept: KeptSettings | None, given: Mapping[str, str]) -> Mapping[str, str]:
+def joined_renames(earlier: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
     """Return the renames of an earlier restore, except those of names that are given, and these."""
-    earlier = {
+    kept = {
         old: new
-        for old, new in renames_of(kept).items()
+        for old, new in earlier.items()
         if old not in given and old.partition("/")[2] not in given
     }
-    return {**earlier, **given}
+    return {**kept, **given}
 
 
 def settled_renames(renames: Mapping[str, str], found: FoundDump) -> dict[str, str]:
@@ -231,13 +231,13 @@ def restored_settings(
     kept = file.kept
     if kept is None:
         return _settings_of_lakefs(store, manifest, options, default, file.is_older, renames)
-    is_kept = renames == kept.renames
+    earlier = renames_of(kept, manifest)
     return RestoredSettings(
         default,
         kept.range_records,
         _renamed_rules(kept.settings, lambda name: _new_name(renames, name)),
-        None if is_kept else replace(kept, manifests=(manifest,), renames=dict(renames)),
-        (_NOT_IN_DUMPS, *_rename_notes(kept, options, renames)),
+        None if renames == earlier else replace(kept, manifests=(manifest,), renames=dict(renames)),
+        (_NOT_IN_DUMPS, *_rename_notes(earlier, options, renames)),
     )
 
 
@@ -290,10 +290,10 @@ _NO_PROTECTION = (
 
 
 def _rename_notes(
-    kept: KeptSettings, options: RestoreOptions, renames: Mapping[str, str]
+    earlier: Mapping[str, str], options: RestoreOptions, renames: Mapping[str, str]
 ) -> Sequence[str]:
     """Return the note on names that an earlier restore has changed, and this one, too."""
-    chosen = joined_renames(kept, options.renames).keys() - options.renames.keys()
+    chosen = joined_renames(earlier, options.renames).keys() - options.renames.keys()
     again = [f"{old}={new}" for old, new in sorted(renames.items()) if old in chosen]
     if not again:
         return ()

@@ -20,13 +20,13 @@ def test_renames_are_kept_and_older_files_have_none(folder: Path) -> None:
     repo = memory_lake().create_repository("lake", str(folder / "ns"))
     manifest = repo.dump_refs().manifest
     store, settings = open_store(str(folder / "ns")), repo._context.refs.settings.get()
-    assert renames_of(read_settings(store)) == {}
+    assert renames_of(read_settings(store), manifest) == {}
     write_kept(store, kept_settings("main", 7, settings, (manifest,), {"heads/main": "trunk"}))
     kept = read_settings(store)
     assert kept is not None
-    assert renames_of(kept) == {"heads/main": "trunk"}
+    assert renames_of(kept, manifest) == {"heads/main": "trunk"}
     assert kept.manifests == (manifest,)
     stored = json.loads((folder / "ns" / SETTINGS_KEY).read_text())
     del stored["renames"]
     (folder / "ns" / SETTINGS_KEY).write_text(json.dumps(stored))
-    assert renames_of(read_settings(store)) == renames_of(None) == {}
+    assert renames_of(read_settings(store), manifest) == renames_of(None, manifest) == {}

@@ -15,6 +15,7 @@ from sparklake.errors import InvalidInputError, StoreError
 from sparklake.graveler.actions import Action
 from sparklake.graveler.guards import ProtectionRule
 from sparklake.graveler.messages import ProtectionRulesMessage
+from sparklake.graveler.refs.dump import MANIFEST_KEY
 from sparklake.graveler.refs.lakefs_rules import PROTECTION_KEY
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.memory import MemoryRefStore
@@ -63,7 +64,8 @@ def names(repo: Repository) -> tuple[list[str], list[str]]:
 
 
 def recorded(place: Path) -> dict[str, str]:
-    return dict(renames_of(read_settings(open_store(str(place)))))
+    kept = read_settings(open_store(str(place)))
+    return kept.renames if kept else {}
 
 
 # --- what is recorded -----------------------------------------------------------------------------
@@ -101,11 +103,34 @@ def test_renames_are_recorded_and_used_again(
 def test_the_next_dump_has_the_new_names(place: Path, dump: Dump) -> None:
     dump(place)
     repo = restored(place, rename={"main": "trunk"})
-    repo.dump_refs()
-    assert recorded(place) == {}
+    manifest = repo.dump_refs().manifest
+    assert renames_of(read_settings(open_store(str(place))), manifest) == {}
     again = restored(place)
     assert names(again) == names(repo)
     assert again.info.default_branch == "trunk"
+
+
+@dumps
+def test_renamed_refs_are_not_lost(place: Path, dump: Dump) -> None:
+    """Also if the next dump dies between its settings and its manifest."""
+    dump(place)
+    repo = restored(place, rename={"main": "trunk", "tags/v1": "good"})
+    manifest = (place / MANIFEST_KEY).read_bytes()
+    assert not refs_faults(repo)
+    repo.collect_garbage(dry_run=True)
+    repo.dump_refs()
+    assert not refs_faults(repo)
+    (place / MANIFEST_KEY).write_bytes(manifest)
+    assert not refs_faults(repo)
+    repo.dump_refs()
+    (place / MANIFEST_KEY).write_bytes(manifest)
+    again = restored(place)
+    assert names(again) == names(repo)
+    assert again.info.default_branch == "trunk"
+
+
+def refs_faults(repo: Repository) -> set[str]:
+    return {each.kind.value for each in repo.check("refs").faults}
 
 
 def test_a_restore_without_renames_leaves_the_settings(place: Path) -> None:
