@@ -54,10 +54,11 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
     if options.level.depth >= CheckLevel.TABLES.depth:
         tables = check_tables(steps, moment)
         findings += _with_affected(steps, moment, tables.findings)
-        if not any(each.hides_names for each in findings):
-            findings += unreferenced_tables(steps.store, tables.ids)
+    # What is unreadable or lost may name what seems to be unnamed.
+    shows_unnamed = not tables.findings and not any(each.hides_names for each in findings)
+    if shows_unnamed and options.level.depth >= CheckLevel.TABLES.depth:
+        findings += unreferenced_tables(steps.store, tables.ids)
     if options.level.depth >= CheckLevel.OBJECTS.depth:
-        shows_unnamed = not tables.findings and not any(each.hides_names for each in findings)
         objects = check_objects(steps, tables, options, shows_unnamed=shows_unnamed)
     counts = CheckCounts(
         commits=len(moment.refs.commits),
