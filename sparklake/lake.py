@@ -228,6 +228,7 @@ class Lake:
         default_branch: str | None = None,
         range_records: int | None = None,
         rename: Mapping[str, str] | None = None,
+        incomplete: bool = False,
         on_note: Callable[[str], object] | None = None,
     ) -> Repository:
         """Create a repository from a dump of sparklake or lakeFS in a namespace.
@@ -238,11 +239,14 @@ class Lake:
         CorruptFileError or InvalidDumpError, and the errors of `create_repository`. An error names
         all problems of the dump and of the options. `rename` has new names by old ones of branches
         and tags; `heads/NAME` and `tags/NAME` choose one kind. A later restore of the same dump
-        uses the same new names, except for names in its own `rename`. `on_note` gets a line for
-        each thing that is not carried over.
+        uses the same new names, except for names in its own `rename`. With `incomplete`, missing
+        and damaged tables of trees are accepted: `check` lists them, and `repair` restores what it
+        can. `on_note` gets a line for each thing that is not carried over.
         """
         store = self._place(name, storage_namespace, None)
-        options = dumps.RestoreOptions(name, default_branch, range_records, dict(rename or {}))
+        options = dumps.RestoreOptions(
+            name, default_branch, range_records, dict(rename or {}), incomplete
+        )
         info, notes = dumps.restore_refs(store, self._ref_store, options, self._committer)
         if on_note is not None:
             for note in notes:

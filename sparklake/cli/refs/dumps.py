@@ -82,6 +82,9 @@ def restore(
         list[str] | None,
         typer.Option(metavar="OLD=NEW", help="Rename this branch or tag; repeatable."),
     ] = None,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Accept missing and damaged tables of trees.")
+    ] = False,
 ) -> None:
     """Create a repository from the dump in a storage namespace.
 
@@ -95,6 +98,7 @@ def restore(
         default_branch,
         range_records,
         rename=renames(rename),
+        incomplete=incomplete,
         on_note=notes.append,
     )
     info = repository.info

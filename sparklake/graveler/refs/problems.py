@@ -19,9 +19,15 @@ def raise_all(problems: Sequence[SparklakeError]) -> None:
     first = problems[0]
     if len(problems) == 1:
         raise first
+    kinds = {type(each) for each in problems}
+    raise (type(first) if len(kinds) == 1 else InvalidDumpError)(problem_text(problems)) from first
+
+
+def problem_text(problems: Sequence[SparklakeError]) -> str:
+    """Return problems in one text: the first ones, and how many there are."""
+    if len(problems) == 1:
+        return str(problems[0])
     more = len(problems) - _MOST_SHOWN
     shown = [f"({number}) {each}" for number, each in enumerate(problems[:_MOST_SHOWN], 1)]
     rest = f"; and {more:,} more" if more > 0 else ""
-    message = f"{len(problems):,} problems: {'; '.join(shown)}{rest}"
-    kinds = {type(each) for each in problems}
-    raise (type(first) if len(kinds) == 1 else InvalidDumpError)(message) from first
+    return f"{len(problems):,} problems: {'; '.join(shown)}{rest}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.refs.dump import find_dump, name_problems, read_dump_manifest
-from sparklake.graveler.refs.problems import raise_all
+from sparklake.graveler.refs.problems import problem_text, raise_all
 from sparklake.udfs.adopted_ranges import MARKER_KEY, open_purge_key, open_purges
 from sparklake.verbs.base.context import now
 from sparklake.verbs.base.namespace import check_enclosing, take_over_namespace
@@ -94,8 +94,11 @@ def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
             *name_problems(found.refs),
             *file.problems,
             *option_problems(options, file, found, renames),
-            *trees.problems,
+            *(() if options.incomplete else trees.problems),
         ]
     )
     settings = restored_settings(store, manifest, options, file, renames)
+    if trees.problems:
+        note = f"trees are incomplete, as `sparklake check` shows: {problem_text(trees.problems)}"
+        settings = replace(settings, notes=(*settings.notes, note))
     return _VerifiedDump(found.refs, trees.collected, settings)

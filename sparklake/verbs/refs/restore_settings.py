@@ -37,13 +37,15 @@ class RestoreOptions:
     """The options of a restored repository. None means the value of the dump.
 
     `renames` are new names of branches and tags by old ones, as in `find_dump`. They have
-    precedence over those of an earlier restore of the dump.
+    precedence over those of an earlier restore of the dump. With `incomplete`, missing and damaged
+    tables of trees are accepted.
     """
 
     name: str
     default_branch: str | None = None
     range_records: int | None = None
     renames: Mapping[str, str] = field(default_factory=dict)
+    incomplete: bool = False
 
 
 @dataclass(frozen=True, slots=True)

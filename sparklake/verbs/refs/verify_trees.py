@@ -21,6 +21,8 @@ _READ_AT_ONCE = 16 * OBJECT_THREADS
 _END_BYTES = 4096
 """The footer of a table and the block before it have less than this."""
 
+_WAY_OUT = "restore it from a backup, or restore what is there with --incomplete"
+
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
@@ -143,7 +145,7 @@ def _read_tree(store: ObjectStore, sizes: Mapping[str, int], tree: _Tree) -> _Re
 
 def _missing(store: ObjectStore, key: str, commit_id: CommitId) -> MissingFileError:
     return MissingFileError(
-        f"{store.uri} lacks {key}, which the commit {commit_id} needs: restore it from a backup"
+        f"{store.uri} lacks {key}, which the commit {commit_id} needs: {_WAY_OUT}"
     )
 
 
@@ -184,7 +186,7 @@ def _end_problem(
         return [_missing(store, key, commit_id)]
     problem = (
         f"{key} in {store.uri}, which the commit {commit_id} needs, is cut off or damaged at its "
-        "end: restore it from a backup"
+        f"end: {_WAY_OUT}"
     )
     return [CorruptFileError(problem)]
 

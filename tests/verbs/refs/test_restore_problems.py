@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from unittest import mock
 
@@ -26,7 +27,7 @@ from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.adopted_ranges import COLLECTED_KEY
 from sparklake.udfs.checks.findings import FindingKind
 from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
-from tests.support.lakes import commit_all, contents, memory_lake, refused
+from tests.support.lakes import commit_all, contents, files_below, memory_lake, refused
 from tests.support.recorded_reads import recorded_parts, recorded_reads
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -230,6 +231,33 @@ def test_a_check_finds_what_a_restore_does_not_read(dumped: Dumped) -> None:
     repo = memory_lake().restore_repository("lake", str(dumped.folder))
     (found,) = repo.check("tables").findings
     assert (found.kind, found.table) == (FindingKind.RANGE_DAMAGED, name)
+
+
+def test_what_is_there_can_be_restored(dumped: Dumped) -> None:
+    """Trees may be incomplete if the user accepts it. All other problems still stop a restore."""
+    gone = dumped.only_in("main~1", "main", "main~2")
+    dumped.table(gone).unlink()
+    cut(dumped.table(dumped.tree("main~2")))
+    lake, notes = memory_lake(), list[str]()
+    with refused(lake, InvalidDumpError, "^2 problems.*--incomplete", dumped.folder):
+        lake.restore_repository("lake", str(dumped.folder))
+    with refused(lake, InvalidInputError, "'nothing'", dumped.folder):
+        lake.restore_repository(
+            "lake", str(dumped.folder), incomplete=True, rename={"nothing": "x"}
+        )
+    repo = lake.restore_repository(
+        "lake", str(dumped.folder), incomplete=True, on_note=notes.append
+    )
+    assert contents(repo, "main")
+    assert gone in notes[-1]
+    assert repo.check("tables").kinds == {
+        FindingKind.RANGE_MISSING: 1,
+        FindingKind.TREE_DAMAGED: 1,
+    }
+    before = files_below(dumped.folder / "data")
+    with pytest.raises((MissingFileError, CorruptFileError)):
+        repo.collect_garbage(grace=timedelta())
+    assert files_below(dumped.folder / "data") == before
 
 
 def test_tables_of_lakefs_end_whole() -> None:
