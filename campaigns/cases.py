@@ -7,6 +7,7 @@ from campaigns.forks import Order, serve
 from campaigns.object_cases import OBJECT_CASES
 from campaigns.repair_cases import REPAIR_CASES
 from campaigns.scenes import Scene, VerbCase
+from campaigns.settings_cases import SETTINGS_CASES
 from campaigns.step_faults import FAULTS
 from campaigns.upkeep_cases import UPKEEP_CASES
 from sparklake import Lake
@@ -16,6 +17,7 @@ CASES: dict[str, VerbCase] = {
     **COMMIT_CASES,
     **UPKEEP_CASES,
     **REPAIR_CASES,
+    **SETTINGS_CASES,
 }
 
 

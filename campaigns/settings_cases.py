@@ -1,0 +1,148 @@
+"""Settings, checks, and what continues or repairs after a crash, as cases of the campaigns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import cast
+from unittest import mock
+
+from campaigns.object_cases import clean
+from campaigns.repair_cases import healthy, repair
+from campaigns.scenes import Scene, VerbCase
+from campaigns.upkeep_cases import SECRET, create_tag, purge, purged, with_secret
+from sparklake.errors import InterruptError, InvalidInputError, NotFoundError
+from sparklake.stores.postgres.ref_store import PostgresRefs
+from sparklake.verbs.base.leftovers import unfinished_checks
+from sparklake.verbs.purges import purge as purging
+from tests.support.lakes import commit_all
+
+_DAYS = 30
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def protect(scene: Scene) -> None:
+    scene.repository.settings.protect(scene.named("new"))
+
+
+def protected(scene: Scene) -> None:
+    clean(scene)
+    protect(scene)
+
+
+def unprotect(scene: Scene) -> None:
+    scene.repository.settings.unprotect(scene.named("new"))
+
+
+def rules(scene: Scene) -> list[str]:
+    """Return the protected patterns of this round, without its label."""
+    found = (each.pattern for each in scene.repository.settings.protection)
+    return [each.removeprefix(scene.label) for each in found if each.startswith(scene.label)]
+
+
+def set_retention(scene: Scene) -> None:
+    scene.repository.settings.set_retention(_DAYS, {f"{scene.label}*": 2 * _DAYS}, tree_days=1)
+
+
+def with_retention(scene: Scene) -> None:
+    clean(scene)
+    set_retention(scene)
+
+
+def clear_retention(scene: Scene) -> None:
+    scene.repository.settings.clear_retention()
+
+
+def retention(scene: Scene) -> list[int]:
+    """Return the days of the rules."""
+    found = scene.repository.settings.retention
+    return [found.default_days, *(each.days for each in found.branches)] if found else []
+
+
+def read_only(scene: Scene) -> None:
+    clean(scene)
+    scene.repository.settings.set_read_only()
+
+
+def set_writable(scene: Scene) -> None:
+    scene.repository.settings.set_read_only(False)
+
+
+def is_read_only(scene: Scene) -> bool:
+    return scene.repository.settings.read_only
+
+
+# --- what continues -------------------------------------------------------------------------------
+
+
+def interrupted_purge(scene: Scene) -> None:
+    """Let a purge die before its first deletion."""
+    with_secret(scene)
+    stopped = mock.patch.object(purging, "_carried_out", side_effect=InterruptError("stopped"))
+    with stopped, suppress(InterruptError):
+        scene.repository.purge([SECRET])
+
+
+def check(scene: Scene) -> None:
+    """Continue a check that was killed, or begin one."""
+    repository = scene.repository
+    resumed = next(iter(unfinished_checks(repository._context.store)), None)
+    with suppress(InvalidInputError, NotFoundError):  # It has ended, or had not begun.
+        repository.check("content", resume=resumed, grace=timedelta())
+        return
+    repository.check("content", grace=timedelta())
+
+
+def as_before(scene: Scene) -> tuple[int, int, list[str], dict[str, bytes]]:
+    """Return the number of objects and of tables, the kinds of faults, and what is read."""
+    store = scene.repository._context.store
+    objects, tables = (len(list(store.list(prefix))) for prefix in ("data/", "_lakefs/"))
+    return objects, tables, *healthy(scene)
+
+
+def older_refs(scene: Scene) -> None:
+    """Let Postgres lack the last commit of a dump, a branch and a tag, as an older backup."""
+    branch = scene.create_branch({"own": b"own"})
+    before = branch.head.id
+    commit_all(branch, {"own": b"newer"}, "newer")
+    scene.create_branch({"other": b"1"}, "other")
+    create_tag(scene)
+    scene.repository.dump_refs()
+    lost = {"uid": scene.repository.info.uid, "before": before, "head": branch.head.id}
+    run = _statements(scene, {**lost, "branch": branch.name, "other": scene.named("other")})
+    run(
+        "UPDATE sparklake.branches SET commit_id = %(before)s"
+        " WHERE repository_uid = %(uid)s AND name = %(branch)s",
+        "DELETE FROM sparklake.tags WHERE repository_uid = %(uid)s",
+        "DELETE FROM sparklake.branches WHERE repository_uid = %(uid)s AND name = %(other)s",
+        "DELETE FROM sparklake.commits WHERE repository_uid = %(uid)s AND id = %(head)s",
+        "DELETE FROM sparklake.operations WHERE repository_uid = %(uid)s AND to_commit = %(head)s",
+    )
+
+
+def _statements(scene: Scene, values: dict[str, str]) -> Callable[..., None]:
+    """Return a function that runs statements in one transaction, without triggers."""
+
+    def run(*statements: str) -> None:
+        refs = cast("PostgresRefs", scene.repository._context.refs)
+        with refs._connections.transaction() as connection:
+            connection.execute("SET LOCAL session_replication_role = replica")
+            for each in statements:
+                connection.execute(each.encode(), values)
+
+    return run
+
+
+SETTINGS_CASES = {
+    "protect": VerbCase(clean, protect, found=rules),
+    "unprotect": VerbCase(protected, unprotect, done=(NotFoundError,), found=rules),
+    "set_retention": VerbCase(clean, set_retention, found=retention, alone=True),
+    "clear_retention": VerbCase(with_retention, clear_retention, found=retention, alone=True),
+    "set_read_only": VerbCase(read_only, set_writable, found=is_read_only, alone=True),
+    "resume_purge": VerbCase(interrupted_purge, purge, found=purged, alone=True),
+    "check": VerbCase(clean, check, found=as_before, alone=True),
+    "repair, refs": VerbCase(older_refs, repair, found=healthy, alone=True),
+}
