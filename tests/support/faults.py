@@ -18,7 +18,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import new_commit
-from sparklake.graveler.entries import encode_entry, record_entry
+from sparklake.graveler.entries import AddressType, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, file_id
 from sparklake.graveler.ports import BranchState, LayerKind, TagInfo, Write
 from sparklake.graveler.ports.registers import PurgeState
@@ -321,8 +321,7 @@ def _repaired_block(scene: Scene) -> Injection:
 
 def _same_but_time(body: bytes, changed: bytes, info: RangeInfo) -> bool:
     """Return whether a change is only one of times, or of bytes that no reader uses."""
-    one, other = _meaning(body, info), _meaning(changed, info)
-    return one == other
+    return bool(_meaning(body, info) == _meaning(changed, info))
 
 
 def _meaning(body: bytes, info: RangeInfo) -> Any:
@@ -428,7 +427,9 @@ def _staged_address(scene: Scene) -> Injection:
     rows = scene.state.rows[layer.id]
     live = next(each for each in rows.items() if not each[1].startswith(b"\0\0"))
     entry = record_entry(live)
-    moved = replace(entry, address=f"gs://bucket/{scene.rng.randrange(9)}", address_type=2)
+    moved = replace(
+        entry, address=f"gs://bucket/{scene.rng.randrange(9)}", address_type=AddressType.FULL
+    )
     key, stored = encode_record(
         b"staged/elsewhere", decode_record(*live).identity, encode_entry(moved)
     )

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from campaigns.found import CLASSES, campaign, reports
+from campaigns.rounds import Options
+from sparklake import Lake
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.retention import Retention, expired_commits
 from sparklake.udfs.checks.findings import FindingKind
-from sparklake.verbs.checks.report import CheckReport
-from tests.support.faults import FAULTS, Expected, Scene, healthy_scene, injected
+from tests.support.faults import FAULTS, Scene, healthy_scene, injected
 from tests.support.lakes import memory_lake
 from tests.support.memory_folders import memory_folder
+from tests.support.postgres_faults import POSTGRES_FAULTS, Database, injected_in_postgres
 
+SEED = int(os.environ.get("SPARKLAKE_SEED", "1"))
 ROUNDS = 50
 """The injected faults of each class in the long test: more than 2,000 in all."""
 
@@ -21,21 +29,6 @@ ROUNDS = 50
 def scene(scratch: Path) -> Iterator[Scene]:
     with memory_folder() as folder:
         yield healthy_scene(memory_lake(), folder, seed=1)
-
-
-def found(report: CheckReport, expected: Expected) -> bool:
-    return any(
-        each.kind in expected.kinds
-        and expected.subject in ("", each.subject, each.table)
-        and expected.path in ("", each.first_path, each.last_path)
-        for each in report.findings
-    )
-
-
-def check_one(scene: Scene, fault: str) -> None:
-    with injected(scene, fault) as expected:
-        report = scene.repo.check("content")
-        assert found(report, expected), (fault, expected, report.findings)
 
 
 def test_the_healthy_scene_has_no_faults(scene: Scene) -> None:
@@ -47,15 +40,47 @@ def test_the_healthy_scene_has_no_faults(scene: Scene) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_class_of_faults_is_found(scene: Scene, fault: str) -> None:
-    check_one(scene, fault)
+    with injected(scene, fault) as expected:
+        report = scene.repo.check("content")
+        assert reports(report, expected), (fault, expected, report.findings)
+
+
+@pytest.fixture(scope="module")
+def rows(lake: Lake, dsn: str) -> Iterator[tuple[Scene, Database]]:
+    """Is a scene in Postgres, and its rows, which have been backed up."""
+    with memory_folder() as folder:
+        scene = healthy_scene(lake, folder, seed=1)
+        database = Database(dsn, scene.repo)
+        database.back_up()
+        yield scene, database
+        database.close()
+
+
+@pytest.mark.parametrize("fault", POSTGRES_FAULTS)
+def test_each_class_of_faults_in_postgres_is_found(
+    rows: tuple[Scene, Database], fault: str
+) -> None:
+    scene, database = rows
+    with injected_in_postgres(database, fault, random.Random(SEED)) as expected:
+        report = scene.repo.check()
+        assert reports(report, expected), (fault, expected, report.findings)
+    assert scene.repo.check().faults == ()
+
+
+@pytest.mark.parametrize("fault", ["lost_parent", "head_without_commit"])
+def test_retention_names_a_missing_commit(rows: tuple[Scene, Database], fault: str) -> None:
+    scene, database = rows
+    with injected_in_postgres(database, fault, random.Random(SEED)):
+        refs = scene.repo._context.refs.snapshot()
+    with pytest.raises(CorruptFileError, match=r"is missing, so retention.*`sparklake check`"):
+        expired_commits(refs, Retention(7), 0)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("fault", FAULTS)
-def test_thousands_of_faults_are_found(scene: Scene, fault: str) -> None:
-    assert ROUNDS * len(FAULTS) >= 2000
-    for _ in range(ROUNDS):
-        check_one(scene, fault)
+@pytest.mark.timeout(3600)
+def test_thousands_of_faults_are_found(server_dsn: str) -> None:
+    figures = campaign(Options(ROUNDS, SEED), server_dsn)
+    assert (figures.broken, figures.total) == ([], ROUNDS * len(CLASSES))
 
 
 def test_an_undone_fault_is_not_reported(scene: Scene) -> None:

@@ -9,53 +9,19 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
-import psycopg
 import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import NewerDumpError, RefsLostError
 from sparklake.udfs.checks.findings import FindingKind
 from tests.support.lakes import commit_all, namespace_of
+from tests.support.postgres_faults import Database
 
-_TABLES = ("commits", "branches", "tags", "layers", "operations")
 _GARBAGE = {
     FindingKind.OBJECT_UNREFERENCED,
     FindingKind.OBJECT_YOUNG,
     FindingKind.TABLE_UNREFERENCED,
 }
-
-
-class Database:
-    """The rows of one repository, without checks of foreign keys and triggers."""
-
-    def __init__(self, dsn: str, repo: Repository) -> None:
-        self._uid = repo.info.uid
-        self._connection = psycopg.connect(dsn, autocommit=True)
-        self._connection.execute("SET session_replication_role = replica")
-        self._copy = f"backup_{uuid4().hex}"
-
-    def run(self, statement: str) -> None:
-        self._connection.execute(statement.encode(), {"uid": self._uid})
-
-    def back_up(self) -> None:
-        self.run(f"CREATE SCHEMA {self._copy}")
-        for table in _TABLES:
-            self.run(
-                f"CREATE TABLE {self._copy}.{table} AS SELECT * FROM sparklake.{table}"
-                " WHERE repository_uid = %(uid)s"
-            )
-
-    def restore(self) -> None:
-        for table in _TABLES:
-            self.run(f"DELETE FROM sparklake.{table} WHERE repository_uid = %(uid)s")
-            self.run(
-                f"INSERT INTO sparklake.{table} OVERRIDING SYSTEM VALUE"
-                f" SELECT * FROM {self._copy}.{table}"
-            )
-
-    def close(self) -> None:
-        self.run(f"DROP SCHEMA IF EXISTS {self._copy} CASCADE")
-        self._connection.close()
 
 
 @pytest.fixture
