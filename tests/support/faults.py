@@ -552,11 +552,9 @@ def _branch_behind(scene: Scene) -> Injection:
     name = scene.rng.choice(["dev", "main"])
     head = scene.state.branches[name]
     before = scene.state.commits[head.commit_id].parents[0]
-    log = [
-        each
-        for each in scene.state.operations
-        if (each.ref, each.to_commit) != (name, head.commit_id)
-    ]
+    moves = [each for each in scene.state.operations if each.ref == name]
+    last = next(each for each in reversed(moves) if each.to_commit == head.commit_id)
+    log = [each for each in scene.state.operations if each.sequence < last.sequence]
     branches = {**scene.state.branches, name: replace(head, commit_id=before)}
     with changed_state(scene, branches=branches, operations=log):
         yield expected(FindingKind.BRANCH_BEHIND, name)

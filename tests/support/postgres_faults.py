@@ -162,8 +162,9 @@ def _branch_behind(database: Database, rng: random.Random) -> Expected:
     branches = [each for each in database.rows("branches", "name") if parents[each["commit_id"]]]
     ref = rng.choice(branches)
     _move(database, "branches", ref, rng.choice(parents[ref["commit_id"]]))
-    condition = "ref = %(name)s AND to_commit = %(commit)s"
-    database.delete("operations", condition, name=ref["name"], commit=ref["commit_id"])
+    log = database.rows("operations", "sequence")
+    moves = [each["sequence"] for each in log if each["ref"] == ref["name"]]
+    database.delete("operations", "sequence >= %(last)s", last=moves[-1])
     return expected(FindingKind.BRANCH_BEHIND, ref["name"])
 
 

@@ -124,8 +124,20 @@ class Operations(Protocol):
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
         """Return the latest operations, newest first, of one ref or of all."""
 
-    def latest(self, refs: Collection[str]) -> Mapping[str, Operation]:
-        """Return the latest operation of each of some refs that has one. One round trip."""
+    def find(self, sequence: int) -> Operation | None:
+        """Return the operation with a number."""
 
-    def reached(self, commits: Mapping[str, CommitId]) -> Set[str]:
-        """Return which of some refs an operation has ever moved to the commit given for it."""
+    def first(self) -> Operation | None:
+        """Return the oldest operation."""
+
+    def latest(self, refs: Collection[str] | None = None) -> Mapping[str, Operation]:
+        """Return the latest operation of each of some refs that has one, or of all.
+
+        One round trip.
+        """
+
+    def reached(self, commits: Mapping[str, CommitId], after: Operation | None = None) -> Set[str]:
+        """Return which of some refs an operation has moved to or from the commit given for it.
+
+        Only operations that are younger than `after` count, by their dates.
+        """

@@ -93,14 +93,33 @@ class MemoryOperations:
             found = [each for each in self._state.operations if ref in (None, each.ref)]
             return found[::-1][:limit]
 
-    def latest(self, refs: Collection[str]) -> Mapping[str, Operation]:
-        """Return the latest operation of each of some refs that has one."""
-        wanted = set(refs)
+    def find(self, sequence: int) -> Operation | None:
+        """Return the operation with a number."""
         with self._state.lock:
-            return {each.ref: each for each in self._state.operations if each.ref in wanted}
+            found = (each for each in self._state.operations if each.sequence == sequence)
+            return next(found, None)
 
-    def reached(self, commits: Mapping[str, CommitId]) -> Set[str]:
-        """Return which of some refs an operation has ever moved to the commit given for it."""
+    def first(self) -> Operation | None:
+        """Return the oldest operation."""
         with self._state.lock:
-            moves = ((each.ref, each.to_commit) for each in self._state.operations)
-            return {ref for ref, to in moves if to is not None and commits.get(ref) == to}
+            return next(iter(self._state.operations), None)
+
+    def latest(self, refs: Collection[str] | None = None) -> Mapping[str, Operation]:
+        """Return the latest operation of each of some refs that has one, or of all."""
+        with self._state.lock:
+            found = {each.ref: each for each in self._state.operations}
+        return found if refs is None else {name: found[name] for name in refs if name in found}
+
+    def reached(self, commits: Mapping[str, CommitId], after: Operation | None = None) -> Set[str]:
+        """Return which of some refs an operation has moved to or from the commit given for it."""
+        with self._state.lock:
+            return {
+                each.ref
+                for each in self._state.operations
+                if commits.get(each.ref, "") in (each.from_commit, each.to_commit)
+                and (after is None or _moment(each) > _moment(after))
+            }
+
+
+def _moment(operation: Operation) -> tuple[int, int]:
+    return operation.date, operation.microseconds

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from psycopg.types.json import Jsonb
 
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ports import Operation
 from sparklake.graveler.retention import expired_error
 from sparklake.stores.postgres.branch_rows import TREE_SWEEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence, Set
+    from collections.abc import Mapping, Sequence, Set
 
     import psycopg
 
@@ -335,55 +334,3 @@ def log_operation(
         """,
         (uid, who, verb, ref, from_commit, to_commit),
     )
-
-
-_OPERATION = """
-    sequence, floor(extract(epoch FROM date))::bigint, who, verb, ref, from_commit, to_commit,
-    mod(floor(extract(epoch FROM date) * 1000000), 1000000)::int
-"""
-
-
-class PostgresOperations:
-    """The log of ref moves of one repository."""
-
-    def __init__(self, connections: Connections, uid: str) -> None:
-        self._connections = connections
-        self._uid = uid
-
-    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Return the latest operations, newest first, of one ref or of all."""
-        rows = self._connections.fetch(
-            f"""
-            SELECT {_OPERATION} FROM sparklake.operations WHERE repository_uid = %(uid)s
-                AND (%(ref)s::text IS NULL OR ref = %(ref)s)
-            ORDER BY sequence DESC LIMIT %(limit)s
-            """,  # noqa: S608
-            {"uid": self._uid, "ref": ref, "limit": limit},
-        )
-        return [Operation(*row) for row in rows]
-
-    def latest(self, refs: Collection[str]) -> Mapping[str, Operation]:
-        """Return the latest operation of each of some refs that has one."""
-        rows = self._connections.fetch(
-            f"""
-            SELECT DISTINCT ON (ref) {_OPERATION} FROM sparklake.operations
-            WHERE repository_uid = %(uid)s AND ref = ANY(%(refs)s)
-            ORDER BY ref, sequence DESC
-            """,  # noqa: S608
-            {"uid": self._uid, "refs": list(refs)},
-        )
-        found = [Operation(*row) for row in rows]
-        return {each.ref: each for each in found}
-
-    def reached(self, commits: Mapping[str, CommitId]) -> Set[str]:
-        """Return which of some refs an operation has ever moved to the commit given for it."""
-        rows = self._connections.fetch(
-            """
-            SELECT DISTINCT o.ref FROM sparklake.operations o
-            JOIN unnest(%(refs)s::text[], %(commits)s::text[]) AS w (ref, to_commit)
-                ON o.ref = w.ref AND o.to_commit = w.to_commit
-            WHERE o.repository_uid = %(uid)s
-            """,
-            {"uid": self._uid, "refs": list(commits), "commits": list(commits.values())},
-        )
-        return {ref for (ref,) in rows}

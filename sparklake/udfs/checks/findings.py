@@ -125,9 +125,7 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
         "compare both, then dump with --overwrite",
     ),
     FindingKind.COMMIT_LOST: KindFacts(_E, "Postgres lacks a commit of the dump", _REFS),
-    FindingKind.REF_LOST: KindFacts(
-        _E, "Postgres lacks a ref of the dump, and no operation deleted it", _REFS
-    ),
+    FindingKind.REF_LOST: KindFacts(_E, "Postgres lacks a ref that the dump or the log has", _REFS),
     FindingKind.BRANCH_BEHIND: KindFacts(
         _E,
         "Postgres never had a branch at the commit of the dump",
@@ -234,7 +232,7 @@ class Finding:
     def hides_names(self) -> bool:
         """Whether something that names tables and objects is lost, so they only seem unnamed."""
         if self.kind is FindingKind.DUMP_OF_OTHERS:
-            return self.commit_count > 0
+            return self.detail != ""  # It says what Postgres lacks.
         return self.kind in _HIDE_NAMES
 
     @property

@@ -141,16 +141,18 @@ def check_disk(info: RepositoryInfo, refs: RefsSnapshot) -> None:
     The folder below an unmounted disk would take new files, and hide them after the mount.
     """
     uri = info.storage_namespace
-    if uri.startswith("file://") and is_bare(open_store(uri)) and has_trees(refs):
+    if uri.startswith("file://") and is_bare(open_store(uri)) and has_content(refs):
         raise StoreUnreachableError(
             f"nothing was done: {uri} has neither its mark nor any table. Mount its disk, or "
             "restore the namespace from a backup"
         )
 
 
-def has_trees(refs: RefsSnapshot) -> bool:
-    """Return whether any commit contains objects."""
-    return any(each.meta_range_id for each in refs.commits)
+def has_content(refs: RefsSnapshot) -> bool:
+    """Return whether any commit contains objects, or any branch has staged changes."""
+    return any(each.meta_range_id for each in refs.commits) or any(
+        each.layers for each in refs.branches
+    )
 
 
 @contextmanager

@@ -29,8 +29,14 @@ from sparklake.verbs.checks.tables import (
     affected_trees,
     check_tables,
 )
-from sparklake.verbs.refs.dump_faults import dump_findings
-from sparklake.verbs.refs.ref_faults import Moment, moment_of, namespace_findings, ref_findings
+from sparklake.verbs.refs.dump_faults import lost_findings
+from sparklake.verbs.refs.ref_faults import (
+    Moment,
+    log_findings,
+    moment_of,
+    namespace_findings,
+    ref_findings,
+)
 
 
 def check(context: Context, options: CheckOptions) -> CheckReport:
@@ -82,7 +88,8 @@ def _driver_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
     context = steps.context
     yield from namespace_findings(context)
     yield from ref_findings(context, moment)
-    yield from dump_findings(context, steps.store, moment)
+    yield from log_findings(context, moment)
+    yield from lost_findings(context, steps.store, moment)
     yield from register_findings(context, moment)
     yield from file_findings(steps.store, steps.state.id)
 

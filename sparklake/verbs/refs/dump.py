@@ -27,9 +27,12 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
 from sparklake.verbs.refs.dump_faults import check_replaceable, newer_dump
 from sparklake.verbs.refs.dump_settings import (
+    LogPosition,
+    find_last_manifest,
     find_manifest,
     read_settings,
     renames_of,
+    write_kept,
     write_settings,
 )
 
@@ -44,8 +47,8 @@ class DumpOptions:
     """The options of a dump.
 
     With `overwrite`, any dump is replaced: a newer one of another program, and one with commits or
-    refs that the ref store has lost. Without `check_addresses`, no
-    range is read, and there is no warning about addresses.
+    refs that the ref store has lost. Without `check_addresses`, no range is read, and there is no
+    warning about addresses.
     """
 
     overwrite: bool = False
@@ -92,13 +95,16 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
         # A collection of trees keeps the tables that the manifest names.
         context.refs.collections.alone_with_tables(),
     ):
+        # Before the refs, so that all later operations have a higher number.
+        latest = next(iter(context.refs.operations.list(1)), None)
         refs = context.refs.snapshot()
         if all(each.name != context.info.default_branch for each in refs.branches):
             raise RepositoryNotFoundError(f"the repository {context.info.name!r} no longer exists")
-        previous = find_manifest(store)
-        if previous is not None and not options.overwrite:
-            check_replaceable(context, store, previous, refs)
-        manifest = _write(store, context, refs, previous)
+        previous, last = find_manifest(store), find_last_manifest(store)
+        if not options.overwrite:
+            check_replaceable(context, store, last, refs)
+        position = LogPosition(context.info.uid, latest) if latest else None
+        manifest = _write(store, context, refs, previous, position)
     warnings = _name_warnings(refs)
     if options.check_addresses:
         warnings += _address_warnings(context, refs)
@@ -113,7 +119,11 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
 
 
 def _write(
-    store: ObjectStore, context: Context, refs: RefsSnapshot, previous: DumpManifest | None
+    store: ObjectStore,
+    context: Context,
+    refs: RefsSnapshot,
+    previous: DumpManifest | None,
+    position: LogPosition | None,
 ) -> DumpManifest:
     manifest, files = encode_refs(refs)
     put_tables(store, files)
@@ -131,8 +141,13 @@ def _write(
     before = () if previous is None or previous == manifest else (previous,)
     renames = _renames(store, previous) if previous is not None and before else {}
     settings = context.refs.settings.get()
-    write_settings(store, context.info, settings, (manifest, *before), renames)
+    manifests, is_first = (manifest, *before), previous is None
+    kept = write_settings(
+        *(store, context.info, settings, manifests, renames, position), is_first=is_first
+    )
     store.replace(MANIFEST_KEY, manifest_bytes(manifest))
+    if is_first:
+        write_kept(store, replace(kept, is_first=False))
     return manifest
 
 

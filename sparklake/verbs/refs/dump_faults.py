@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 
@@ -14,7 +14,13 @@ from sparklake.errors import (
     SparklakeError,
 )
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RefVerb
+from sparklake.graveler.ports import (
+    BranchState,
+    ObjectStore,
+    Operation,
+    RefsSnapshot,
+    RefVerb,
+)
 from sparklake.graveler.refs.dump import MANIFEST_KEY, DumpManifest, find_refs, read_dump_manifest
 from sparklake.stores.objects import open_store
 from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
@@ -22,8 +28,11 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.refs.dump_settings import (
     SETTINGS_KEY,
     KeptSettings,
+    LogPosition,
     belong_together,
+    find_last_manifest,
     is_by_sparklake,
+    position_of,
     read_settings,
     renames_of,
 )
@@ -31,15 +40,10 @@ from sparklake.verbs.refs.ref_faults import (
     Moment,
     Named,
     contains_commit,
+    find_ref,
     moment_of,
     ref_findings,
 )
-
-_DELETIONS = {
-    RefVerb.DELETE_BRANCH.value,
-    RefVerb.PRUNE_BRANCH.value,
-    RefVerb.DELETE_TAG.value,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +75,90 @@ def _counted(noun: str, some: Sequence[str]) -> str:
     return f"{len(some):,} {noun}s, such as {some[0]},"
 
 
-def find_lost(context: Context, dumped: RefsSnapshot, refs: RefsSnapshot) -> LostRefs:
+def find_lost(
+    context: Context,
+    dumped: RefsSnapshot,
+    refs: RefsSnapshot,
+    position: LogPosition | None = None,
+) -> LostRefs:
     """Return what a dump has and the refs at a later moment lack."""
     known = {each.id: each for each in refs.commits}
     commits = tuple(each.id for each in dumped.commits if each.id not in known)
     present: Mapping[str, Named] = {each.name: each for each in refs.named}
-    moved = [each for each in dumped.named if not _is_at(present.get(each.name), each.commit_id)]
-    if not moved:
-        return LostRefs(commits)
-    log = context.refs.operations
-    reached = log.reached({each.name: each.commit_id for each in moved})
-    last = log.latest([each.name for each in moved if each.name not in present])
+    moved = [each for each in dumped.named if _commit_of(present, each) != each.commit_id]
+    explained = _explained(context, moved, present, position) if moved else set()
     named, behind = list[Named](), list[BranchState]()
     for each in moved:
         found = present.get(each.name)
-        if found is None:
-            operation = last.get(each.name)
-            deleted = operation is not None and operation.verb in _DELETIONS
-            if not (deleted and each.name in reached):
-                named.append(each)
-        elif each.name in reached:
+        if each.name in explained or _has_moved(context, each.name, found):
             continue
-        elif not (isinstance(each, BranchState) and isinstance(found, BranchState)):
+        if not (isinstance(each, BranchState) and isinstance(found, BranchState)):
             named.append(each)
         elif not contains_commit(known, found.commit_id, each.commit_id):
             behind.append(each)
     return LostRefs(commits, tuple(named), tuple(behind))
 
 
-def _is_at(present: Named | None, commit_id: CommitId) -> bool:
-    return present is not None and present.commit_id == commit_id
+def _explained(
+    context: Context,
+    moved: Sequence[Named],
+    present: Mapping[str, Named],
+    position: LogPosition | None,
+) -> Set[str]:
+    """Return the refs that an operation after the dump has moved or deleted, as the log says."""
+    log = context.refs.operations
+    latest = log.latest([each.name for each in moved])
+    dumped = {each.name: each.commit_id for each in moved}
+    if position is not None and position.repository == context.info.uid:
+        if not _is_logged(context, position):
+            # The ref store is an older copy: only what it logged after the dump counts.
+            return log.reached(dumped, position.operation)
+        # The log is not older than the dump, so a ref that is where it says has moved since.
+        return {
+            each.name
+            for each in moved
+            if each.name in latest and latest[each.name].to_commit == _commit_of(present, each)
+        }
+    # The dump has been restored, or an earlier version has written it.
+    reached, first = log.reached(dumped), log.first()
+    found = {
+        each.name
+        for each in moved
+        if each.name in reached and (each.name in present or latest[each.name].to_commit is None)
+    }
+    if first is not None and first.verb == RefVerb.RESTORE_REPOSITORY.value:
+        # A restore by an earlier version has left no record of the names that it changed.
+        found |= dumped.keys() - latest.keys()
+    return found
+
+
+def _is_logged(context: Context, position: LogPosition) -> bool:
+    """Return whether the log has the operation of a position, so that it is not an older copy."""
+    if position.repository != context.info.uid:
+        return False
+    return context.refs.operations.find(position.operation.sequence) == position.operation
+
+
+def _commit_of(present: Mapping[str, Named], named: Named) -> CommitId | None:
+    return present[named.name].commit_id if named.name in present else None
+
+
+def _has_moved(context: Context, name: str, seen: Named | None) -> bool:
+    """Return whether a ref is by now another one than it was in a snapshot."""
+    found = find_ref(context, name)
+    return (found and found.commit_id) != (seen and seen.commit_id)
+
+
+def _standing(context: Context, refs: RefsSnapshot, settled: int) -> Iterator[Operation]:
+    """Yield the latest operations of refs that are missing, although none has deleted them.
+
+    Operations up to `settled` do not count: whoever has dumped since has given these refs up.
+    """
+    present = {each.name for each in refs.named}
+    for name, operation in context.refs.operations.latest().items():
+        stands = operation.to_commit is not None and operation.sequence > settled
+        if stands and name not in present and find_ref(context, name) is None:
+            yield operation
 
 
 # --- the dump -------------------------------------------------------------------------------------
@@ -111,13 +169,15 @@ class ComparedDump:
     """A dump in a namespace, compared with the refs of its repository.
 
     An `is_own` dump was written or restored by the repository. `problems` are those of its tables.
-    `settings` is the error of damaged settings, the settings, or None if there are none.
+    `settings` is the error of damaged settings, the settings, or None if there are none. The dump
+    has all refs that operations up to `settled` have left.
     """
 
     is_own: bool
     lost: LostRefs
     problems: Sequence[SparklakeError]
     settings: KeptSettings | CorruptFileError | None
+    settled: int = 0
 
 
 def compare_dump(
@@ -128,15 +188,20 @@ def compare_dump(
     kept = settings if isinstance(settings, KeptSettings) else None
     fits = kept is not None and belong_together(store, kept, manifest)
     dumped, problems = find_refs(store, manifest, renames_of(kept, manifest))
-    lost = find_lost(context, dumped, refs)
+    position = position_of(kept, manifest)
+    lost = find_lost(context, dumped, refs, position)
     if lost:  # The dump may be younger than the refs.
-        lost = find_lost(context, dumped, context.refs.snapshot())
+        lost = find_lost(context, dumped, context.refs.snapshot(), position)
     is_own = fits
     if not fits and (kept is None or not kept.manifests):
         # Earlier versions left no record of the dump that they restored.
         is_known = not lost and not any(isinstance(each, InvalidDumpError) for each in problems)
         is_own = is_known or (kept is None and is_by_sparklake(store, manifest))
-    return ComparedDump(is_own, lost, problems, settings)
+    is_whole = fits and not problems and not lost
+    settled = 0
+    if position is not None and is_whole and _is_logged(context, position):
+        settled = position.operation.sequence
+    return ComparedDump(is_own, lost, problems, settings, settled)
 
 
 def _settings(store: ObjectStore) -> KeptSettings | CorruptFileError | None:
@@ -149,29 +214,38 @@ def _settings(store: ObjectStore) -> KeptSettings | CorruptFileError | None:
 # --- findings -------------------------------------------------------------------------------------
 
 
-def dump_findings(context: Context, store: ObjectStore, moment: Moment) -> Iterator[Finding]:
-    """Yield the findings about the dump. A repository that never dumped refs has none."""
-    if store.find(MANIFEST_KEY) is None:
-        if store.find(SETTINGS_KEY) is not None:
-            detail = "it is missing, although there are settings of a dump"
-            yield Finding(FindingKind.DUMP_DAMAGED, MANIFEST_KEY, detail)
-        return
+def lost_findings(context: Context, store: ObjectStore, moment: Moment) -> Iterator[Finding]:
+    """Yield the findings about the dump, and about refs that are lost; each lost ref once.
+
+    A repository that never dumped refs has no dump.
+    """
+    manifest = find_last_manifest(store)
     try:
-        manifest = read_dump_manifest(store)
+        if manifest is not None or store.find(MANIFEST_KEY) is not None:
+            read_dump_manifest(store)
     except SparklakeError as error:
         yield Finding(FindingKind.DUMP_DAMAGED, MANIFEST_KEY, str(error))
-        return
-    found = compare_dump(context, store, manifest, moment.refs)
+    found = None
+    if manifest is not None:
+        found = compare_dump(context, store, manifest, moment.refs)
+        yield from _dump_findings(store, manifest, found)
+    known = {each.name for each in found.lost.named} if found is not None else set()
+    for each in _standing(context, moment.refs, found.settled if found is not None else 0):
+        if each.ref not in known:
+            detail = f"the log has it at {each.to_commit}"
+            yield Finding(FindingKind.REF_LOST, each.ref, detail, branches=(each.ref,))
+
+
+def _dump_findings(
+    store: ObjectStore, manifest: DumpManifest, found: ComparedDump
+) -> Iterator[Finding]:
     lost = found.lost
     if not found.is_own and not isinstance(found.settings, CorruptFileError):
         detail = f"Postgres lacks {lost.text} of it" if lost else ""
-        yield Finding(
-            FindingKind.DUMP_OF_OTHERS,
-            MANIFEST_KEY,
-            detail,
-            commits=lost.commits[:MOST_AFFECTED],
-            commit_count=len(lost.commits),
-        )
+        commits = lost.commits[:MOST_AFFECTED]
+        count = len(lost.commits)
+        kind = FindingKind.DUMP_OF_OTHERS
+        yield Finding(kind, MANIFEST_KEY, detail, commits=commits, commit_count=count)
         return
     yield from _settings_findings(store, manifest, found)
     for problem in found.problems:
@@ -201,20 +275,26 @@ def _settings_findings(
 
 
 def check_replaceable(
-    context: Context, store: ObjectStore, manifest: DumpManifest, refs: RefsSnapshot
+    context: Context, store: ObjectStore, manifest: DumpManifest | None, refs: RefsSnapshot
 ) -> None:
     """Raise NewerDumpError for a dump of another program.
 
-    Raises RefsLostError for an own dump that has what the ref store has lost.
+    Raises RefsLostError if the own dump has what the ref store has lost, or if the log has.
     """
-    found = compare_dump(context, store, manifest, refs)
-    if not found.is_own:
-        raise newer_dump(store)
-    if found.lost:
+    lost, settled = LostRefs(), 0
+    if manifest is not None:
+        found = compare_dump(context, store, manifest, refs)
+        if not found.is_own:
+            raise newer_dump(store)
+        lost, settled = found.lost, found.settled
+    standing = [each.ref for each in _standing(context, refs, settled)]
+    if lost or standing:
+        what = f"{lost.text} of the dump" if lost else f"{_counted('ref', standing)} of its log"
         raise RefsLostError(
-            f"nothing was dumped: Postgres lacks {found.lost.text} of the dump in {store.uri}, "
-            "and no operation deleted them, so this dump may be the only copy. `sparklake repair` "
-            "restores them. To give them up, replace the dump with --overwrite"
+            f"nothing was dumped: Postgres lacks {what} in {store.uri}, and no operation explains "
+            "it, so the dump there may be the only copy. `sparklake check --refs` lists all that "
+            "is lost, and `sparklake repair` restores what the dump has. To give up the rest, "
+            "dump with --overwrite"
         )
 
 
@@ -234,7 +314,7 @@ def check_nothing_lost(context: Context) -> None:
     """
     store = open_store(context.info.storage_namespace)  # Not through the cache.
     moment = moment_of(context)
-    for each in chain(ref_findings(context, moment), dump_findings(context, store, moment)):
+    for each in chain(ref_findings(context, moment), lost_findings(context, store, moment)):
         if each.hides_names:
             raise RefsLostError(
                 f"nothing was deleted: {each.meaning}: {each.subject}"

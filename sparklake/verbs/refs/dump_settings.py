@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import msgspec
@@ -13,7 +13,7 @@ from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileErro
 from sparklake.graveler.defaults import MAX_RANGE_RECORDS
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.json_errors import decode_json
-from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RepositoryInfo
+from sparklake.graveler.ports import ObjectStore, Operation, RefsSnapshot, RepositoryInfo
 from sparklake.graveler.refs.dump import (
     DumpManifest,
     encode_refs,
@@ -28,12 +28,21 @@ SETTINGS_KEY = "_lakefs/sparklake_settings.json"
 
 
 @dataclass(frozen=True, slots=True)
+class LogPosition:
+    """The uid of the repository that wrote a dump, and its latest operation before that."""
+
+    repository: str
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
 class KeptSettings:
     """The settings that are stored next to a dump.
 
     They belong to the dumps of `manifests`: the last one, and the one before it, until the last one
     is complete. Earlier versions wrote none. All names are those of the dump. `renames`, as in
-    `find_refs`, are those of the last restore of the last one of `manifests`.
+    `find_refs`, are those of the last restore of the last one of `manifests`. `position` belongs to
+    the first one. With `is_first`, that dump is the first one, and may not be complete yet.
     """
 
     default_branch: str
@@ -44,6 +53,8 @@ class KeptSettings:
     retention: Retention | None = None
     manifests: tuple[DumpManifest, ...] = ()
     renames: dict[str, str] = field(default_factory=dict)
+    position: LogPosition | None = None
+    is_first: bool = False
 
     @property
     def settings(self) -> RepositorySettings:
@@ -62,10 +73,15 @@ def write_settings(
     settings: RepositorySettings,
     manifests: Sequence[DumpManifest],
     renames: Mapping[str, str],
-) -> None:
-    """Write the settings that belong to some dumps of a repository."""
-    kept = kept_settings(info.default_branch, info.range_records, settings, manifests, renames)
+    position: LogPosition | None,
+    *,
+    is_first: bool,
+) -> KeptSettings:
+    """Write the settings that belong to some dumps of a repository; return them."""
+    made = kept_settings(info.default_branch, info.range_records, settings, manifests, renames)
+    kept = replace(made, position=position, is_first=is_first)
     write_kept(store, kept)
+    return kept
 
 
 def kept_settings(
@@ -106,6 +122,11 @@ def renames_of(kept: KeptSettings | None, manifest: DumpManifest) -> Mapping[str
     return kept.renames if kept is not None and kept.manifests[-1:] == (manifest,) else {}
 
 
+def position_of(kept: KeptSettings | None, manifest: DumpManifest) -> LogPosition | None:
+    """Return the position in the log at which a dump was written, if it is known."""
+    return kept.position if kept is not None and kept.manifests[:1] == (manifest,) else None
+
+
 def belong_together(store: ObjectStore, kept: KeptSettings, manifest: DumpManifest) -> bool:
     """Return whether settings belong to a dump, rather than to an older one."""
     if kept.manifests:
@@ -138,4 +159,16 @@ def find_manifest(store: ObjectStore) -> DumpManifest | None:
     """Return the manifest in a namespace, or None if it has none that is readable."""
     with suppress(CorruptFileError, MissingFileError):
         return read_dump_manifest(store)
+    return None
+
+
+def find_last_manifest(store: ObjectStore) -> DumpManifest | None:
+    """Return the manifest of the last dump: from the settings, if its own file is unreadable."""
+    found = find_manifest(store)
+    if found is not None:
+        return found
+    with suppress(CorruptFileError):
+        kept = read_settings(store)
+        if kept is not None and not kept.is_first:
+            return next(iter(kept.manifests), None)
     return None

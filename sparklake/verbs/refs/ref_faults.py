@@ -87,15 +87,16 @@ def moment_of(context: Context) -> Moment:
 
 def contains_commit(commits: Mapping[CommitId, Commit], head: CommitId, wanted: CommitId) -> bool:
     """Return whether a history, as far as it is among some commits, contains a commit."""
+    least = commits[wanted].generation if wanted in commits else 0
     seen, waiting = {head}, [head]
     while waiting:
         each = waiting.pop()
         if each == wanted:
             return True
-        parents = commits[each].parents if each in commits else ()
-        new = [parent for parent in parents if parent not in seen]
-        seen.update(new)
-        waiting += new
+        if each in commits and commits[each].generation > least:
+            new = [parent for parent in commits[each].parents if parent not in seen]
+            seen.update(new)
+            waiting += new
     return False
 
 
@@ -128,7 +129,6 @@ def ref_findings(context: Context, moment: Moment) -> Iterator[Finding]:
     default = context.info.default_branch
     if all(each.name != default for each in moment.refs.branches):
         yield Finding(FindingKind.DEFAULT_BRANCH_MISSING, default)
-    yield from _log_findings(context, moment)
 
 
 def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKind, str]]:
@@ -151,12 +151,14 @@ def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKi
 # --- the log --------------------------------------------------------------------------------------
 
 
-def _log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
+def log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
     """Yield the refs that are not where their latest operation has moved them."""
     for named, _ in _differing(context, moment.refs.named):
-        again = _find(context, named)
-        # It may have moved between the two reads.
+        again = find_ref(context, named.name)
         for each, operation in _differing(context, [again] if again else []):
+            now = find_ref(context, each.name)
+            if now is None or now.commit_id != each.commit_id:
+                continue  # It moved between the two reads.
             branches = (each.name,) if isinstance(each, BranchState) else ()
             seen = "where no logged operation has moved it" if operation else "without an operation"
             yield Finding(
@@ -169,10 +171,9 @@ def _log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
             )
 
 
-def _find(context: Context, named: Named) -> Named | None:
-    if isinstance(named, TagInfo):
-        return context.refs.tags.find(named.name)
-    return context.refs.branches.find(named.name)
+def find_ref(context: Context, name: str) -> Named | None:
+    """Return the present branch or tag with a name."""
+    return context.refs.branches.find(name) or context.refs.tags.find(name)
 
 
 def _differing(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 
 import msgspec
@@ -13,7 +13,13 @@ import numpy as np
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.errors import CorruptFileError, MissingFileError, RefNotFoundError, SparklakeError
+from sparklake.errors import (
+    AlreadyExistsError,
+    CorruptFileError,
+    MissingFileError,
+    RefNotFoundError,
+    SparklakeError,
+)
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import AddressType, encode_entry, record_entry
@@ -34,6 +40,7 @@ from sparklake.verbs.base.namespace import Mark
 from sparklake.verbs.gc.runs import CollectionRun
 from sparklake.verbs.refs.dump import DumpOptions, dump_refs
 from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
+from sparklake.verbs.refs.ref_faults import find_ref
 from sparklake.verbs.repairs.objects import is_equal
 from sparklake.verbs.repairs.plan import dumped_refs, range_info, trees_of
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
@@ -47,11 +54,15 @@ _VERB = "repair"
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A repair that is carried out. `kept` is the key prefix of the files that it replaces."""
+    """A repair that is carried out. `kept` is the key prefix of the files that it replaces.
+
+    `restored` are the commits that its steps have written: one step writes all that are missing.
+    """
 
     context: Context
     sources: TableSources
     kept: str
+    restored: set[str] = field(default_factory=set)
 
     @property
     def store(self) -> ObjectStore:
@@ -206,6 +217,8 @@ class Repair:
         if dumped is None:
             raise MissingFileError("there is no dump of refs any more")
         wanted = set(step.target.split(", "))
+        if wanted <= self.restored:
+            return
         known = self.sources.moment.commits
         chosen = [each for each in dumped.commits if each.id in wanted or each.id not in known]
         for each in chosen:
@@ -216,6 +229,7 @@ class Repair:
         commits.restore(chosen)
         if any(commits.find(each.id) != each for each in chosen):
             raise CorruptFileError("a commit was read back with other content")
+        self.restored.update(each.id for each in chosen)
 
     def _restore_ref(self, step: RepairStep) -> None:
         dumped, refs = dumped_refs(self.sources), self.context.refs
@@ -224,9 +238,9 @@ class Repair:
         if found is None:
             raise RefNotFoundError(f"the dump of refs has no {step.target!r} any more")
         who = self.context.committer
+        if step.action is RepairAction.RESTORE_REF and find_ref(self.context, found.name):
+            raise AlreadyExistsError(f"the name {found.name!r} is used by now")
         if not isinstance(found, BranchState):
-            if refs.tags.find(found.name) is not None:
-                refs.tags.delete(found.name, who)
             refs.tags.create(found.name, found.commit_id, who)
         elif step.action is RepairAction.RESTORE_REF:
             refs.branches.create(found.name, found.commit_id, who, hidden=found.hidden)

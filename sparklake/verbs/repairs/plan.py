@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sparklake.errors import SparklakeError
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.refs.dump import read_dump_manifest
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import has_trees, is_bare
-from sparklake.verbs.refs.dump_settings import find_dumped_refs
+from sparklake.verbs.base.namespace import has_content, is_bare
+from sparklake.verbs.refs.dump_settings import find_dumped_refs, find_last_manifest
 from sparklake.verbs.refs.ref_faults import Moment, Named, contains_commit
 from sparklake.verbs.repairs.objects import equal_objects, find_source
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
@@ -73,7 +71,7 @@ def plan_steps(
 
 
 def _mark_step(finding: Finding, sources: TableSources) -> RepairStep:
-    if has_trees(sources.moment.refs) and is_bare(sources.store):
+    if has_content(sources.moment.refs) and is_bare(sources.store):
         reason = "no table is there: restore the namespace from a backup"
         return _nothing(finding, finding.subject, reason)
     return RepairStep(RepairAction.WRITE_MARK, finding.subject, "the ref store", finding)
@@ -186,10 +184,10 @@ def dumped_refs(sources: TableSources) -> RefsSnapshot | None:
     from sparklake.stores.objects import open_store
 
     for store in (sources.store, *map(open_store, sources.copies)):
-        try:
-            refs, _ = find_dumped_refs(store, read_dump_manifest(store))
-        except SparklakeError:
+        manifest = find_last_manifest(store)
+        if manifest is None:
             continue
+        refs, _ = find_dumped_refs(store, manifest)
         if refs.commits:
             return refs
     return None
@@ -225,8 +223,11 @@ def _ref_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> RepairS
     if found is None:
         return _nothing(finding, finding.subject, "the dump of refs does not have it")
     present = next((each for each in moment.refs.named if each.name == finding.subject), None)
-    if present is None or finding.kind is FindingKind.REF_LOST:
+    if present is None:
         return RepairStep(RepairAction.RESTORE_REF, found.name, "the dump of refs", finding)
+    if finding.kind is FindingKind.REF_LOST:
+        reason = f"the name is used at {present.commit_id}: give {found.commit_id} another one"
+        return _nothing(finding, found.name, f"{reason}, and dump with --overwrite")
     if finding.kind is FindingKind.BRANCH_BEHIND:
         return _move_step(finding, found, present, dumped, moment)
     if present.commit_id in {each.id for each in dumped.commits}:
@@ -246,5 +247,5 @@ def _move_step(
     if contains_commit(commits, found.commit_id, present.commit_id):
         source = f"the dump of refs, at {found.commit_id}"
         return RepairStep(RepairAction.MOVE_REF, found.name, source, finding)
-    reason = f"it has other commits since: merge {found.commit_id} into it"
-    return _nothing(finding, found.name, reason)
+    reason = f"it has other commits since: merge {found.commit_id} into it, or tag that"
+    return _nothing(finding, found.name, f"{reason}, and dump with --overwrite")

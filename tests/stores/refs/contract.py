@@ -1088,6 +1088,11 @@ class RefStoreContract:
         assert refs.operations.latest(names) == latest
         assert refs.operations.latest(["v1"]) == {"v1": latest["v1"]}
         assert refs.operations.latest([]) == {}
+        assert refs.operations.latest() == latest
+        log = refs.operations.list()
+        assert refs.operations.first() == log[-1]
+        assert all(refs.operations.find(each.sequence) == each for each in log)
+        assert refs.operations.find(log[0].sequence + 1) is None
         assert latest["v1"].verb == "delete-tag"
         for at, expected in (
             (FIRST.id, {"dev", "v1", "main"}),
@@ -1097,6 +1102,9 @@ class RefStoreContract:
             assert refs.operations.reached(dict.fromkeys(names, at)) == expected
         assert refs.operations.reached({"dev": commit.id, "v1": commit.id}) == {"dev"}
         assert refs.operations.reached({}) == set()
+        assert refs.operations.reached({"dev": commit.id}, after=log[-1]) == {"dev"}
+        assert refs.operations.reached({"dev": commit.id, "v1": FIRST.id}, after=log[0]) == set()
+        assert refs.operations.reached({"v1": FIRST.id}, after=log[1]) == {"v1"}
 
     # --- purges
 

@@ -494,12 +494,12 @@ def test_a_dump_is_read_once_unless_its_manifest_changes(
     manifest = read_dump_manifest(store)
     with recorded_reads() as names:
         collect(repo)
-    assert names.count("refs_manifest.json") == 3
     roots = (manifest.branches_meta_range_id, manifest.commits_meta_range_id)
     with recorded_reads() as once:
         dump_table_ids(store, manifest)
         dump_trees(store, manifest)
         check_nothing_lost(repo._context)
+    assert names.count("refs_manifest.json") == 2 + once.count("refs_manifest.json")
     assert all(names.count(each) == once.count(each) > 0 for each in roots)
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 from uuid import uuid4
 
 import pytest
 
 from sparklake import Lake, Repository
-from sparklake.errors import NewerDumpError, RefsLostError
+from sparklake.errors import AlreadyExistsError, NewerDumpError, RefsLostError
+from sparklake.graveler.refs.dump import MANIFEST_KEY
 from sparklake.udfs.checks.findings import FindingKind
+from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
 from tests.support.lakes import commit_all, namespace_of
 from tests.support.postgres_faults import Database
 
@@ -228,3 +232,102 @@ def test_a_newer_dump_of_another_program_stops_deletions(
         repo.collect_garbage(grace=timedelta())
     repo.dump_refs(overwrite=True)
     repo.collect_garbage(grace=timedelta())
+
+
+def test_an_older_copy_whose_log_knows_the_ref_is_noticed(
+    repo: Repository, database: Database
+) -> None:
+    """The tag was deleted before the backup, and made again after it; a branch was undone."""
+    repo.delete_tag("v1")
+    database.back_up()
+    repo.create_tag("v1", "dev~2")
+    repo.branch("dev").undo()
+    repo.dump_refs()
+    database.restore()
+    repo.settings.set_retention(0, tree_days=0)
+    assert repo.check("refs").kinds == {FindingKind.REF_LOST: 1}
+    before = files_of(repo)
+    with pytest.raises(RefsLostError):
+        repo.collect_garbage(grace=timedelta())
+    with pytest.raises(RefsLostError):
+        repo.dump_refs()
+    assert files_of(repo) == before
+    assert repo.repair("refs").check.is_healthy
+    repo.delete_tag("v1")
+    repo.dump_refs()
+    assert repo.check("refs").kinds == {}
+
+
+@pytest.mark.parametrize("has_dump", [True, False])
+def test_the_log_knows_which_refs_exist(
+    repo: Repository, database: Database, has_dump: bool
+) -> None:
+    """Also if the dump is damaged, so that it cannot tell."""
+    if has_dump:
+        repo.dump_refs()
+        (namespace_of(repo) / MANIFEST_KEY).write_bytes(b"{")
+    database.run(delete("branches", "name = 'dev'"))
+    assert repo.check("refs").kinds[FindingKind.REF_LOST] == 1
+    for verb in (repo.collect_garbage, repo.dump_refs):
+        with pytest.raises(RefsLostError, match="dev"):
+            verb()
+    assert repo.repair("refs").check.is_healthy == has_dump
+    if not has_dump:
+        repo.dump_refs(overwrite=True)
+    repo.collect_garbage()
+    assert repo.check("refs").is_healthy
+
+
+def test_what_a_lost_manifest_named_is_not_replaced(repo: Repository, database: Database) -> None:
+    """The settings beside a dump name its tables, too."""
+    repo.dump_refs()
+    database.run(delete("commits", "message = 'two'"))
+    (namespace_of(repo) / MANIFEST_KEY).unlink()
+    assert repo.check("refs").kinds[FindingKind.COMMIT_LOST] == 1
+    with pytest.raises(RefsLostError):
+        repo.dump_refs()
+    assert repo.repair("refs").check.is_healthy
+
+
+def test_a_name_in_use_is_not_taken_by_a_repair(repo: Repository, database: Database) -> None:
+    database.back_up()
+    repo.create_tag("v2", "main~1")
+    repo.dump_refs()
+    database.restore()
+    repo.create_branch("v2", "main")
+    made = repo.repair("refs")
+    assert made.check.kinds[FindingKind.REF_LOST] == 1
+    assert "the name is used" in made.results[0].problem
+    assert [each.name for each in repo.tags()] == ["v1"]
+    repo.dump_refs(overwrite=True)
+    assert repo.check("refs").is_healthy
+
+
+def test_a_first_dump_that_is_not_complete_is_no_fault(repo: Repository) -> None:
+    repo.dump_refs()
+    settings = namespace_of(repo) / SETTINGS_KEY
+    body = settings.read_bytes()
+    (namespace_of(repo) / MANIFEST_KEY).unlink()
+    assert FindingKind.DUMP_DAMAGED in repo.check("refs").kinds
+    settings.write_bytes(body.replace(b'"is_first":false', b'"is_first":true'))
+    assert repo.check("refs").kinds == {}
+    repo.dump_refs()
+    assert settings.read_bytes().endswith(b'"is_first":false}')
+
+
+def test_a_ref_that_is_made_again_meanwhile_is_not_lost(repo: Repository) -> None:
+    """Between the reads of the refs and of the log."""
+    repo.dump_refs()
+    repo.delete_tag("v1")
+    log = repo._context.refs.operations
+    latest = type(log).latest
+
+    def again(*arguments: object) -> object:
+        with suppress(AlreadyExistsError):
+            repo.create_tag("v1", "main")
+        return latest(*arguments)  # type: ignore[arg-type]
+
+    with mock.patch.object(type(log), "latest", again):
+        assert repo.check("refs").kinds == {}
+        repo.delete_tag("v1")
+        repo.dump_refs()
