@@ -228,7 +228,7 @@ def test_a_run_that_a_collection_overtakes_takes_effect_once(
 
 @pytest.mark.both_stores
 def test_an_expired_key_acts_again(filled: Repository) -> None:
-    brief = with_terms(filled, days=1e-9).branch("main")
+    brief = with_terms(filled, days=1e-12).branch("main")
     for _ in range(2):
         once = Once("a key")
         brief.commit("empty", allow_empty=True, once=once)

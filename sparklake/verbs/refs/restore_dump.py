@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sparklake.errors import MissingFileError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.refs.dump import find_dump, name_problems, read_dump_manifest
@@ -17,6 +18,7 @@ from sparklake.verbs.refs.dump_settings import renames_of, write_kept
 from sparklake.verbs.refs.restore_settings import (
     RestoredSettings,
     find_settings,
+    invalid_options,
     joined_renames,
     option_problems,
     restored_settings,
@@ -82,7 +84,11 @@ class _VerifiedDump:
 
 def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
     """Verify a dump and the options; raise an error that names all problems."""
-    manifest = read_dump_manifest(store)
+    try:
+        manifest = read_dump_manifest(store)
+    except MissingFileError:
+        raise_all(invalid_options(options))  # They are invalid with any dump.
+        raise
     file = find_settings(store, manifest)
     renames = joined_renames(renames_of(file.kept, manifest), options.renames)
     found = find_dump(store, manifest, renames)

@@ -149,25 +149,33 @@ def _renamed_retention(retention: Retention, renamed: Callable[[str], str]) -> R
 # --- problems of options --------------------------------------------------------------------------
 
 
+def invalid_options(options: RestoreOptions) -> list[SparklakeError]:
+    """Return the problems of options that no dump can fit."""
+    problems: list[SparklakeError] = []
+    if options.default_branch is not None:
+        try:
+            validate_branch_name(options.default_branch)
+        except InvalidNameError as error:
+            problems.append(error)
+    if options.range_records is not None and not 1 <= options.range_records <= MAX_RANGE_RECORDS:
+        problems.append(InvalidInputError(f"range_records must be 1 to {MAX_RANGE_RECORDS}"))
+    return problems
+
+
 def option_problems(
     options: RestoreOptions, file: SettingsFile, found: FoundDump, renames: Mapping[str, str]
 ) -> list[SparklakeError]:
     """Return the problems of the default branch and of `range_records`."""
-    return [
-        *_branch_problems(options, file, found, renames),
-        *_range_records_problems(options.range_records, file.kept),
-    ]
+    problems = invalid_options(options)
+    if not any(isinstance(each, InvalidNameError) for each in problems):
+        problems += _branch_problems(options, file, found, renames)
+    return [*problems, *_range_records_problems(options.range_records, file.kept)]
 
 
 def _branch_problems(
     options: RestoreOptions, file: SettingsFile, found: FoundDump, renames: Mapping[str, str]
 ) -> Sequence[SparklakeError]:
-    if options.default_branch is not None:
-        try:
-            validate_branch_name(options.default_branch)
-        except InvalidNameError as error:
-            return [error]
-    elif file.problems:
+    if options.default_branch is None and file.problems:
         return ()  # They name the default branch.
     name = _default_branch(options, file.kept, renames)
     names = [each.name for each in found.refs.branches]
@@ -194,11 +202,8 @@ def _no_branch(name: str, names: Collection[str]) -> InvalidInputError:
 def _range_records_problems(
     wanted: int | None, kept: KeptSettings | None
 ) -> Sequence[InvalidInputError]:
-    if wanted is None:
-        return ()
-    if not 1 <= wanted <= MAX_RANGE_RECORDS:
-        return [InvalidInputError(f"range_records must be 1 to {MAX_RANGE_RECORDS}")]
-    if kept is not None and wanted != kept.range_records:
+    is_possible = wanted is not None and 1 <= wanted <= MAX_RANGE_RECORDS
+    if is_possible and kept is not None and wanted != kept.range_records:
         problem = f"range_records is {kept.range_records} in this dump, and cannot be changed"
         return [InvalidInputError(problem)]
     return ()
