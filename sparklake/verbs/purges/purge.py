@@ -70,11 +70,13 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
             or the bytes are in the namespace of another repository. Nothing is deleted.
         PurgeOpenError: Another purge is running.
         NoChangesError: There is nothing to purge.
-        RefsLostError: The ref store has lost commits or refs, which may name the bytes elsewhere.
+        RefsLostError: The ref store has lost commits or refs, which may name the bytes at other
+            paths, and `even_shared` does not accept that.
     """
     patterns = _checked(context, options)
     check_namespace(context.store)
-    check_nothing_lost(context)
+    if not options.even_shared:
+        check_nothing_lost(context)
     made = Purge(
         id=uuid4().hex,
         who=context.committer,

@@ -320,6 +320,7 @@ def check_nothing_lost(context: Context) -> None:
                 f"nothing was deleted: {each.meaning}: {each.subject}"
                 f"{f' ({each.detail})' if each.detail else ''}. What is lost may name objects "
                 "that would be deleted. `sparklake check --refs` lists all such faults, and "
-                "`sparklake repair` restores what it can. To give up what only the dump of refs "
-                "has, replace the dump with `sparklake refs dump --overwrite`"
+                "`sparklake repair` restores what the dump of refs has. Restore the rest from a "
+                "backup of Postgres, or give up lost refs, and what only the dump has, with "
+                "`sparklake refs dump --overwrite`"
             )

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from sparklake import Lake, Repository
-from sparklake.errors import AlreadyExistsError, NewerDumpError, RefsLostError
+from sparklake.errors import AlreadyExistsError, NewerDumpError, NoChangesError, RefsLostError
 from sparklake.graveler.refs.dump import MANIFEST_KEY
 from sparklake.udfs.checks.findings import FindingKind
 from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
@@ -128,6 +128,15 @@ def test_a_lost_parent_is_noticed_without_a_dump(repo: Repository, database: Dat
     database.run(delete("commits", "message = 'one'"))
     with pytest.raises(RefsLostError, match="a parent of a commit is missing"):
         repo.collect_garbage(grace=timedelta())
+
+
+def test_a_purge_that_must_not_wait_is_possible(repo: Repository, database: Database) -> None:
+    repo.dump_refs()
+    database.run(delete("tags", "name = 'v1'"))
+    with pytest.raises(RefsLostError, match="nothing was deleted"):
+        repo.purge(["nothing/**"], "asked")
+    with pytest.raises(NoChangesError):
+        repo.purge(["nothing/**"], "asked", even_shared=True)
 
 
 def test_lost_refs_can_be_given_up(repo: Repository, database: Database) -> None:
