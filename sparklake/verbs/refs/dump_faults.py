@@ -40,8 +40,8 @@ from sparklake.verbs.refs.ref_faults import (
     Moment,
     Named,
     contains_commit,
-    find_ref,
     moment_of,
+    read_ref,
     ref_findings,
 )
 
@@ -85,13 +85,17 @@ def find_lost(
     known = {each.id: each for each in refs.commits}
     commits = tuple(each.id for each in dumped.commits if each.id not in known)
     present: Mapping[str, Named] = {each.name: each for each in refs.named}
-    moved = [each for each in dumped.named if _commit_of(present, each) != each.commit_id]
-    explained = _explained(context, moved, present, position) if moved else set()
+    moved = [each for each in dumped.named if _at(present.get(each.name)) != each.commit_id]
+    latest = context.refs.operations.latest([each.name for each in moved]) if moved else {}
+    explained = _explained(context, moved, present, latest, position) if moved else set()
     named, behind = list[Named](), list[BranchState]()
     for each in moved:
         found = present.get(each.name)
-        if each.name in explained or _has_moved(context, each.name, found):
+        if each.name in explained:
             continue
+        now, operation = read_ref(context, each.name)
+        if _at(now) != _at(found) or operation != latest.get(each.name):
+            continue  # It has moved since the refs or the log were read.
         if not (isinstance(each, BranchState) and isinstance(found, BranchState)):
             named.append(each)
         elif not contains_commit(known, found.commit_id, each.commit_id):
@@ -103,11 +107,11 @@ def _explained(
     context: Context,
     moved: Sequence[Named],
     present: Mapping[str, Named],
+    latest: Mapping[str, Operation],
     position: LogPosition | None,
 ) -> Set[str]:
     """Return the refs that an operation after the dump has moved or deleted, as the log says."""
     log = context.refs.operations
-    latest = log.latest([each.name for each in moved])
     dumped = {each.name: each.commit_id for each in moved}
     if position is not None and position.repository == context.info.uid:
         if not _is_logged(context, position):
@@ -117,7 +121,7 @@ def _explained(
         return {
             each.name
             for each in moved
-            if each.name in latest and latest[each.name].to_commit == _commit_of(present, each)
+            if each.name in latest and latest[each.name].to_commit == _at(present.get(each.name))
         }
     # The dump has been restored, or an earlier version has written it.
     reached, first = log.reached(dumped), log.first()
@@ -139,14 +143,8 @@ def _is_logged(context: Context, position: LogPosition) -> bool:
     return context.refs.operations.find(position.operation.sequence) == position.operation
 
 
-def _commit_of(present: Mapping[str, Named], named: Named) -> CommitId | None:
-    return present[named.name].commit_id if named.name in present else None
-
-
-def _has_moved(context: Context, name: str, seen: Named | None) -> bool:
-    """Return whether a ref is by now another one than it was in a snapshot."""
-    found = find_ref(context, name)
-    return (found and found.commit_id) != (seen and seen.commit_id)
+def _at(named: Named | None) -> CommitId | None:
+    return named.commit_id if named is not None else None
 
 
 def _standing(context: Context, refs: RefsSnapshot, settled: int) -> Iterator[Operation]:
@@ -155,9 +153,11 @@ def _standing(context: Context, refs: RefsSnapshot, settled: int) -> Iterator[Op
     Operations up to `settled` do not count: whoever has dumped since has given these refs up.
     """
     present = {each.name for each in refs.named}
-    for name, operation in context.refs.operations.latest().items():
-        stands = operation.to_commit is not None and operation.sequence > settled
-        if stands and name not in present and find_ref(context, name) is None:
+    for name, seen in context.refs.operations.latest().items():
+        if seen.to_commit is None or seen.sequence <= settled or name in present:
+            continue
+        named, operation = read_ref(context, name)
+        if named is None and operation is not None and operation.to_commit is not None:
             yield operation
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -153,22 +153,31 @@ def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKi
 
 def log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
     """Yield the refs that are not where their latest operation has moved them."""
-    for named, _ in _differing(context, moment.refs.named):
-        again = find_ref(context, named.name)
-        for each, operation in _differing(context, [again] if again else []):
-            now = find_ref(context, each.name)
-            if now is None or now.commit_id != each.commit_id:
-                continue  # It moved between the two reads.
-            branches = (each.name,) if isinstance(each, BranchState) else ()
-            seen = "where no logged operation has moved it" if operation else "without an operation"
+    # A branch and a tag of one name share the log.
+    names = Counter(each.name for each in moment.refs.named)
+    alone = [each for each in moment.refs.named if names[each.name] == 1]
+    latest = context.refs.operations.latest([each.name for each in alone])
+    for seen in alone:
+        if _agree(seen, latest.get(seen.name)):
+            continue
+        named, operation = read_ref(context, seen.name)
+        if named is not None and not _agree(named, operation):
+            branches = (named.name,) if isinstance(named, BranchState) else ()
+            where = (
+                "where no logged operation has moved it" if operation else "without an operation"
+            )
             yield Finding(
                 FindingKind.LOG_DIFFERS,
-                each.name,
-                f"it is at {each.commit_id}, {seen}",
-                commits=(each.commit_id,),
+                named.name,
+                f"it is at {named.commit_id}, {where}",
+                commits=(named.commit_id,),
                 commit_count=1,
                 branches=branches,
             )
+
+
+def _agree(named: Named, operation: Operation | None) -> bool:
+    return operation is not None and operation.to_commit == named.commit_id
 
 
 def find_ref(context: Context, name: str) -> Named | None:
@@ -176,17 +185,16 @@ def find_ref(context: Context, name: str) -> Named | None:
     return context.refs.branches.find(name) or context.refs.tags.find(name)
 
 
-def _differing(
-    context: Context, named: Sequence[Named]
-) -> Iterator[tuple[Named, Operation | None]]:
-    """Yield the refs that differ from their latest operation, with it."""
-    # A branch and a tag of one name share the log.
-    names = Counter(each.name for each in named)
-    latest = context.refs.operations.latest(list(names))
-    for ref in named:
-        operation = latest.get(ref.name)
-        if names[ref.name] == 1 and (operation is None or operation.to_commit != ref.commit_id):
-            yield ref, operation
+def read_ref(context: Context, name: str) -> tuple[Named | None, Operation | None]:
+    """Return a branch or a tag, and its latest operation, as they were at one moment."""
+    log = context.refs.operations
+    operation = log.latest([name]).get(name)
+    while True:
+        named = find_ref(context, name)
+        again = log.latest([name]).get(name)
+        if again == operation:
+            return named, operation
+        operation = again  # The ref has moved between the reads.
 
 
 # --- the namespace --------------------------------------------------------------------------------

@@ -14,7 +14,13 @@ from uuid import uuid4
 import pytest
 
 from sparklake import Lake, Repository
-from sparklake.errors import AlreadyExistsError, NewerDumpError, NoChangesError, RefsLostError
+from sparklake.errors import (
+    AlreadyExistsError,
+    NewerDumpError,
+    NoChangesError,
+    RefNotFoundError,
+    RefsLostError,
+)
 from sparklake.graveler.refs.dump import MANIFEST_KEY
 from sparklake.udfs.checks.findings import FindingKind
 from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
@@ -340,3 +346,29 @@ def test_a_ref_that_is_made_again_meanwhile_is_not_lost(repo: Repository) -> Non
         assert repo.check("refs").kinds == {}
         repo.delete_tag("v1")
         repo.dump_refs()
+
+
+@pytest.mark.parametrize("is_dumped", [False, True])
+def test_a_ref_that_is_deleted_meanwhile_is_not_lost(repo: Repository, is_dumped: bool) -> None:
+    """Made after the refs were read, and deleted after the log was."""
+    log = repo._context.refs.operations
+    latest = type(log).latest
+
+    def then_deleted(*arguments: object) -> object:
+        if moves:
+            repo.create_tag("v", moves.pop())
+        found = latest(*arguments)  # type: ignore[arg-type]
+        with suppress(RefNotFoundError):
+            repo.delete_tag("v")
+        return found
+
+    if is_dumped:
+        repo.create_tag("v", "main~1")
+    repo.dump_refs()
+    if is_dumped:
+        repo.delete_tag("v")
+    for verb in (lambda: repo.check("refs").is_healthy, repo.collect_garbage, repo.dump_refs):
+        moves = ["main"]
+        with mock.patch.object(type(log), "latest", then_deleted):
+            assert verb()
+        assert not moves
