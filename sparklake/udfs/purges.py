@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from sparklake.errors import InvalidKeyError
@@ -63,6 +64,9 @@ FOUND_SCHEMA = pa.schema(
 
 RECEIPT_SCHEMA = FOUND_SCHEMA.append(pa.field("deleted_at", pa.timestamp("us", tz="UTC")))
 """`deleted_at` is null if the object was not deleted. Delete it at its source."""
+
+_NAMESPACE_FIELD = b"sparklake.storage_namespace"
+"""The namespace of a list's own addresses, in the metadata of its file."""
 
 REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 
@@ -247,7 +251,9 @@ class _PurgeList:
         """Write the collected rows as a part. A task may run twice, so the content names it."""
         if not self._rows:
             return
-        body = _parquet(pa.Table.from_pylist(self._rows, schema=FOUND_SCHEMA))
+        namespace = self.places.workspace.storage_namespace
+        schema = FOUND_SCHEMA.with_metadata({_NAMESPACE_FIELD: namespace})
+        body = _parquet(pa.Table.from_pylist(self._rows, schema=schema))
         name = sha256(body).hexdigest()[:32]
         self.places.store.put_if_absent(f"{self.folder}found/{name}.parquet", body)
         self.report.parts.append(name)
@@ -347,6 +353,26 @@ def _deleted(places: _Places, found: pa.Table) -> pa.Array:
         moments = dict(zip(names, pool.map(places.delete, names), strict=True))
     kind = RECEIPT_SCHEMA.field("deleted_at").type
     return pa.array([moments[each] for each in addresses], pa.int64()).cast(kind)
+
+
+def deleted_addresses(rows: pa.Table, namespace: str) -> pa.Array:
+    """Return the addresses that a receipt records as deleted, or a list as to be deleted.
+
+    The file may be a copy from another namespace. Objects of that one are also missing in this one.
+
+    Raises:
+        KeyError: The rows lack a column.
+    """
+    if "deleted_at" in rows.schema.names:
+        rows = rows.filter(pc.is_valid(rows.column("deleted_at")))
+    addresses = rows.column("address").combine_chunks()
+    recorded = (rows.schema.metadata or {}).get(_NAMESPACE_FIELD, b"").decode(errors="replace")
+    if recorded in ("", namespace):
+        return addresses
+    root = f"{recorded}/"
+    own = addresses.filter(pc.starts_with(addresses, root))
+    keys = pc.utf8_slice_codeunits(own, len(root))
+    return pa.concat_arrays([addresses, pc.binary_join_element_wise(f"{namespace}/", keys, "")])
 
 
 def _parquet(table: pa.Table) -> bytes:

@@ -20,6 +20,7 @@ from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
 from sparklake.udfs.imports.source_listing import ListingPart
+from sparklake.udfs.purges import deleted_addresses
 
 LISTED_SCHEMA = pa.schema(
     [
@@ -95,7 +96,7 @@ def list_purged(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     for key in _decode_purged(encoded).keys:
         try:
             rows = decode_parquet(store.get(key), f"{key} in {store.uri}")
-            addresses = _deleted(rows)
+            addresses = deleted_addresses(rows, store.uri)
         except (SparklakeError, KeyError, pa.ArrowException) as error:
             result.findings.append(Finding(FindingKind.RECEIPT_DAMAGED, key, str(error)))
             continue
@@ -104,13 +105,6 @@ def list_purged(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     _write(place, rows_key(PURGED_STEP, name), rows)
     result.objects = rows.num_rows
     return _encode(result)
-
-
-def _deleted(rows: pa.Table) -> pa.Array:
-    """Return the addresses that a receipt records as deleted, or a list as to be deleted."""
-    if "deleted_at" in rows.schema.names:
-        rows = rows.filter(pc.is_valid(rows.column("deleted_at")))
-    return rows.column("address").combine_chunks()
 
 
 def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,8 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports.registers import PurgeCounts, PurgeState
 from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.namespaces import MARKER_KEY
+from sparklake.udfs.checks.findings import FindingKind
 from tests.support.crashes import CrashError, dies_at
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
 from tests.support.memory_folders import memory_folder
@@ -88,6 +91,27 @@ def test_what_no_branch_has_is_gone_everywhere(repo: Repository) -> None:
     } == {(at, each.path, each.address, each.checksum, each.size) for at, each in wanted}
     assert all(row["deleted_at"] is not None for row in rows)
     assert [each.id for each in repo.log("main")][1:3] == [second.id, first.id]
+
+
+def test_what_is_purged_is_no_fault_of_a_copied_namespace(
+    any_lake: Lake, repo: Repository, folder: Path
+) -> None:
+    commit_all(repo.branch("main"), {"users/4": b"four"}, "another")
+    repo.purge(["users/1", "users/2", "users/3"], "asked", commit=True)
+    repo.dump_refs()
+    for again in ("copy", "copy of the copy"):
+        shutil.copytree(namespace_of(repo), folder / again)
+        (folder / again / MARKER_KEY).unlink()
+        repo = any_lake.restore_repository(f"copy-{uuid4().hex[:8]}", str(folder / again))
+        found = repo.check("content")
+        assert found.is_healthy
+        assert found.counts.purged == 4
+        with pytest.raises(MissingFileError):
+            repo.read_bytes("main~2", "users/1")
+        repo.dump_refs()
+    (lost,) = bytes_of(repo) & {repo.at("main").stat("users/4").address}
+    Path(lost.removeprefix("file://")).unlink()
+    assert FindingKind.OBJECT_MISSING in repo.check("content").kinds
 
 
 @pytest.mark.usefixtures("healthy_at_end")
