@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from sparklake.errors import CorruptFileError, InvalidInputError, InvalidNameError, SparklakeError
 from sparklake.graveler.actions import Action
@@ -239,12 +240,18 @@ def restored_settings(
     if kept is None:
         return _settings_of_lakefs(store, manifest, options, default, file.is_older, renames)
     earlier = renames_of(kept, manifest)
+    settings = _renamed_rules(kept.settings, lambda name: _new_name(renames, name))
+    notes = (
+        _NOT_IN_DUMPS,
+        *_rename_notes(earlier, options, renames),
+        *_rule_notes(kept.settings, settings, renames),
+    )
     return RestoredSettings(
         default,
         kept.range_records,
-        _renamed_rules(kept.settings, lambda name: _new_name(renames, name)),
+        settings,
         None if renames == earlier else replace(kept, manifests=(manifest,), renames=dict(renames)),
-        (_NOT_IN_DUMPS, *_rename_notes(earlier, options, renames)),
+        notes,
     )
 
 
@@ -269,12 +276,14 @@ def _settings_of_lakefs(
     else:
         notes.append(_NO_PROTECTION)
     settings = RepositorySettings(protection=rules.protection, retention=rules.retention)
+    dumped = _renamed_rules(settings, lambda name: _old_pattern(renames, name))
+    notes += _rule_notes(dumped, settings, renames)
     range_records = options.range_records or DEFAULT_RANGE_RECORDS
     # A later dump may replace this one, and no other one of another program.
     beside = kept_settings(
         _old_name(renames, default),
         range_records,
-        _renamed_rules(settings, lambda name: _old_pattern(renames, name)),
+        dumped,
         (manifest,),
         renames,
     )
@@ -308,6 +317,37 @@ def _rename_notes(
         f"an earlier restore of this dump renamed branches or tags, and so did this one: "
         f"{_some(again)}. `--rename` OLD=NEW gives them other names"
     ]
+
+
+def _rule_notes(
+    dumped: RepositorySettings, restored: RepositorySettings, renames: Mapping[str, str]
+) -> Sequence[str]:
+    """Return notes on renamed branches that rules with wildcards keep less than before."""
+    branches = {
+        old.removeprefix("heads/"): new for old, new in renames.items() if old.startswith("heads/")
+    }
+    bare, shorter = list[str](), list[str]()
+    for old, new in sorted(branches.items()):
+        if dumped.guard(old).protected - restored.guard(new).protected:
+            bare.append(f"{old}={new}")
+        if _days(dumped, old) > _days(restored, new):
+            shorter.append(f"{old}={new}")
+    notes = []
+    if bare:
+        notes.append(
+            f"rules of branch protection cover the old names of renamed branches, and not the new "
+            f"ones: {_some(bare)}. `sparklake protect add` protects these branches"
+        )
+    if shorter:
+        notes.append(
+            f"by the rules of garbage collection, renamed branches keep commits for fewer days: "
+            f"{_some(shorter)}. Before the next collection, `sparklake gc rules set` changes them"
+        )
+    return notes
+
+
+def _days(settings: RepositorySettings, branch: str) -> float:
+    return settings.retention.days(branch) if settings.retention else inf
 
 
 def _some(texts: Collection[str]) -> str:
