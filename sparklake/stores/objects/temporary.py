@@ -1,10 +1,11 @@
-"""Temporary files that writers have left in a store, or are writing now."""
+"""Temporary files and folders that writers have left in a store, or are using now."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import StoreError
@@ -14,11 +15,9 @@ from sparklake.stores.objects.local import ABANDONED_SECONDS, LocalStore
 from sparklake.stores.objects.local_files import NO_FILE_ERRORS, TEMPORARY, store_errors
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sparklake.stores.objects.s3 import S3Store
 
-__all__ = ["ABANDONED_SECONDS", "remove_temporary", "temporary_files"]
+__all__ = ["ABANDONED_SECONDS", "remove_emptied", "remove_temporary", "temporary_files"]
 
 _UPLOAD = "?uploadId="
 
@@ -47,6 +46,14 @@ def remove_temporary(store: ObjectStore, before: int) -> int:
         else:
             _abort(store, each)  # type: ignore[arg-type]
     return len(old)
+
+
+def remove_emptied(store: ObjectStore) -> None:
+    """Remove a local store without objects: its empty folders. Buckets have no folders."""
+    if isinstance(store, LocalStore):
+        for folder, _, _ in os.walk(store.root, topdown=False):
+            with suppress(OSError):  # Someone writes there.
+                Path(folder).rmdir()
 
 
 def _folders(store: LocalStore) -> Iterator[Path]:

@@ -20,6 +20,7 @@ from sparklake.errors import (
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
+from sparklake.stores.objects.temporary import remove_emptied
 from sparklake.udfs.checks.exchange import (
     CheckPlace,
     Work,
@@ -113,6 +114,7 @@ class Steps:
         """Delete everything but the report."""
         for each in list(self.folder.list()):
             self.folder.delete(each.key)
+        remove_emptied(self.folder)  # Every check would look through the folders of earlier ones.
 
 
 def open_steps(context: Context, options: CheckOptions) -> Steps:

@@ -55,7 +55,9 @@ def test_the_report_is_in_the_folder_of_the_check(repo: Repository, main: Branch
     address.unlink()
     report = repo.check()
     folder = report_folder(report.location)
-    assert folder == namespace_of(repo) / "_sparklake" / "checks" / report.id
+    checks = namespace_of(repo) / "_sparklake" / "checks"
+    assert folder == checks / report.id
+    assert list((checks / "open").iterdir()) == []
     written = msgspec.json.decode((folder / "report.json").read_bytes())
     assert written == msgspec.json.decode(msgspec.json.encode(report.document()))
     assert (written["exit_code"], written["kinds"]) == (10, {"object_missing": 1})
