@@ -18,7 +18,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import new_commit
-from sparklake.graveler.entries import AddressType, encode_entry, record_entry
+from sparklake.graveler.entries import AddressType, Entry, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, file_id
 from sparklake.graveler.ports import BranchState, LayerKind, TagInfo, Write
 from sparklake.graveler.ports.registers import PurgeState
@@ -344,12 +344,18 @@ def _meaning(body: bytes, info: RangeInfo) -> Any:
                 key,
                 decode_record(key, stored).identity,
                 stored[-32:],
-                replace(record_entry((key, stored)), mtime=0) if stored[:2] != b"\0\0" else None,
+                _shown(record_entry((key, stored))) if stored[:2] != b"\0\0" else None,
             )
             for key, stored in records
         ]
     except (SparklakeError, ValueError, IndexError) as error:
         return type(error)
+
+
+def _shown(entry: Entry) -> tuple[Entry, bool]:
+    """Return an entry without its time, and with whether its address is relative, not how."""
+    kind = AddressType.BY_PREFIX_DEPRECATED
+    return replace(entry, mtime=0, address_type=kind), entry.is_relative
 
 
 def _committed_tombstone(scene: Scene) -> Injection:
