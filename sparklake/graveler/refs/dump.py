@@ -172,8 +172,8 @@ def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
     counts = Counter(each.name for each in refs.named)
     return [
         InvalidDumpError(
-            f"{count} branches and tags would have the name {name!r}: rename one, such as with "
-            f"--rename {f'tags/{name}'!r}=NEW"
+            f"{count} branches and tags would have the name {name!r}: give one another name with "
+            "--rename heads/OLD=NEW for a branch, or tags/OLD=NEW for a tag"
         )
         for name, count in counts.items()
         if count > 1
