@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from sparklake.errors import InvalidInputError, InvalidNameError, InvalidRefError
+from sparklake.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    InvalidNameError,
+    InvalidRefError,
+)
 from sparklake.graveler.globs import name_pattern
 
 MAX_NAME_CHARACTERS = 255
@@ -111,6 +116,11 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(name, list(islice(known, _MOST_COMPARED)), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def name_taken(noun: str, name: str) -> AlreadyExistsError:
+    """Return the error for the name of a new ref that a ref of the other kind has."""
+    return AlreadyExistsError(f"there is already a {noun} {name!r}: choose another name")
 
 
 def validate_branch_name(name: str) -> str:

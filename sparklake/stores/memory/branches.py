@@ -13,6 +13,7 @@ from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb, TagInfo
 from sparklake.graveler.ports.once import OnceRecord
+from sparklake.graveler.refs.names import name_taken
 from sparklake.stores.memory.state import State
 
 
@@ -39,6 +40,8 @@ class MemoryBranches:
             state.check_once(once)
             state.require_writable(force=self._force)
             state.check_kept(commit_id)
+            if name in state.tags:
+                raise name_taken("tag", name)
             if name in state.branches:
                 raise AlreadyExistsError(f"the branch {name!r} already exists")
             state.require_commit(commit_id)
@@ -157,6 +160,8 @@ class MemoryTags:
             state.check_once(once)
             state.require_writable(force=self._force)
             state.check_kept(commit_id)
+            if name in state.branches:
+                raise name_taken("branch", name)
             if name in state.tags:
                 raise AlreadyExistsError(f"the tag {name!r} already exists")
             state.require_commit(commit_id)

@@ -30,6 +30,7 @@ from sparklake.stores.postgres.branch_rows import (
 from sparklake.stores.postgres.commits import (
     IS_KEPT,
     check_not_expired,
+    claim_name,
     insert_commit,
     log_operation,
     renew_commits,
@@ -140,6 +141,7 @@ class PostgresBranches:
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             guard = hold_settings(connection, self._scope).guard(name)
+            claim_name(connection, self._uid, name, "tag")
             try:
                 made = connection.execute(
                     _CREATE,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from psycopg.types.json import Jsonb
 
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.refs.names import name_taken
 from sparklake.graveler.retention import expired_error
 from sparklake.stores.postgres.branch_rows import TREE_SWEEPS
 
@@ -265,6 +266,25 @@ def check_not_expired(connection: psycopg.Connection, uid: str, commit_id: Commi
     row = connection.execute(query, {"uid": uid, "commit": commit_id}).fetchone()
     if row is not None and not row[0]:
         raise expired_error(commit_id)
+
+
+def claim_name(
+    connection: psycopg.Connection, uid: str, name: str, other: Literal["branch", "tag"]
+) -> None:
+    """Keep a name to one kind of refs until the transaction ends.
+
+    Raises:
+        AlreadyExistsError: A ref of the other kind has the name.
+    """
+    connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{uid} ref {name}",)
+    )
+    others = {
+        "branch": "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s AND name = %s",
+        "tag": "SELECT 1 FROM sparklake.tags WHERE repository_uid = %s AND name = %s",
+    }
+    if connection.execute(others[other], (uid, name)).fetchone() is not None:
+        raise name_taken(other, name)
 
 
 def renew_commits(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:

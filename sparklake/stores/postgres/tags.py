@@ -9,7 +9,12 @@ import psycopg
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
 from sparklake.graveler.ports import RefVerb, TagInfo
 from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, Scope
-from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, log_operation
+from sparklake.stores.postgres.commits import (
+    IS_KEPT,
+    check_not_expired,
+    claim_name,
+    log_operation,
+)
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.settings import hold_settings
 
@@ -41,6 +46,7 @@ class PostgresTags:
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             hold_settings(connection, self._scope)
+            claim_name(connection, self._uid, name, "branch")
             try:
                 made = connection.execute(
                     "INSERT INTO sparklake.tags (repository_uid, name, commit_id)"

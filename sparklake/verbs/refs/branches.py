@@ -12,10 +12,10 @@ from sparklake.errors import (
     RefNotFoundError,
 )
 from sparklake.graveler.ports import BranchState, RefVerb, TagInfo
-from sparklake.graveler.refs.names import validate_branch_name, validate_tag_name
+from sparklake.graveler.refs.names import name_taken, validate_branch_name, validate_tag_name
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out
-from sparklake.verbs.base.resolve import get_branch, get_commit
+from sparklake.verbs.base.resolve import get_commit
 
 _LONGEST = timedelta(days=36_500)
 
@@ -74,15 +74,17 @@ def create_branch(
     With `exist_ok`, an existing branch is returned unchanged, wherever it is.
     """
     validate_branch_name(name)
-    _check_free(context, name, context.refs.tags.find(name), "tag")
+    if context.refs.tags.find(name) is not None:
+        raise name_taken("tag", name)
     if exist_ok:
         try:
             found = context.refs.branches.find(name)
             if found is None:
                 return _create_branch(context, name, source, hidden=hidden, expires=expires)
         except AlreadyExistsError:
-            # Another writer has just created it.
-            found = get_branch(context, name)
+            found = context.refs.branches.find(name)
+            if found is None:
+                raise  # Another writer has just created a tag.
         may_leave_out(exist_ok)
         return found
     return _create_branch(context, name, source, hidden=hidden, expires=expires)
@@ -126,7 +128,8 @@ def create_tag(
     With `exist_ok`, an existing tag of the same commit is returned.
     """
     validate_tag_name(name)
-    _check_free(context, name, context.refs.branches.find(name), "branch")
+    if context.refs.branches.find(name) is not None:
+        raise name_taken("branch", name)
     commit = get_commit(context, ref)
     with context.move_guard.around_name(context, RefVerb.CREATE_TAG, name, commit):
         once = context.recorded(TagInfo(name, commit.id))
@@ -144,11 +147,3 @@ def delete_tag(context: Context, name: str) -> None:
     """Delete a tag; raise RefNotFoundError."""
     with context.move_guard.around_name(context, RefVerb.DELETE_TAG, name):
         context.refs.tags.delete(name, context.committer)
-
-
-def _check_free(context: Context, name: str, other: object, noun: str) -> None:
-    """Raise AlreadyExistsError for a name that would make a ref ambiguous."""
-    if other is not None:
-        raise AlreadyExistsError(
-            f"{context.info.name} already has a {noun} {name!r}: choose another name"
-        )

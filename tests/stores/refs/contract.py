@@ -332,10 +332,12 @@ class RefStoreContract:
     def test_names_are_listed_in_byte_order(self, refs: RepositoryRefs) -> None:
         for name in random.Random(2).sample(SORTED_NAMES, len(SORTED_NAMES)):
             refs.branches.create(name, FIRST.id, "ann")
-            refs.tags.create(name, FIRST.id, "ann")
-        assert [tag.name for tag in refs.tags.list()] == SORTED_NAMES
         names = [branch.name for branch in refs.branches.list()]
         assert names == sorted([*SORTED_NAMES, "main"], key=str.encode)
+        for name in random.Random(3).sample(SORTED_NAMES, len(SORTED_NAMES)):
+            refs.branches.delete(name, "ann")
+            refs.tags.create(name, FIRST.id, "ann")
+        assert [tag.name for tag in refs.tags.list()] == SORTED_NAMES
 
     def test_tags_come_and_go(self, refs: RepositoryRefs) -> None:
         tag = TagInfo("v1", FIRST.id)
@@ -357,6 +359,26 @@ class RefStoreContract:
     def test_of_equal_branches_made_at_once_one_is_made(self, refs: RepositoryRefs) -> None:
         results = at_once(4, lambda _: refs.branches.create("dev", FIRST.id, "ann"))
         assert [type(result) for result in results].count(AlreadyExistsError) == 3
+
+    def test_a_branch_and_a_tag_have_different_names(self, refs: RepositoryRefs) -> None:
+        refs.branches.create("dev", FIRST.id, "ann")
+        refs.tags.create("v1", FIRST.id, "ann")
+        with pytest.raises(AlreadyExistsError, match="already a branch 'dev'"):
+            refs.tags.create("dev", FIRST.id, "ann")
+        with pytest.raises(AlreadyExistsError, match="already a tag 'v1'"):
+            refs.branches.create("v1", FIRST.id, "ann")
+        refs.tags.delete("v1", "ann")
+        assert refs.branches.create("v1", FIRST.id, "ann").name == "v1"
+
+    def test_of_a_branch_and_a_tag_made_at_once_one_is_made(self, refs: RepositoryRefs) -> None:
+        def create(number: int) -> object:
+            refs_of_kind = refs.tags if number % 2 else refs.branches
+            return refs_of_kind.create(name, FIRST.id, "ann")
+
+        for name in ("a", "b", "c", "d", "e"):
+            results = at_once(4, create)
+            assert [type(result) for result in results].count(AlreadyExistsError) == 3
+            assert (refs.branches.find(name) is None) != (refs.tags.find(name) is None)
 
     # --- moves
 
