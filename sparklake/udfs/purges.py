@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from sparklake.errors import InvalidKeyError
+from sparklake.errors import CorruptFileError, InvalidKeyError
 from sparklake.graveler.blocks.block import Blocks, block_of_records
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
@@ -362,10 +362,13 @@ def deleted_addresses(rows: pa.Table, namespace: str) -> pa.Array:
 
     Raises:
         KeyError: The rows lack a column.
+        CorruptFileError: An address is not a text.
     """
     if "deleted_at" in rows.schema.names:
         rows = rows.filter(pc.is_valid(rows.column("deleted_at")))
     addresses = rows.column("address").combine_chunks()
+    if not pa.types.is_string(addresses.type) or addresses.null_count:
+        raise CorruptFileError("an address in it is not a text: restore the file from a backup")
     recorded = (rows.schema.metadata or {}).get(_NAMESPACE_FIELD, b"").decode(errors="replace")
     if recorded in ("", namespace):
         return addresses

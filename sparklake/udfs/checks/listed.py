@@ -96,11 +96,11 @@ def list_purged(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     for key in _decode_purged(encoded).keys:
         try:
             rows = decode_parquet(store.get(key), f"{key} in {store.uri}")
-            addresses = deleted_addresses(rows, store.uri)
+            hashes = address_hashes(deleted_addresses(rows, store.uri))
         except (SparklakeError, KeyError, pa.ArrowException) as error:
             result.findings.append(Finding(FindingKind.RECEIPT_DAMAGED, key, str(error)))
             continue
-        tables.append(pa.table(address_hashes(addresses), schema=PURGED_SCHEMA))
+        tables.append(pa.table(hashes, schema=PURGED_SCHEMA))
     rows = pa.concat_tables(tables).combine_chunks()
     _write(place, rows_key(PURGED_STEP, name), rows)
     result.objects = rows.num_rows

@@ -114,6 +114,19 @@ def test_what_is_purged_is_no_fault_of_a_copied_namespace(
     assert FindingKind.OBJECT_MISSING in repo.check("content").kinds
 
 
+@pytest.mark.parametrize("addresses", [[b"\xff"], [1], [None]])
+def test_a_receipt_with_other_addresses_is_a_fault(
+    repo: Repository, addresses: list[object]
+) -> None:
+    repo.purge(["users/1"], "asked", commit=True)
+    (receipt,) = namespace_of(repo).glob("_sparklake/purges/*/receipt/*.parquet")
+    before = pyarrow.parquet.read_table(receipt)
+    column = pyarrow.array(addresses * before.num_rows)
+    place = before.schema.get_field_index("address")
+    pyarrow.parquet.write_table(before.set_column(place, "address", column), receipt)
+    assert FindingKind.RECEIPT_DAMAGED in repo.check("objects").kinds
+
+
 @pytest.mark.usefixtures("healthy_at_end")
 def test_what_a_branch_has_is_refused_or_committed_away(repo: Repository) -> None:
     dev = repo.create_branch("dev", "main~1")
