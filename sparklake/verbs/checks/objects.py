@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
+from sparklake.udfs.adopted_ranges import open_purges
 from sparklake.udfs.checks.compared import (
     COMPARED_STEP,
     BucketShare,
@@ -38,6 +39,7 @@ from sparklake.udfs.checks.resolved import (
     resolve_faults,
 )
 from sparklake.udfs.imports.source_listing import split_source
+from sparklake.udfs.purges import purge_folder
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 from sparklake.verbs.checks.steps import Steps
@@ -125,10 +127,13 @@ def _listed(steps: Steps, records: int) -> list[str]:
 
 def _purged(steps: Steps, checked: CheckedObjects) -> list[str]:
     """Read the lists and receipts of purges; return the files with their addresses."""
+    # A purge that is open now has its receipt below if it ends meanwhile.
+    lists = tuple(f"{purge_folder(each)}found/" for each in open_purges(steps.store))
     keys = [
         each.key
         for each in steps.store.list(_PURGES_FOLDER)
-        if each.key.endswith(".parquet") and each.key.split("/")[-2] in ("receipt", "found")
+        if each.key.endswith(".parquet")
+        and (each.key.split("/")[-2] == "receipt" or each.key.startswith(lists))
     ]
     shares = [encode_listed_share(PurgedShare((each,))) for each in sorted(keys)]
     for body in steps.run(PURGED_STEP, list_purged, shares, 0):
