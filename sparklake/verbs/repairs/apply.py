@@ -17,6 +17,7 @@ from sparklake.errors import (
     AlreadyExistsError,
     CorruptFileError,
     MissingFileError,
+    RaceLostError,
     RefNotFoundError,
     SparklakeError,
 )
@@ -40,7 +41,7 @@ from sparklake.verbs.base.namespace import Mark
 from sparklake.verbs.gc.runs import CollectionRun
 from sparklake.verbs.refs.dump import DumpOptions, dump_refs
 from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
-from sparklake.verbs.refs.ref_faults import find_ref
+from sparklake.verbs.refs.ref_faults import contains_commit, find_ref
 from sparklake.verbs.repairs.objects import is_equal
 from sparklake.verbs.repairs.plan import dumped_refs, range_info, trees_of
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
@@ -249,6 +250,15 @@ class Repair:
             if state is None:
                 raise RefNotFoundError(f"the branch {found.name!r} no longer exists")
             expected, to = state.commit_id, CommitId(found.commit_id)
+            commits = {
+                each.id: each
+                for some in (dumped, refs.snapshot())
+                for each in (some.commits if some else ())
+            }
+            if refs.commits.find(expected) and not contains_commit(commits, to, expected):
+                raise RaceLostError(
+                    f"the branch {found.name!r} has other commits by now: check again"
+                )
             refs.branches.move(BranchMove(found.name, expected, to, _VERB, who, fence=state.fence))
 
     def _write_dump(self, _: RepairStep) -> None:
