@@ -121,14 +121,21 @@ def _explained(
         return {
             each.name
             for each in moved
-            if each.name in latest and latest[each.name].to_commit == _at(present.get(each.name))
+            if (operation := latest.get(each.name)) is not None
+            and operation.to_commit == _at(present.get(each.name))
+            and (
+                operation.sequence > position.operation.sequence
+                or operation.from_commit == each.commit_id
+            )
         }
     # The dump has been restored, or an earlier version has written it.
     reached, first = log.reached(dumped), log.first()
     found = {
         each.name
         for each in moved
-        if each.name in reached and (each.name in present or latest[each.name].to_commit is None)
+        if each.name in reached
+        and each.name in latest
+        and latest[each.name].to_commit == _at(present.get(each.name))
     }
     if first is not None and first.verb == RefVerb.RESTORE_REPOSITORY.value:
         # A restore by an earlier version has left no record of the names that it changed.
@@ -197,7 +204,7 @@ def compare_dump(
         # Earlier versions left no record of the dump that they restored.
         is_known = not lost and not any(isinstance(each, InvalidDumpError) for each in problems)
         is_own = is_known or (kept is None and is_by_sparklake(store, manifest))
-    is_whole = fits and not problems and not lost
+    is_whole = fits and not problems
     settled = 0
     if position is not None and is_whole and _is_logged(context, position):
         settled = position.operation.sequence
@@ -229,7 +236,7 @@ def lost_findings(context: Context, store: ObjectStore, moment: Moment) -> Itera
     if manifest is not None:
         found = compare_dump(context, store, manifest, moment.refs)
         yield from _dump_findings(store, manifest, found)
-    known = {each.name for each in found.lost.named} if found is not None else set()
+    known = {each.name for each in found.lost.named} if found is not None and found.is_own else ()
     for each in _standing(context, moment.refs, found.settled if found is not None else 0):
         if each.ref not in known:
             detail = f"the log has it at {each.to_commit}"

@@ -222,6 +222,28 @@ def test_what_was_changed_since_the_dump_is_not_lost(repo: Repository) -> None:
     assert repo.check("refs").kinds == {}
 
 
+def test_a_restored_branch_that_falls_behind_its_log_is_noticed(
+    lake: Lake, repo: Repository, dsn: str
+) -> None:
+    """Its log has left the dumped commit, but for another one than the present one."""
+    repo.dump_refs()
+    namespace = repo.info.storage_namespace
+    lake.delete_repository(repo.name)
+    again = lake.restore_repository(repo.name, namespace)
+    commit_all(again.branch("dev"), {"d": b"4"}, "four")
+    assert again.check("refs").is_healthy
+    database = Database(dsn, again)
+    database.run(
+        "UPDATE sparklake.branches SET commit_id = %(two)s"
+        " WHERE repository_uid = %(uid)s AND name = 'dev'",
+        two=again.resolve("main").id,
+    )
+    database.close()
+    assert again.check("refs").kinds[FindingKind.BRANCH_BEHIND] == 1
+    with pytest.raises(RefsLostError, match="dev"):
+        again.collect_garbage()
+
+
 def test_a_newer_dump_of_another_program_stops_deletions(
     repo: Repository, database: Database, lake: Lake, folder: Path
 ) -> None:
