@@ -125,7 +125,11 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
         "compare both, then dump with --overwrite",
     ),
     FindingKind.COMMIT_LOST: KindFacts(_E, "Postgres lacks a commit of the dump", _REFS),
-    FindingKind.REF_LOST: KindFacts(_E, "Postgres lacks a ref that the dump or the log has", _REFS),
+    FindingKind.REF_LOST: KindFacts(
+        _E,
+        "Postgres lacks a ref that the dump or the log has",
+        "`sparklake repair` creates it again where the log or the dump of refs has it",
+    ),
     FindingKind.BRANCH_BEHIND: KindFacts(
         _E,
         "Postgres never had a branch at the commit of the dump",

@@ -114,7 +114,7 @@ def _explained(
     log = context.refs.operations
     dumped = {each.name: each.commit_id for each in moved}
     if position is not None and position.repository == context.info.uid:
-        if not _is_logged(context, position):
+        if not is_logged(context, position):
             # The ref store is an older copy: only what it logged after the dump counts.
             return log.reached(dumped, position.operation)
         # The log is not older than the dump, so a ref that is where it says has moved since.
@@ -143,7 +143,7 @@ def _explained(
     return found
 
 
-def _is_logged(context: Context, position: LogPosition) -> bool:
+def is_logged(context: Context, position: LogPosition) -> bool:
     """Return whether the log has the operation of a position, so that it is not an older copy."""
     if position.repository != context.info.uid:
         return False
@@ -206,7 +206,7 @@ def compare_dump(
         is_own = is_known or (kept is None and is_by_sparklake(store, manifest))
     is_whole = fits and not problems
     settled = 0
-    if position is not None and is_whole and _is_logged(context, position):
+    if position is not None and is_whole and is_logged(context, position):
         settled = position.operation.sequence
     return ComparedDump(is_own, lost, problems, settings, settled)
 

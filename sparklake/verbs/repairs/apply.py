@@ -43,7 +43,8 @@ from sparklake.verbs.refs.dump import DumpOptions, dump_refs
 from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
 from sparklake.verbs.refs.ref_faults import contains_commit, find_ref
 from sparklake.verbs.repairs.objects import is_equal
-from sparklake.verbs.repairs.plan import dumped_refs, range_info, trees_of
+from sparklake.verbs.repairs.plan import range_info, trees_of
+from sparklake.verbs.repairs.refs import DUMP, dumped_refs, lost_ref
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
 from sparklake.verbs.repairs.tables import TableSources, is_table
 
@@ -80,7 +81,7 @@ class Repair:
             RepairAction.REPLACE_ADDRESS: self._replace_address,
             RepairAction.RESTORE_COMMITS: self._restore_commits,
             RepairAction.RESTORE_REF: self._restore_ref,
-            RepairAction.MOVE_REF: self._restore_ref,
+            RepairAction.MOVE_REF: self._move_ref,
             RepairAction.WRITE_DUMP: self._write_dump,
             RepairAction.WRITE_MARK: self._write_mark,
             RepairAction.FIX_MARKER: self._fix_marker,
@@ -214,12 +215,12 @@ class Repair:
     # --- refs -------------------------------------------------------------------------------------
 
     def _restore_commits(self, step: RepairStep) -> None:
-        dumped, commits = dumped_refs(self.sources), self.context.refs.commits
-        if dumped is None:
-            raise MissingFileError("there is no dump of refs any more")
+        dumped, commits = dumped_refs(self.sources).refs, self.context.refs.commits
         wanted = set(step.target.split(", "))
         if wanted <= self.restored:
             return
+        if not wanted <= {each.id for each in dumped.commits}:
+            raise MissingFileError(f"{DUMP} has changed: check again")
         known = self.sources.moment.commits
         chosen = [each for each in dumped.commits if each.id in wanted or each.id not in known]
         for each in chosen:
@@ -233,33 +234,33 @@ class Repair:
         self.restored.update(each.id for each in chosen)
 
     def _restore_ref(self, step: RepairStep) -> None:
-        dumped, refs = dumped_refs(self.sources), self.context.refs
-        named = dumped.named if dumped else ()
-        found = next((each for each in named if each.name == step.target), None)
-        if found is None:
-            raise RefNotFoundError(f"the dump of refs has no {step.target!r} any more")
-        who = self.context.committer
-        if step.action is RepairAction.RESTORE_REF and find_ref(self.context, found.name):
-            raise AlreadyExistsError(f"the name {found.name!r} is used by now")
-        if not isinstance(found, BranchState):
-            refs.tags.create(found.name, found.commit_id, who)
-        elif step.action is RepairAction.RESTORE_REF:
-            refs.branches.create(found.name, found.commit_id, who, hidden=found.hidden)
+        name, refs, who = step.target, self.context.refs, self.context.committer
+        lost = lost_ref(self.context, self.sources.moment, dumped_refs(self.sources), name)
+        if lost is None or f"{lost.source}, at {lost.named.commit_id}" != step.source:
+            raise RaceLostError(f"{DUMP} or the log has changed: check again")
+        found = lost.named
+        if find_ref(self.context, name):
+            raise AlreadyExistsError(f"the name {name!r} is used by now")
+        if refs.commits.find(found.commit_id) is None:
+            raise MissingFileError(f"the commit {found.commit_id} is still missing")
+        if isinstance(found, BranchState):
+            refs.branches.create(name, found.commit_id, who, hidden=found.hidden)
         else:
-            state = refs.branches.find(found.name)
-            if state is None:
-                raise RefNotFoundError(f"the branch {found.name!r} no longer exists")
-            expected, to = state.commit_id, CommitId(found.commit_id)
-            commits = {
-                each.id: each
-                for some in (dumped, refs.snapshot())
-                for each in (some.commits if some else ())
-            }
-            if refs.commits.find(expected) and not contains_commit(commits, to, expected):
-                raise RaceLostError(
-                    f"the branch {found.name!r} has other commits by now: check again"
-                )
-            refs.branches.move(BranchMove(found.name, expected, to, _VERB, who, fence=state.fence))
+            refs.tags.create(name, found.commit_id, who)
+
+    def _move_ref(self, step: RepairStep) -> None:
+        dumped, refs = dumped_refs(self.sources), self.context.refs
+        found, state = dumped.find(step.target), refs.branches.find(step.target)
+        if found is None:
+            raise RefNotFoundError(f"{DUMP} has no {step.target!r} any more")
+        if state is None:
+            raise RefNotFoundError(f"the branch {step.target!r} no longer exists")
+        expected, to = state.commit_id, CommitId(found.commit_id)
+        commits = {each.id: each for each in (*dumped.refs.commits, *refs.snapshot().commits)}
+        if expected in commits and not contains_commit(commits, to, expected):
+            raise RaceLostError(f"the branch {step.target!r} has other commits by now: check again")
+        who = self.context.committer
+        refs.branches.move(BranchMove(step.target, expected, to, _VERB, who, fence=state.fence))
 
     def _write_dump(self, _: RepairStep) -> None:
         self._keep(MANIFEST_KEY)

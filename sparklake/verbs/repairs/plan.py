@@ -11,9 +11,9 @@ from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import has_content, is_bare
-from sparklake.verbs.refs.dump_settings import find_dumped_refs, find_last_manifest
 from sparklake.verbs.refs.ref_faults import Moment, Named, contains_commit
 from sparklake.verbs.repairs.objects import equal_objects, find_source
+from sparklake.verbs.repairs.refs import DUMP, DumpedRefs, LostRef, dumped_refs, lost_ref
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
 from sparklake.verbs.repairs.tables import TableSources
 
@@ -178,32 +178,20 @@ def _object_steps(
 # --- refs -----------------------------------------------------------------------------------------
 
 
-def dumped_refs(sources: TableSources) -> RefsSnapshot | None:
-    """Return the valid part of the dump, of the namespace or of a copy of it."""
-    # Lazy import: a store is opened only for copies.
-    from sparklake.stores.objects import open_store
-
-    for store in (sources.store, *map(open_store, sources.copies)):
-        manifest = find_last_manifest(store)
-        if manifest is None:
-            continue
-        refs, _ = find_dumped_refs(store, manifest)
-        if refs.commits:
-            return refs
-    return None
-
-
 def _ref_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
     if not findings:
         return
-    dumped = dumped_refs(sources)
+    dumped, moment = dumped_refs(sources), sources.moment
+    named = {each.name: each for each in moment.refs.named}
     for each in findings:
-        if dumped is None:
-            yield _nothing(each, each.subject, "there is no dump of refs")
-        elif each.kind in _COMMITS:
-            yield _commit_step(each, dumped, sources.moment)
+        present = named.get(each.subject)
+        if each.kind in _COMMITS:
+            yield _commit_step(each, dumped.refs, moment)
+        elif present is None:
+            lost = lost_ref(sources.context, moment, dumped, each.subject)
+            yield _lost_ref_step(each, lost)
         else:
-            yield _ref_step(each, dumped, sources.moment)
+            yield _ref_step(each, dumped, present, moment)
 
 
 def _commit_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> RepairStep:
@@ -214,29 +202,38 @@ def _commit_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> Repa
         wanted = {each for each in child.parents if each not in moment.commits}
     if wanted <= known:
         target = ", ".join(sorted(wanted))
-        return RepairStep(RepairAction.RESTORE_COMMITS, target, "the dump of refs", finding)
+        return RepairStep(RepairAction.RESTORE_COMMITS, target, DUMP, finding)
     return _nothing(finding, finding.subject, "the dump of refs is older than the commit")
 
 
-def _ref_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> RepairStep:
-    found = next((each for each in dumped.named if each.name == finding.subject), None)
-    if found is None:
-        return _nothing(finding, finding.subject, "the dump of refs does not have it")
-    present = next((each for each in moment.refs.named if each.name == finding.subject), None)
-    if present is None:
-        return RepairStep(RepairAction.RESTORE_REF, found.name, "the dump of refs", finding)
-    if finding.kind is FindingKind.REF_LOST:
-        reason = f"the name is used at {present.commit_id}: give {found.commit_id} another one"
-        return _nothing(finding, found.name, f"{reason}, and dump with --overwrite")
-    if finding.kind is FindingKind.BRANCH_BEHIND:
-        return _move_step(finding, found, present, dumped, moment)
-    if present.commit_id in {each.id for each in dumped.commits}:
+def _lost_ref_step(finding: Finding, lost: LostRef | None) -> RepairStep:
+    if lost is None:
+        reason = (
+            "no dump has it, and its log lacks the commit or the kind of the ref: create it again"
+        )
+        return _nothing(finding, finding.subject, reason)
+    source = f"{lost.source}, at {lost.named.commit_id}"
+    return RepairStep(RepairAction.RESTORE_REF, finding.subject, source, finding)
+
+
+def _ref_step(finding: Finding, dumped: DumpedRefs, present: Named, moment: Moment) -> RepairStep:
+    name, is_branch = present.name, isinstance(present, BranchState)
+    without_commit = finding.kind is FindingKind.REF_WITHOUT_COMMIT
+    if without_commit and present.commit_id in {each.id for each in dumped.refs.commits}:
         target = present.commit_id
-        return RepairStep(RepairAction.RESTORE_COMMITS, target, "the dump of refs", finding)
-    if isinstance(present, BranchState):
-        source = f"the dump of refs, at {found.commit_id}: later commits are lost"
-        return RepairStep(RepairAction.MOVE_REF, found.name, source, finding)
-    return _nothing(finding, finding.subject, "delete the tag: its commit is lost")
+        return RepairStep(RepairAction.RESTORE_COMMITS, target, DUMP, finding)
+    found = dumped.find(name)
+    if found is None:
+        return _nothing(finding, name, f"{DUMP} does not have it")
+    if without_commit and is_branch:
+        source = f"{DUMP}, at {found.commit_id}: later commits are lost"
+        return RepairStep(RepairAction.MOVE_REF, name, source, finding)
+    if without_commit:
+        return _nothing(finding, name, "delete the tag: its commit is lost")
+    if finding.kind is FindingKind.BRANCH_BEHIND:
+        return _move_step(finding, found, present, dumped.refs, moment)
+    reason = f"the name is used at {present.commit_id}: give {found.commit_id} another one"
+    return _nothing(finding, name, f"{reason}, and dump with --overwrite")
 
 
 def _move_step(
@@ -245,7 +242,7 @@ def _move_step(
     """Return the step that moves a branch on, if that loses no commit of it."""
     commits = {each.id: each for each in (*dumped.commits, *moment.refs.commits)}
     if contains_commit(commits, found.commit_id, present.commit_id):
-        source = f"the dump of refs, at {found.commit_id}"
+        source = f"{DUMP}, at {found.commit_id}"
         return RepairStep(RepairAction.MOVE_REF, found.name, source, finding)
     reason = f"it has other commits since: merge {found.commit_id} into it, or tag that"
     return _nothing(finding, found.name, f"{reason}, and dump with --overwrite")

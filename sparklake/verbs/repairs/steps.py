@@ -24,7 +24,7 @@ class RepairAction(str, Enum):
     RESTORE_COMMITS = "restore_commits"
     """Write commits into the ref store from the dump."""
     RESTORE_REF = "restore_ref"
-    """Create a branch or tag as the dump has it."""
+    """Create a branch or tag again, at the commit of the log or of the dump."""
     MOVE_REF = "move_ref"
     """Move a branch to the commit that the dump has for it."""
     WRITE_DUMP = "write_dump"

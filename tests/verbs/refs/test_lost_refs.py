@@ -308,11 +308,51 @@ def test_the_log_knows_which_refs_exist(
     for verb in (repo.collect_garbage, repo.dump_refs):
         with pytest.raises(RefsLostError, match="dev"):
             verb()
-    assert repo.repair("refs").check.is_healthy == has_dump
-    if not has_dump:
-        repo.dump_refs(overwrite=True)
+    assert repo.repair("refs").check.is_healthy
+    assert repo.resolve("dev").message == "three"
     repo.collect_garbage()
     assert repo.check("refs").is_healthy
+
+
+@pytest.mark.parametrize("since", ["commit", "reset", "no dump"])
+def test_a_repair_restores_a_ref_where_its_last_operation_has_left_it(
+    repo: Repository, database: Database, since: str
+) -> None:
+    """The dump has an older commit, or one that was given up."""
+    if since != "no dump":
+        repo.dump_refs()
+    dev = repo.branch("dev")
+    if since == "reset":
+        dev.hard_reset("dev~1")
+    else:
+        commit_all(dev, {"d": b"4"}, "four")
+    wanted = repo.resolve("dev")
+    database.run(delete("branches", "name = 'dev'"))
+    database.run(delete("tags", "name = 'v1'"))
+    made = repo.repair("refs")
+    assert made.check.is_healthy
+    assert f"the log of Postgres, at {wanted.id}" in {each.step.source for each in made.results}
+    assert repo.resolve("dev") == wanted
+    assert repo.resolve("v1").message == "one"
+    with pytest.raises(RefNotFoundError):
+        repo.branch("v1").commit("a tag is no branch")
+
+
+def test_a_repair_does_not_guess_what_a_restored_ref_was(
+    lake: Lake, repo: Repository, dsn: str
+) -> None:
+    repo.dump_refs()
+    namespace = namespace_of(repo)
+    lake.delete_repository(repo.name)
+    again = lake.restore_repository(repo.name, repo.info.storage_namespace)
+    for each in (MANIFEST_KEY, SETTINGS_KEY):
+        (namespace / each).unlink()
+    database = Database(dsn, again)
+    database.run(delete("tags", "name = 'v1'"))
+    database.close()
+    made = again.repair("refs")
+    assert made.check.kinds[FindingKind.REF_LOST] == 1
+    assert "lacks the commit or the kind of the ref" in made.results[0].problem
 
 
 def test_what_a_lost_manifest_named_is_not_replaced(repo: Repository, database: Database) -> None:
