@@ -95,7 +95,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
         # A collection of trees keeps the tables that the manifest names.
         context.refs.collections.alone_with_tables(),
     ):
-        # Before the refs, so that all later operations have a higher number.
+        # Before the refs: what they lack has a higher number, or was not committed yet.
         latest = next(iter(context.refs.operations.list(1)), None)
         refs = context.refs.snapshot()
         if all(each.name != context.info.default_branch for each in refs.branches):

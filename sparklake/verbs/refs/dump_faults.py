@@ -95,7 +95,14 @@ def find_lost(
             continue
         now, operation = read_ref(context, each.name)
         if _at(now) != _at(found) or operation != latest.get(each.name):
-            continue  # It has moved since the refs or the log were read.
+            # It has moved since the refs or the log were read.
+            refs_now = {each.name: now} if now is not None else {}
+            log_now = {each.name: operation} if operation is not None else {}
+            if _at(now) == each.commit_id:
+                continue
+            if _explained(context, [each], refs_now, log_now, position):
+                continue
+            found, known = now, {commit.id: commit for commit in context.refs.snapshot().commits}
         if not (isinstance(each, BranchState) and isinstance(found, BranchState)):
             named.append(each)
         elif not contains_commit(known, found.commit_id, each.commit_id):

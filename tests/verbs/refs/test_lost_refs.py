@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from unittest import mock
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.refs.dump import MANIFEST_KEY
 from sparklake.udfs.checks.findings import FindingKind
+from sparklake.verbs.refs import dump_faults
 from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
 from tests.support.lakes import commit_all, namespace_of
 from tests.support.postgres_faults import Database
@@ -242,6 +244,27 @@ def test_a_restored_branch_that_falls_behind_its_log_is_noticed(
     assert again.check("refs").kinds[FindingKind.BRANCH_BEHIND] == 1
     with pytest.raises(RefsLostError, match="dev"):
         again.collect_garbage()
+
+
+def test_a_branch_that_moves_during_a_check_still_lacks_what_is_lost(
+    repo: Repository, database: Database
+) -> None:
+    """After the log was read."""
+    dev = repo.branch("dev")
+    database.back_up()
+    commit_all(dev, {"d": b"4"}, "four")
+    repo.dump_refs()
+    database.restore()
+    explained = dump_faults._explained
+
+    def then_commit(*arguments: Any) -> Any:
+        found = explained(*arguments)
+        commit_all(dev, {"e": uuid4().bytes}, "five")
+        return found
+
+    with mock.patch.object(dump_faults, "_explained", then_commit):
+        assert repo.check("refs").kinds[FindingKind.BRANCH_BEHIND] == 1
+    assert repo.resolve("dev").message == "five"
 
 
 def test_a_newer_dump_of_another_program_stops_deletions(
