@@ -240,9 +240,13 @@ def lost_findings(context: Context, store: ObjectStore, moment: Moment) -> Itera
     except SparklakeError as error:
         yield Finding(FindingKind.DUMP_DAMAGED, MANIFEST_KEY, str(error))
     found = None
-    if manifest is not None:
+    while manifest is not None:
         found = compare_dump(context, store, manifest, moment.refs)
-        yield from _dump_findings(store, manifest, found)
+        again = find_last_manifest(store)
+        if found.is_own or again in (manifest, None):
+            yield from _dump_findings(store, manifest, found)
+            break
+        manifest = again  # Dumps have replaced it meanwhile.
     known = {each.name for each in found.lost.named} if found is not None and found.is_own else ()
     for each in _standing(context, moment.refs, found.settled if found is not None else 0):
         if each.ref not in known:

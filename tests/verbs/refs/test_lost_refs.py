@@ -267,6 +267,24 @@ def test_a_branch_that_moves_during_a_check_still_lacks_what_is_lost(
     assert repo.resolve("dev").message == "five"
 
 
+def test_dumps_during_a_check_are_no_dumps_of_others(repo: Repository) -> None:
+    """The settings belong to the last two dumps, so that a check may read those of a later one."""
+    repo.dump_refs()
+    find = dump_faults.find_last_manifest
+    tags = ["v2", "v3"]
+
+    def then_dump(*arguments: Any) -> Any:
+        found = find(*arguments)
+        while tags:
+            repo.create_tag(tags.pop(), "main")
+            repo.dump_refs()
+        return found
+
+    with mock.patch.object(dump_faults, "find_last_manifest", then_dump):
+        assert repo.check("refs").kinds == {}
+    assert not tags
+
+
 def test_a_newer_dump_of_another_program_stops_deletions(
     repo: Repository, database: Database, lake: Lake, folder: Path
 ) -> None:
