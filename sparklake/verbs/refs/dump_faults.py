@@ -130,10 +130,7 @@ def _explained(
             for each in moved
             if (operation := latest.get(each.name)) is not None
             and operation.to_commit == _at(present.get(each.name))
-            and (
-                operation.sequence > position.operation.sequence
-                or operation.from_commit == each.commit_id
-            )
+            and is_after(operation, position, each.commit_id)
         }
     # The dump has been restored, or an earlier version has written it.
     reached, first = log.reached(dumped), log.first()
@@ -148,6 +145,14 @@ def _explained(
         # A restore by an earlier version has left no record of the names that it changed.
         found |= dumped.keys() - latest.keys()
     return found
+
+
+def is_after(operation: Operation, position: LogPosition, dumped: CommitId) -> bool:
+    """Return whether an operation has moved a ref after it was dumped at a commit.
+
+    One that was committed after the dump may have a lower number.
+    """
+    return operation.sequence > position.operation.sequence or operation.from_commit == dumped
 
 
 def is_logged(context: Context, position: LogPosition) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.ports import BranchState, Operation, RefsSnapshot, RefVerb, TagInfo
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.refs.dump_faults import is_logged
+from sparklake.verbs.refs.dump_faults import is_after, is_logged
 from sparklake.verbs.refs.dump_settings import (
     LogPosition,
     find_dumped_refs,
@@ -62,38 +62,42 @@ class LostRef:
 def lost_ref(context: Context, moment: Moment, dumped: DumpedRefs, name: str) -> LostRef | None:
     """Return a missing ref as its last operation has left it, or else as the dump has it.
 
-    Of a log that is older than the dump, or may be, the dump has the later commit.
+    If that operation may be older than the dump, the dump may have a later commit. Returns None for
+    a ref that was deleted after the dump.
     """
     found, last = dumped.find(name), context.refs.operations.latest([name]).get(name)
+    is_later = last is not None and _is_later(context, last, found, dumped.position)
+    if last is not None and last.to_commit is None and is_later:
+        return None
     logged = _as_logged(last, found) if last is not None else None
     commits = {each.id: each for each in (*dumped.refs.commits, *moment.refs.commits)}
     if logged is None or logged.commit_id not in commits:
         return LostRef(found, DUMP) if found is not None else None
-    if found is not None and not _precedes_log(context, dumped.position):
-        at = found.commit_id
-        if at != logged.commit_id and contains_commit(commits, at, logged.commit_id):
-            return LostRef(found, DUMP)
-    return LostRef(logged, LOG)
+    if found is None or is_later or found.commit_id == logged.commit_id:
+        return LostRef(logged, LOG)
+    is_newer = contains_commit(commits, found.commit_id, logged.commit_id)
+    return LostRef(found, DUMP) if is_newer else LostRef(logged, LOG)
 
 
 def _as_logged(last: Operation, found: Named | None) -> Named | None:
-    """Return the ref that an operation has left, or None if it has deleted it."""
+    """Return the ref that an operation has left; None if it has deleted it, or does not say."""
     if last.to_commit is None:
         return None
     if last.verb == RefVerb.RESTORE_REPOSITORY.value:  # Of a branch or of a tag.
-        is_tag = isinstance(found, TagInfo)
-        if found is None:
-            return None
-    else:
-        is_tag = last.verb == RefVerb.CREATE_TAG.value
-    if is_tag:
+        return replace(found, commit_id=last.to_commit) if found is not None else None
+    if last.verb == RefVerb.CREATE_TAG.value:
         return TagInfo(last.ref, last.to_commit)
     hidden = isinstance(found, BranchState) and found.hidden
     return BranchState(last.ref, last.to_commit, hidden=hidden)
 
 
-def _precedes_log(context: Context, position: LogPosition | None) -> bool:
-    """Return whether the log goes on after a dump, rather than being an older copy of it."""
+def _is_later(
+    context: Context, last: Operation, found: Named | None, position: LogPosition | None
+) -> bool:
+    """Return whether the last operation of a ref is known to be later than a dump of it."""
     if position is None:
         return False
-    return position.repository != context.info.uid or is_logged(context, position)
+    if position.repository != context.info.uid:  # The repository was restored from that dump.
+        return True
+    is_newer = found is None or is_after(last, position, found.commit_id)
+    return is_newer and is_logged(context, position)

@@ -379,6 +379,23 @@ def test_a_repair_restores_a_ref_where_its_last_operation_has_left_it(
         repo.branch("v1").commit("a tag is no branch")
 
 
+def test_a_repair_restores_no_ref_that_was_deleted_meanwhile(
+    repo: Repository, database: Database
+) -> None:
+    repo.dump_refs()
+    database.run(delete("branches", "name = 'dev'"))
+
+    def then_deleted(_: object) -> bool:
+        repo.create_branch("dev", "main")
+        repo.delete_branch("dev")
+        return True
+
+    made = repo.repair("refs", accept=then_deleted)
+    assert "check again" in made.results[0].problem
+    assert [each.name for each in repo.branches()] == ["main"]
+    assert repo.check("refs").is_healthy
+
+
 def test_a_repair_does_not_guess_what_a_restored_ref_was(
     lake: Lake, repo: Repository, dsn: str
 ) -> None:
