@@ -78,7 +78,7 @@ class HookSettings:
     """The hooks that this process may run. Anyone who may write to a branch declares hooks.
 
     `allow` has types (`webhook`), and types with a pattern of the hook's target
-    (`python:checks.*`). `skip` has types to skip. `private` has private hosts and networks that
+    (`python:checks.**`). `skip` has types to skip. `private` has private hosts and networks that
     webhooks may use. `env` has patterns of variable names that hooks may see.
     """
 

@@ -52,7 +52,7 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...] | None,
         Meta(
             description="The hooks that may run here: types, or types with a pattern of what they "
-            "run, such as `python:checks.*`."
+            "run, such as `python:checks.**`."
         ),
     ] = None
     hooks_skip: Annotated[

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sparklake.config import HookSettings, HookType
-from sparklake.graveler.globs import is_word
+from sparklake.hooks import patterns
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -43,9 +43,13 @@ class PythonHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{self.function!r} is not a function: write module:function")
 
     @property
-    def target(self) -> str:
-        """The text that `allow` patterns match."""
+    def plain(self) -> str:
+        """The pattern that matches exactly this hook."""
         return self.function
+
+    def matches(self, pattern: str) -> bool:
+        """Return whether a pattern of `hooks_allow` matches the function."""
+        return patterns.is_function(pattern, self.function)
 
 
 class ShellHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,9 +74,17 @@ class ShellHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.command or [""]
 
     @property
-    def target(self) -> str:
-        """The text that `allow` patterns match."""
-        return self.command if isinstance(self.command, str) else self.words[0]
+    def plain(self) -> str:
+        """The pattern that matches this command with any arguments, or exactly this script."""
+        if isinstance(self.command, str):
+            return patterns.plain_script(self.command)
+        return patterns.plain_command(self.words[0])
+
+    def matches(self, pattern: str) -> bool:
+        """Return whether a pattern of `hooks_allow` matches the command."""
+        if isinstance(self.command, str):
+            return patterns.is_script(pattern, self.command)
+        return patterns.is_command(pattern, self.words[0])
 
 
 class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,21 +104,21 @@ class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"the header {name!r} may not be set")
 
     @property
-    def target(self) -> str:
-        """The text that `allow` patterns match."""
-        return self.url
+    def plain(self) -> str:
+        """The pattern that matches this URL with any query."""
+        return patterns.plain_address(self.url)
+
+    def matches(self, pattern: str) -> bool:
+        """Return whether a pattern of `hooks_allow` matches the URL."""
+        return patterns.is_address(pattern, self.url)
 
 
 class ForeignHook(msgspec.Struct, frozen=True):
     """A hook that only lakeFS runs, with any properties."""
 
-    @property
-    def target(self) -> str:
-        """The text that `allow` patterns match."""
-        return ""
 
-
-Properties = PythonHook | ShellHook | Webhook | ForeignHook
+Runnable = PythonHook | ShellHook | Webhook
+Properties = Runnable | ForeignHook
 
 SHAPES: dict[HookType, type[PythonHook] | type[ShellHook] | type[Webhook] | type[ForeignHook]] = {
     HookType.PYTHON: PythonHook,
@@ -128,10 +140,17 @@ def check_url(url: str) -> None:
         raise ValueError("a URL may not contain a user: use headers for secrets, as {{ ENV.NAME }}")
 
 
-def is_allowed(settings: HookSettings, kind: HookType, target: str) -> bool:
-    """Return whether the settings allow a hook to run."""
+def is_allowed(settings: HookSettings, kind: HookType, hook: Runnable) -> bool:
+    """Return whether the settings allow a hook to run: its type, or a pattern that matches it."""
     for each in settings.allow:
         name, has_pattern, pattern = each.partition(":")
-        if name == kind.value and (not has_pattern or is_word(pattern, target)):
+        if name == kind.value and (not has_pattern or _matches(hook, pattern)):
             return True
     return False
+
+
+def _matches(hook: Runnable, pattern: str) -> bool:
+    try:
+        return hook.matches(pattern)
+    except ValueError:
+        return False

@@ -12,7 +12,7 @@ from sparklake.graveler.ports.registers import HookResult, HookStatus
 from sparklake.hooks.commands import run_command
 from sparklake.hooks.declarations import Hook, HookFile
 from sparklake.hooks.events import Event, HookCall, HookOutcome, event_document, failed, passed
-from sparklake.hooks.properties import ForeignHook, PythonHook, ShellHook, is_allowed
+from sparklake.hooks.properties import ForeignHook, PythonHook, Runnable, ShellHook, is_allowed
 from sparklake.hooks.secrets import Secrets
 from sparklake.hooks.webhooks import post_event
 
@@ -35,8 +35,10 @@ def _outcome(settings: HookSettings, event: Event, action: HookFile, hook: Hook)
     said, secrets = hook.properties, Secrets(settings.env)
     if hook.type.value in settings.skip:
         return HookOutcome(HookStatus.SKIPPED, "skipped by hooks_skip in the settings")
-    if isinstance(said, ForeignHook) or not is_allowed(settings, hook.type, said.target):
-        return HookOutcome(HookStatus.FAILED, _not_allowed(hook), is_allowed=False)
+    if isinstance(said, ForeignHook):
+        return HookOutcome(HookStatus.FAILED, _foreign(hook.type), is_allowed=False)
+    if not is_allowed(settings, hook.type, said):
+        return HookOutcome(HookStatus.FAILED, _not_allowed(hook.type, said), is_allowed=False)
     if isinstance(said, PythonHook):
         return _called(said, HookCall(event, action.name, hook.id, said.args), secrets)
     document: Mapping[str, Any] = event_document(event, action.name, hook.id)
@@ -45,18 +47,22 @@ def _outcome(settings: HookSettings, event: Event, action: HookFile, hook: Hook)
     return post_event(said, document, settings, secrets)
 
 
-def _not_allowed(hook: Hook) -> str:
-    kind = hook.type.value
-    if hook.type in (HookType.LUA, HookType.AIRFLOW):
-        return (
-            f"only lakeFS runs hooks of type {kind}: use another hook instead, or add "
-            f"{kind!r} to hooks_skip in the settings or to SPARKLAKE_HOOKS_SKIP"
-        )
-    entry = f"{kind}:{hook.properties.target}"
+def _foreign(kind: HookType) -> str:
     return (
-        f"hooks of type {kind} may not run {hook.properties.target!r} here. If you trust it, "
-        f"and everyone who may write to the branch, add {entry!r} to hooks_allow in the "
-        "settings or to SPARKLAKE_HOOKS_ALLOW"
+        f"only lakeFS runs hooks of type {kind.value}: use another hook instead, or add "
+        f"{kind.value!r} to hooks_skip in the settings or to SPARKLAKE_HOOKS_SKIP"
+    )
+
+
+def _not_allowed(kind: HookType, hook: Runnable) -> str:
+    try:
+        entry = f"{kind.value}:{hook.plain}"
+    except ValueError as error:
+        return f"no pattern of hooks_allow can match this {kind.value} hook: {error}"
+    return (
+        f"hooks_allow does not allow this {kind.value} hook here. If you trust it, and everyone "
+        f"who may write to the branch, add {entry!r} to hooks_allow in the settings or to "
+        "SPARKLAKE_HOOKS_ALLOW"
     )
 
 

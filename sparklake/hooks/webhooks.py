@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from sparklake.config import HookSettings, HookType
-from sparklake.graveler.globs import is_word
 from sparklake.hooks.events import HookOutcome, failed, passed
-from sparklake.hooks.properties import Webhook, check_url, is_allowed, seconds
+from sparklake.hooks.patterns import is_host
+from sparklake.hooks.properties import Webhook, is_allowed, seconds
 from sparklake.hooks.secrets import RAW_BYTES, Secrets
 
 _LOW_32 = (1 << 32) - 1
@@ -95,7 +95,7 @@ def _may_reach(host: str, address: str, private: Sequence[str]) -> bool:
         try:
             network = ip_network(each, strict=False)
         except ValueError:
-            if is_word(each.lower(), host.lower()):
+            if is_host(each, host):
                 return True
         else:
             if inner in network:
@@ -215,11 +215,11 @@ class _Call:
     def _redirected(
         self, url: str, target: str, headers: Mapping[str, str]
     ) -> tuple[str, Mapping[str, str]]:
-        check_url(target)
+        hook = Webhook(target)
         old, new = urlsplit(url), urlsplit(target)
         if old.scheme == "https" and new.scheme != "https":
             raise ValueError("it redirects to a URL without encryption")
-        if not is_allowed(self.settings, HookType.WEBHOOK, target):
+        if not is_allowed(self.settings, HookType.WEBHOOK, hook):
             raise ValueError(f"it redirects to {new.hostname}, which hooks_allow does not name")
         is_same = (old.scheme, old.netloc) == (new.scheme, new.netloc)
         return target, headers if is_same else {}

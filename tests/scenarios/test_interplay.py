@@ -17,7 +17,7 @@ from sparklake.stores.postgres import connect_ref_store
 from tests.support.interplay import BRANCHES, HOOKS, NOTE, Known, Steps
 from tests.support.lakes import TESTER
 
-ALLOWED = HookSettings(allow=("python:tests.support.*",))
+ALLOWED = HookSettings(allow=("python:tests.support.**",))
 STEPS = 40
 
 SUMMARY = "sparklake.graveler.planning.change_summary"

@@ -38,7 +38,7 @@ from tests.support.hook_server import hook_server
 from tests.support.lakes import TESTER, commit_all, paths, refs_of
 
 HERE = HookSettings(
-    allow=("python:tests.support.*", "shell", "webhook"), private=("127.0.0.1",), env=("HOOK_*",)
+    allow=("python:tests.support.**", "shell", "webhook"), private=("127.0.0.1",), env=("HOOK_*",)
 )
 FILE = "_sparklake/hooks/guard.yaml"
 
@@ -488,10 +488,11 @@ def test_what_is_not_allowed_here_refuses(
     ("allow", "is_allowed"),
     [
         (("python",), True),
-        (("python:tests.*",), True),
+        (("python:tests.**",), True),
         (("python:tests.support.hook_functions:note",), True),
         (("python:tests",), False),
-        (("shell", "python:checks.*"), False),
+        (("python:tests.*",), False),
+        (("shell", "python:checks.**"), False),
     ],
 )
 def test_types_are_allowed_with_patterns(
