@@ -17,10 +17,13 @@ import yaml
 
 from docs.website import api
 from docs.website.commands import commands_page
+from docs.website.parameters import wrong_meanings
+from docs.website.search import reorder_index
 from docs.website.settings import settings_page
 from docs.website.sources import ROOT, BrokenLinkError, write_sources
 
 PAGES = ROOT / "build" / "docs" / "pages"
+SITE = ROOT / "build" / "docs" / "site"
 CONFIGURATION = ROOT / "mkdocs.yml"
 
 _BY_INDEX = ("design", "benchmarks", "campaigns")
@@ -30,6 +33,7 @@ _BY_INDEX = ("design", "benchmarks", "campaigns")
 def main() -> int:
     """Build the site; return the exit code."""
     problems = [f"{name} has no docstring" for name in api.undocumented()]
+    problems += wrong_meanings(api.functions())
     try:
         problems += write_pages(PAGES)
     except BrokenLinkError as error:
@@ -39,13 +43,17 @@ def main() -> int:
         return 1
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     command += ["--config-file", str(CONFIGURATION)]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    built = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if built == 0:
+        reorder_index(SITE / "search.json")
+    return built
 
 
 def write_pages(folder: Path) -> list[str]:
     """Write all pages into a new folder; return what is wrong with the navigation."""
     shutil.rmtree(folder, ignore_errors=True)
     pages = write_sources(folder)
+    shutil.copyfile(Path(__file__).with_name("site.css"), folder / "site.css")
     reference = folder / "reference"
     (reference / "api").mkdir(parents=True)
     (reference / "commands.md").write_text(commands_page(), encoding="utf-8")

@@ -37,6 +37,7 @@ def api_pages() -> Iterator[tuple[str, str]]:
     for page, (title, names) in PAGES.items():
         yield f"{page}.md", _page(title, map(_qualified, names))
     placed = {name for _, names in PAGES.values() for name in names}
+    placed |= set(import_module(MODULES["errors"][1]).__all__)
     others = [_qualified(name) for name in sparklake.__all__ if name not in placed]
     yield "values.md", _page("Values and options", [*others, *RETURNED])
     for page, (title, module) in MODULES.items():
@@ -48,6 +49,7 @@ def _index() -> str:
     rows = []
     for name in sparklake.__all__:
         page = next((page for page, (_, names) in PAGES.items() if name in names), "values")
+        page = "errors" if name in import_module(MODULES["errors"][1]).__all__ else page
         rows.append(f"| [`{name}`]({page}.md) | {_summary(getattr(sparklake, name))} |")
     more = [f"- [{title}]({page}.md): `{module}`" for page, (title, module) in MODULES.items()]
     head = "# Python API\n\n| name of `sparklake` | meaning |\n|---|---|"
@@ -76,6 +78,14 @@ def _summary(found: object) -> str:
 def undocumented() -> list[str]:
     """Return the public names without a docstring: of `sparklake`, and methods of its classes."""
     return [name for name, found in _public_names() if not (inspect.getdoc(found) or "").strip()]
+
+
+def functions() -> Iterator[tuple[str, list[str]]]:
+    """Yield the public functions and methods with the names of their parameters."""
+    for name, found in _public_names():
+        function = getattr(found, "__func__", found)
+        if inspect.isfunction(function) and not name.startswith("sparklake.errors."):
+            yield name, [each for each in inspect.signature(function).parameters if each != "self"]
 
 
 def _public_names() -> Iterator[tuple[str, object]]:

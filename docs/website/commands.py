@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import escape
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -69,13 +70,14 @@ def _rows(command: Any, context: Any, *, is_global: bool = False) -> Iterator[tu
 
 
 def _table(rows: Iterator[tuple[str, str]]) -> str:
-    lines = [f"| `{_cell(name)}` | {_cell(meaning)} |" for name, meaning in rows]
+    lines = [f"| <code>{_cell(name)}</code> | {_cell(meaning)} |" for name, meaning in rows]
     head = ["| argument or option | meaning |", "|---|---|"]
     return "\n".join([*head, *lines, ""]) if lines else ""
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    """Return a text as HTML: Markdown has no way to write a bar in the code of a table."""
+    return escape(" ".join(text.split()), quote=False).replace("|", "&#124;")
 
 
 def _job_names() -> dict[str, str]:

@@ -10,6 +10,8 @@ import pytest
 from docs.website import __main__ as site
 from docs.website import api
 from docs.website.commands import commands_page
+from docs.website.parameters import with_arguments, wrong_meanings
+from docs.website.search import entry
 from docs.website.settings import settings_page
 from docs.website.sources import BrokenLinkError, page_text, write_sources
 from sparklake.cli.app import NOUNS, VERBS
@@ -81,3 +83,49 @@ def test_the_navigation_has_every_page(tmp_path: Path) -> None:
         "mkdocs.yml names spark.md, which does not exist",
         "the navigation in mkdocs.yml lacks the page new.md",
     ]
+
+
+def test_every_parameter_has_a_meaning_and_every_meaning_is_used() -> None:
+    assert list(wrong_meanings(api.functions())) == []
+    wrong = list(wrong_meanings([("sparklake.branch.Branch.put", ["path", "unheard_of"])]))
+    assert "docs/website/parameters.yaml lacks unheard_of" in wrong[0]
+    assert "docs/website/parameters.yaml has the unused squash" in wrong
+
+
+def test_parameters_are_a_section_before_the_examples() -> None:
+    docstring = "Do it.\n\nExamples:\n    >>> 1\n    1"
+    extended = with_arguments(docstring, "sparklake.branch.Branch.move", ["source", "unheard_of"])
+    assert extended == ("Do it.\n\nArgs:\n    source: Path to move.\n\nExamples:\n    >>> 1\n    1")
+    assert with_arguments(docstring, "f", []) == docstring
+
+
+def test_bars_in_options_are_no_columns_and_have_no_backslash() -> None:
+    page = commands_page()
+    assert "<code>--output &lt;text&#124;json&#124;jsonl&gt;</code>" in page
+    assert "\\|" not in page
+
+
+def test_the_search_finds_pages_before_constants() -> None:
+    def item(location: str, title: str, level: int) -> dict[str, object]:
+        return {"location": location, "title": title, "level": level}
+
+    page = item("merging.html", "Merge branches", 1)
+    method = item("reference/api/branch.html#sparklake.branch.Branch.undo", "undo", 3)
+    error = item("reference/api/errors.html#sparklake.errors.RaceLostError", "RaceLostError", 2)
+    constant = item("reference/api/values.html#sparklake.a.B.c", "c <code>property</code>", 3)
+    assert entry(page) == page
+    assert (entry(method) or {})["title"] == "undo (Branch)"
+    assert (entry(error) or {})["title"] == "sparklake.RaceLostError"
+    assert (entry(item("design/010-bases.html", "010: Bases", 1)) or {})["title"] == (
+        "Decision 010: Bases"
+    )
+    assert entry(constant) is None
+    assert entry(item("design/010-bases.html#context", "Context", 2)) is None
+
+
+def test_the_code_of_the_entrance_pages_fits_the_site() -> None:
+    """A page at 1440 pixels shows 99 characters."""
+    for name in ("README.md", "docs/index.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        code = re.findall(r"^```.*?^```", text, re.MULTILINE | re.DOTALL)
+        assert [line for each in code for line in each.splitlines() if len(line) > 99] == []
