@@ -7,7 +7,8 @@
 #                                  crashes, races of processes, notebooks, more random cases
 #   make test-fast                 run the tests of `make test` that start no JVM
 #   make test-slow                 run very many random cases, including a million merges and schedules;
-#                                  SPARKLAKE_TRIPLES and SPARKLAKE_SEED set how many, and which
+#                                  SPARKLAKE_TRIPLES, _SCHEDULES and _KERNEL_CASES set how many,
+#                                  SPARKLAKE_SEED which
 #   make test-fallback [ARGS=]     run the tests of records and of the algebra without compiled kernels
 #   make test-spark3 [ARGS=]       run the tests that start a JVM, on Spark 3.5, in .venv-spark3
 #   make test-runtimes [FULL=1]    install over the packages of Databricks, EMR and Glue, in .venv-runtimes;
