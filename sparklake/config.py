@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SETTINGS_FILE = "sparklake.toml"
 S3_CONNECT_SECONDS = "SPARKLAKE_S3_CONNECT_SECONDS"
 S3_READ_SECONDS = "SPARKLAKE_S3_READ_SECONDS"
+JARS_FOLDER = "SPARKLAKE_JARS"
 _ANONYMOUS = "anonymous"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a mount point, not a guessable file)
 _PLENTY_BYTES = 2 * 1024**3
@@ -40,6 +41,8 @@ ENVIRONMENT = {
     "Default: the system's.",
     "SPARKLAKE_SYSTEM_FOLDER": "The folder for the data of the embedded Postgres if it is started "
     "as root. Default: `/var/lib/sparklake`.",
+    JARS_FOLDER: "A folder of jars for Spark sessions that sparklake starts, such as those of "
+    "Delta or of Hadoop's S3 client. Default: none; Delta's are downloaded.",
     "SPARKLAKE_KERNELS": "`off` runs everything in Python, also where compiled kernels are "
     "installed.",
 }

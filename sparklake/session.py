@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
+from zipfile import is_zipfile
 
+from sparklake.config import JARS_FOLDER
 from sparklake.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG = logging.getLogger("sparklake.session")
 _OLDEST_JAVA = 17
 # Spark 3.5's Arrow cannot access its buffers on this version and later ones.
 _NOT_ON_SPARK_3 = 21
 _DESCRIPTION = "spark.job.description"
 # Absolute: on executors, a shipped zip is below the working folder.
 _LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
+
+DELTA_EXTENSION = ("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+DELTA_CATALOG = (
+    "spark.sql.catalog.spark_catalog",
+    "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+)
+"""The settings with which a session reads and writes Delta tables, if it has Delta's jars."""
+
+_JARS, _PACKAGES = "spark.jars", "spark.jars.packages"
+_EXCLUDES, _IVY = "spark.jars.excludes", "spark.jars.ivy"
+# Spark contains what Delta needs besides: without this, Ivy downloads 33 jars of 87 MB.
+_NOT_NEEDED = (
+    "org.*:*,com.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,io.delta:delta-kernel*"
+)
 
 LOGGING_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 """The option that limits a JVM's log to warnings and errors, on stderr."""
@@ -50,6 +68,7 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
     A new one is the cluster's under spark-submit, else local.
     """
     try:
+        from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingDependencyError(
@@ -59,25 +78,125 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
     if active is not None:
         # Unchanged: the builder would replace its settings.
         return active
-    # The session's time zone affects the display of timestamps, never the stored data.
-    builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
     if _starts_a_jvm_here():
         os.environ["JAVA_HOME"] = str(find_java_home())
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if _chooses_its_own_master():
-        return builder.getOrCreate()
+        return _session(SparkSession.builder.appName(app_name), {})
+    jars = _jar_settings()
+    try:
+        return _session(SparkSession.builder.appName(app_name), {**_local_settings(), **jars})
+    except PySparkRuntimeError as error:
+        if _PACKAGES not in jars or "JAVA_GATEWAY_EXITED" not in str(error):
+            raise
+        _LOG.warning(
+            "this session has no Delta, because the jars of %s could not be downloaded: set "
+            "%s to a folder with these jars",
+            jars[_PACKAGES],
+            JARS_FOLDER,
+        )
+        return _session(SparkSession.builder.appName(app_name), _local_settings())
+
+
+def _session(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession:
+    # The session's time zone affects the display of timestamps, never the stored data.
+    for name, value in {"spark.sql.session.timeZone": "UTC", **settings}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _local_settings() -> dict[str, str]:
     cores = str(os.cpu_count() or 2)
-    return (
-        builder.master("local[*]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", cores)
+    return {
+        "spark.master": "local[*]",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": cores,
         # The number of partitions in which Delta sorts a log. The default is 50.
-        .config("spark.databricks.delta.snapshotPartitions", cores)
-        .config("spark.driver.extraJavaOptions", LOGGING_OPTION)
-        .getOrCreate()
-    )
+        "spark.databricks.delta.snapshotPartitions": cores,
+        # Delta's plans have more fields than the default, 25, and Spark warns of it.
+        "spark.sql.debug.maxToStringFields": "100",
+        "spark.driver.extraJavaOptions": LOGGING_OPTION,
+    }
+
+
+def _jar_settings() -> dict[str, str]:
+    """Return the settings for jars, and for Delta if delta-spark or its jar is installed.
+
+    They extend the settings of spark-defaults.conf. Jars in PYSPARK_SUBMIT_ARGS would replace
+    these: then nothing is added.
+    """
+    if re.search("jars|packages", os.environ.get("PYSPARK_SUBMIT_ARGS", "")):
+        return {}
+    own, folder = _spark_defaults(), os.environ.get(JARS_FOLDER)
+    added = sorted(map(str, Path(folder).glob("*.jar"))) if folder else []
+    settings: dict[str, str] = {}
+    package = delta_package()
+    if not any("delta-spark_" in each for each in (*added, *_spark_jars(), *own.values())):
+        if package is None:
+            return {_JARS: _joined(own.get(_JARS), *added)} if added else {}
+        downloaded = _downloaded(package)
+        added += downloaded
+        if not downloaded:
+            settings = {_PACKAGES: _joined(own.get(_PACKAGES), package), _IVY: str(_ivy_folder())}
+            settings |= {} if _PACKAGES in own else {_EXCLUDES: _NOT_NEEDED}
+    if added:
+        settings[_JARS] = _joined(own.get(_JARS), *added)
+    name, extension = DELTA_EXTENSION
+    catalog = {} if DELTA_CATALOG[0] in own else dict([DELTA_CATALOG])
+    return {**settings, **catalog, name: _joined(own.get(name), extension)}
+
+
+def delta_package() -> str | None:
+    """Return the Maven coordinates of Delta for this Spark, or None without delta-spark."""
+    try:
+        from delta import configure_spark_with_delta_pip
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
+    builder = configure_spark_with_delta_pip(SparkSession.Builder())
+    package: str = builder._options[_PACKAGES]
+    return package
+
+
+def _downloaded(package: str) -> list[str]:
+    """Return the jars that Ivy downloaded for an earlier session: all, or none."""
+    group, artifact, version = package.split(":")
+    names = (f"{group}_{each}-{version}.jar" for each in (artifact, "delta-storage"))
+    jars = [_ivy_folder() / "jars" / name for name in names]
+    # A jar whose download was interrupted is no archive.
+    return [str(each) for each in jars] if all(map(is_zipfile, jars)) else []
+
+
+def _ivy_folder() -> Path:
+    """Return the folder that Spark uses by default, also if Java has another home folder."""
+    return Path.home() / (".ivy2" if is_spark_3() else ".ivy2.5.2")
+
+
+def _spark_defaults() -> dict[str, str]:
+    """Return the user's settings in spark-defaults.conf, which a builder would replace."""
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(_spark_folder(), "conf")
+    file = Path(folder, "spark-defaults.conf")
+    if not file.is_file():
+        return {}
+    lines = map(str.strip, file.read_text("utf-8").splitlines())
+    pairs = (re.split(r"[\s=:]+", line, maxsplit=1) for line in lines if line[:1] not in "#!")
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+def _spark_jars() -> Iterable[str]:
+    return (each.name for each in Path(_spark_folder(), "jars").glob("delta-spark_*.jar"))
+
+
+def _spark_folder() -> str:
+    import pyspark
+
+    return os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+
+
+def _joined(*texts: str | None) -> str:
+    return ",".join(dict.fromkeys(filter(None, texts)))
 
 
 def submitted_session(app_name: str = "sparklake") -> SparkSession | None:

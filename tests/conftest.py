@@ -17,11 +17,15 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from sparklake.stores.cache.counts import TALLY
+from tests.support.jars import JARS
 from tests.support.java_classes import SHORT_LIVED
 from tests.support.memory_folders import memory_root
 
 # Of this machine's cache no test may take from, or leave in it, anything.
 os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")
+
+# A session that sparklake starts would download Delta's jars.
+os.environ.setdefault("SPARKLAKE_JARS", str(JARS))
 
 # For every JVM that a test starts as a user would.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)

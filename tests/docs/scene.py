@@ -204,6 +204,7 @@ def _environment(home: Path, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a reader: commands on the path, and a home of their own."""
     programs = [str(SETUPS), sysconfig.get_path("scripts"), os.environ["PATH"]]
     kept = ("TMPDIR", "LANG", "JAVA_HOME", "SPARK_LOCAL_IP", "SPARK_SUBMIT_OPTS", "PYSPARK_PYTHON")
+    kept += ("SPARKLAKE_JARS",)
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},
         **variables,

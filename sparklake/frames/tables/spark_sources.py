@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from sparklake.errors import MissingDependencyError, MissingFileError
+from sparklake.session import DELTA_CATALOG, DELTA_EXTENSION, delta_package
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,11 +27,12 @@ _GONE = re.compile(
 )
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _NO_SOURCE = re.compile("DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source")
+_NOT_CONFIGURED = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
 _NO_CLIENT = re.compile(r"S3AFileSystem not found|No FileSystem for scheme")
 _NOWHERE = "file:///sparklake/no/such/table"
 
 _asking = Lock()
-_has_delta: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
+_for_delta: WeakKeyDictionary[SparkSession, _Missing] = WeakKeyDictionary()
 
 
 def load(
@@ -59,30 +62,56 @@ def spark_schema(
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Return whether a session reads Delta tables. Checked once, without reading.
+    """Return whether a session reads Delta tables. Checked once, without reading."""
+    return _missing_for_delta(spark) is _Missing.NOTHING
 
-    The public API does not list installed sources. The error for a missing path
-    distinguishes a missing table from a missing source.
+
+class _Missing(Enum):
+    """What a session lacks for Delta tables."""
+
+    NOTHING = 0
+    SETTINGS = 1
+    JAR = 2
+
+
+def _missing_for_delta(spark: SparkSession) -> _Missing:
+    """Return what a session lacks, from the error for a table that does not exist.
+
+    The public API does not list installed sources.
     """
     with _asking:
-        if spark not in _has_delta:
+        if spark not in _for_delta:
+            _for_delta[spark] = _Missing.NOTHING
             try:
                 # The schema is read because Spark Connect is lazy.
                 _ = load_delta(spark, _NOWHERE, {}).schema
             except Exception as error:  # noqa: BLE001  (of Spark or of py4j, as the version may be)
-                _has_delta[spark] = not lacks_source(error)
-            else:
-                _has_delta[spark] = True
-        return _has_delta[spark]
+                if lacks_source(error):
+                    _for_delta[spark] = _Missing.JAR
+                elif _NOT_CONFIGURED in str(error):
+                    _for_delta[spark] = _Missing.SETTINGS
+        return _for_delta[spark]
 
 
 def check_delta(spark: SparkSession) -> None:
     """Raise MissingDependencyError for a session that cannot read Delta tables."""
-    if not has_delta(spark):
-        raise MissingDependencyError(
-            "this Spark session cannot read Delta tables: pip install 'sparklake[delta]', "
-            "and start Spark with delta-spark's jars"
-        )
+    missing = _missing_for_delta(spark)
+    if missing is _Missing.NOTHING:
+        return
+    package = delta_package()
+    lacking = [
+        f"the setting {name}={value}"
+        for name, value in (DELTA_EXTENSION, DELTA_CATALOG)
+        if value not in (spark.conf.get(name, None) or "")
+    ]
+    if missing is _Missing.JAR:
+        lacking.insert(0, f"the jar {package or 'io.delta:delta-spark'}")
+    install = "" if package else "pip install 'sparklake[delta]', and "
+    raise MissingDependencyError(
+        f"this Spark session cannot read Delta tables: it lacks {' and '.join(lacking)}. A running "
+        f"session cannot be changed: {install}start one with all of this, or use a session that "
+        "sparklake starts"
+    )
 
 
 @contextmanager
