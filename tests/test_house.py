@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from importlib import metadata
 from itertools import product
 from pathlib import Path
-from shutil import copytree, ignore_patterns
 
 import msgspec
 import pytest
@@ -22,6 +21,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import sparklake
+from tests.support.wheels import built_wheel, source_tree
 
 ROOT = Path(__file__).parents[1]
 PROJECT = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())["project"]
@@ -131,14 +131,12 @@ def test_importing_sparklake_loads_no_spark_no_cloud_and_no_database() -> None:
 
 
 def test_the_wheel_holds_all_that_runs(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    copytree(ROOT / "sparklake", tree / "sparklake", ignore=ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        (tree / name).write_bytes((ROOT / name).read_bytes())
-    build = "from setuptools.build_meta import build_wheel; print(build_wheel('dist'))"
-    (tree / "dist").mkdir()
-    subprocess.run([sys.executable, "-c", build], cwd=tree, check=True, capture_output=True)
-    (wheel,) = (tree / "dist").glob("*.whl")
+    tree = source_tree(tmp_path / "tree")
+    # A library that an earlier build left in the checkout is no part of this wheel.
+    (tree / "sparklake" / "_kernels.abi3.so").touch()
+    wheel = built_wheel(tree, SPARKLAKE_KERNELS="off")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    (tree / "sparklake" / "_kernels.abi3.so").unlink()
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("sparklake/")}
     shipped = {
         path.relative_to(tree).as_posix()

@@ -1,7 +1,7 @@
 """A release: archives, wheels, notes, a bill of materials and checksums in one folder.
 
-The version is in pyproject.toml. `set` copies it into the files of the kernels, and `check`
-compares them. docs/releases.md describes the steps.
+One wheel has compiled kernels for this processor, linked with an old glibc by zig. The other one
+is for all other machines. docs/releases.md describes the steps.
 """
 
 from __future__ import annotations
@@ -9,70 +9,40 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
+import platform
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 NAME = "sparklake"
 
-_IN_PROJECT = re.compile(r'^(version = )"([^"]+)"$', re.MULTILINE)
-_IN_CARGO = re.compile(r'^(name = "sparklake-kernels"\nversion = )"([^"]+)"$', re.MULTILINE)
-_FORM = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
+GLIBC = (2, 17)
+"""The oldest glibc that the compiled wheel runs on, that of all machines since 2014."""
+
+_VERSION = re.compile(r'^version = "([^"]+)"$', re.MULTILINE)
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 _CRATE = re.compile(r'^name = "([^"]+)"\nversion = "([^"]+)"\nsource = ', re.MULTILINE)
-
-COPIES = (
-    ("pyproject.toml", _IN_PROJECT),
-    ("kernels/Cargo.toml", _IN_CARGO),
-    ("kernels/Cargo.lock", _IN_CARGO),
-)
-"""The files that contain the version. The first one is the source."""
+_LIBRARY = f"{NAME}/_kernels.abi3.so"
+_NEEDED_GLIBC = re.compile(rb"\0GLIBC_(\d+)\.(\d+)")
 
 
 class ReleaseError(Exception):
     """Something that a release must not have."""
 
 
-# --- the version ----------------------------------------------------------------------------------
-
-
-def versions(root: Path = ROOT) -> dict[str, str]:
-    """Return the version in each file that contains it; raise ReleaseError."""
-    found = {}
-    for name, pattern in COPIES:
-        match = pattern.search((root / name).read_text(encoding="utf-8"))
-        if match is None:
-            raise ReleaseError(f"{name} has no version")
-        found[name] = match[2]
-    return found
-
-
 def project_version(root: Path = ROOT) -> str:
-    """Return the version; raise ReleaseError if a file has another one."""
-    source, *others = versions(root).items()
-    different = [f"{name} has {each}" for name, each in others if each != source[1]]
-    if different:
-        raise ReleaseError(
-            f"{source[0]} has the version {source[1]}, but {', '.join(different)}: run "
-            f"make version VERSION={source[1]}"
-        )
-    return source[1]
-
-
-def set_version(version: str, root: Path = ROOT) -> None:
-    """Write a version into every file that contains it; raise ReleaseError."""
-    if not _FORM.fullmatch(version):
-        raise ReleaseError(f"{version} is not a version such as 1.2.3 or 1.2.3rc1")
-    for name, pattern in COPIES:
-        path = root / name
-        text = path.read_text(encoding="utf-8")
-        path.write_text(pattern.sub(rf'\g<1>"{version}"', text, count=1), encoding="utf-8")
+    """Return the version of pyproject.toml."""
+    match = _VERSION.search((root / "pyproject.toml").read_text(encoding="utf-8"))
+    if match is None:
+        raise ReleaseError("pyproject.toml has no version")
+    return match[1]
 
 
 # --- the documents --------------------------------------------------------------------------------
@@ -133,7 +103,7 @@ def check_final(root: Path = ROOT) -> None:
         raise ReleaseError(f"CHANGELOG.md has no section '## [{version}] - YYYY-MM-DD'")
 
 
-def build(folder: Path, kernels: Sequence[Path], final: bool, root: Path = ROOT) -> list[Path]:
+def build(folder: Path, final: bool, root: Path = ROOT) -> list[Path]:
     """Write all files of a release into a folder; return them. Raise ReleaseError."""
     version = project_version(root)
     if final:
@@ -141,10 +111,9 @@ def build(folder: Path, kernels: Sequence[Path], final: bool, root: Path = ROOT)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*"):
         old.unlink()
-    subprocess.run([_uv(), "build", "--quiet", "--out-dir", str(folder)], cwd=root, check=True)
-    (folder / ".gitignore").unlink(missing_ok=True)
-    for wheel in kernels:
-        shutil.copy(wheel, folder)
+    archive = build_archive(folder, root)
+    build_pure_wheel(archive, folder)
+    build_compiled_wheel(archive, folder)
     notes = release_notes(
         (root / "CHANGELOG.md").read_text(encoding="utf-8"), version if final else "Unreleased"
     )
@@ -160,24 +129,82 @@ def build(folder: Path, kernels: Sequence[Path], final: bool, root: Path = ROOT)
     return [*files, folder / "SHA256SUMS"]
 
 
+def build_archive(folder: Path, root: Path = ROOT) -> Path:
+    """Build the source archive; return its path."""
+    _build(["--sdist", str(root)], folder, {})
+    (archive,) = folder.glob(f"{NAME}-*.tar.gz")
+    return archive
+
+
+def build_pure_wheel(archive: Path, folder: Path) -> None:
+    """Build the wheel without compiled kernels from the source archive."""
+    _build(["--wheel", str(archive)], folder, {"SPARKLAKE_KERNELS": "off"})
+
+
+def build_compiled_wheel(archive: Path, folder: Path) -> None:
+    """Build the wheel with compiled kernels, for this processor and any Linux with GLIBC."""
+    machine, glibc = platform.machine(), GLIBC
+    with tempfile.NamedTemporaryFile("w", suffix=".cfg") as settings:
+        settings.write(f"[bdist_wheel]\nplat_name = manylinux_{glibc[0]}_{glibc[1]}_{machine}\n")
+        settings.flush()
+        environment = {
+            "SPARKLAKE_KERNELS": "",
+            "CARGO": "cargo-zigbuild",
+            "CARGO_BUILD_TARGET": f"{machine}-unknown-linux-gnu.{glibc[0]}.{glibc[1]}",
+            "CARGO_TARGET_DIR": str(ROOT / "kernels" / "target"),
+            "CARGO_ZIGBUILD_PYTHON_PATH": sys.executable,
+            "DIST_EXTRA_CONFIG": settings.name,
+        }
+        _build(["--wheel", str(archive)], folder, environment)
+
+
+def _build(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+    command = [_uv(), "build", "--quiet", "--no-create-gitignore", "--out-dir", str(folder), *words]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(command, check=True, env={**os.environ, "PATH": path, **environment})
+
+
 def check_files(folder: Path, version: str) -> None:
     """Raise ReleaseError if the archives have another version, or lack a file."""
-    sdist, wheel = (
-        folder / f"{NAME}-{version}.tar.gz",
-        folder / f"{NAME}-{version}-py3-none-any.whl",
-    )
-    for path in (sdist, wheel):
+    release = f"{NAME}-{version}"
+    sdist, pure = folder / f"{release}.tar.gz", folder / f"{release}-py3-none-any.whl"
+    compiled = [*folder.glob(f"{release}-cp310-abi3-manylinux_{GLIBC[0]}_{GLIBC[1]}_*.whl")]
+    for path in (sdist, pure):
         if not path.exists():
             raise ReleaseError(f"{path.name} was not built")
-    for wanted in (f"{NAME}/py.typed", f"{NAME}-{version}.dist-info/licenses/LICENSE"):
-        if wanted not in zipfile.ZipFile(wheel).namelist():
-            raise ReleaseError(f"{wheel.name} lacks {wanted}")
+    if not compiled:
+        raise ReleaseError("the wheel with compiled kernels was not built")
     with tarfile.open(sdist) as archive:
-        if f"{NAME}-{version}/pyproject.toml" not in archive.getnames():
-            raise ReleaseError(f"{sdist.name} lacks pyproject.toml")
-    for each in folder.glob("sparklake_kernels-*.whl"):
-        if not each.name.startswith(f"sparklake_kernels-{version}-"):
-            raise ReleaseError(f"{each.name} is of another version: build it again")
+        lacking = {f"{release}/{name}" for name in ("pyproject.toml", "kernels/Cargo.lock")}
+        lacking -= set(archive.getnames())
+    if lacking:
+        raise ReleaseError(f"{sdist.name} lacks {', '.join(sorted(lacking))}")
+    for wheel in (pure, *compiled):
+        _check_wheel(wheel, release, wheel != pure)
+
+
+def _check_wheel(path: Path, release: str, is_compiled: bool) -> None:
+    with zipfile.ZipFile(path) as wheel:
+        names = set(wheel.namelist())
+        for name in (f"{NAME}/py.typed", f"{release}.dist-info/licenses/LICENSE"):
+            if name not in names:
+                raise ReleaseError(f"{path.name} lacks {name}")
+        libraries = {name for name in names if ".so" in Path(name).suffixes}
+        if libraries != ({_LIBRARY} if is_compiled else set()):
+            raise ReleaseError(
+                f"{path.name} has the libraries {sorted(libraries)}: "
+                f"is cargo missing, or did it fail? Run `make kernels`"
+            )
+        for library in libraries:
+            needed = needed_glibc(wheel.read(library))
+            if needed > GLIBC:
+                raise ReleaseError(f"{library} of {path.name} needs glibc {needed[0]}.{needed[1]}")
+
+
+def needed_glibc(library: bytes) -> tuple[int, int]:
+    """Return the newest version of glibc of which a library uses symbols."""
+    found = ((int(major), int(minor)) for major, minor in _NEEDED_GLIBC.findall(library))
+    return max(found, default=(0, 0))
 
 
 def _uv() -> str:
@@ -185,34 +212,15 @@ def _uv() -> str:
     return str(beside) if beside.exists() else "uv"
 
 
-def _steps(arguments: argparse.Namespace) -> Iterator[str]:
-    """Run the chosen step; yield the lines to print."""
-    if arguments.step == "set":
-        set_version(arguments.version)
-        yield f"{NAME} is {arguments.version} in {', '.join(name for name, _ in COPIES)}"
-    elif arguments.step == "check":
-        yield project_version()
-    else:
-        kernels = sorted(arguments.kernels.glob("sparklake_kernels-*.whl"))
-        for path in build(arguments.folder, kernels, arguments.final):
-            yield f"{path.stat().st_size:>10,}  {path}"
-        if not kernels:
-            yield "no wheel of the kernels: cargo is missing"
-
-
 def main(given: Sequence[str] | None = None) -> int:
-    """Run a step from the command line."""
+    """Build a release from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    steps = parser.add_subparsers(dest="step", required=True)
-    steps.add_parser("check", help="print the version, if all files agree")
-    steps.add_parser("set", help="set the version").add_argument("version")
-    building = steps.add_parser("build", help="build all files")
-    building.add_argument("folder", type=Path)
-    building.add_argument("--kernels", type=Path, required=True, help="folder of their wheel")
-    building.add_argument("--final", action="store_true", help="refuse what is not a release")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--final", action="store_true", help="refuse what is not a release")
+    arguments = parser.parse_args(given)
     try:
-        for line in _steps(parser.parse_args(given)):
-            print(line)
+        for path in build(arguments.folder, arguments.final):
+            print(f"{path.stat().st_size:>10,}  {path}")
     except ReleaseError as error:
         print(error, file=sys.stderr)
         return 1

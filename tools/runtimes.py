@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tools.release import build_archive, build_compiled_wheel
+
 ROOT = Path(__file__).parents[1]
 LISTS = ROOT / "constraints"
 ENVIRONMENTS = ROOT / ".venv-runtimes"
@@ -226,16 +228,12 @@ def _install_wheels(environment: Environment, pins: Mapping[str, str]) -> None:
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def check_installation(environment: Environment, wheel: Path, kernels: Path | None) -> None:
+def check_installation(environment: Environment, wheel: Path) -> None:
     """Install the wheel as users do; raise RuntimeCheckError if a package changed."""
     before = environment.versions()
     pip = [environment.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    steps = {"sparklake[s3]": [f"{wheel}[s3]"]}
-    if kernels is not None:
-        steps["sparklake[s3,fast]"] = [f"{wheel}[s3,fast]", str(kernels)]
-    for step, requirements in steps.items():
-        _run([*pip, *requirements])
-        environment.check_unchanged(before, step)
+    _run([*pip, f"{wheel}[s3]"])
+    environment.check_unchanged(before, "sparklake[s3]")
     if {"numpy", "pandas"} <= before.keys():
         _run([environment.python, "-c", WORKS])
     version = _output([str(environment.folder / "bin" / "sparklake"), "--version"])
@@ -326,8 +324,8 @@ def _output(command: Sequence[str], cwd: Path = ROOT) -> str:
 
 
 def _wheel(folder: Path) -> Path:
-    """Build the wheel."""
-    _run([_uv(), "build", "--quiet", "--wheel", "--out-dir", str(folder)])
+    """Build the wheel with compiled kernels; without cargo, that lacks them."""
+    build_compiled_wheel(build_archive(folder), folder)
     (wheel,) = folder.glob("sparklake-*.whl")
     return wheel
 
@@ -340,18 +338,15 @@ def _chosen(names: Iterable[str]) -> list[Runtime]:
     return [each for each in known if not wanted or each.name in wanted]
 
 
-def check_all(names: Iterable[str], wheels: Path, full: bool) -> None:
+def check_all(names: Iterable[str], full: bool) -> None:
     """Check the chosen runtimes, or all; raise RuntimeCheckError at the first failure."""
-    kernels = next(wheels.glob("sparklake_kernels-*.whl"), None)
-    if kernels is None:
-        print(f"no wheel of the kernels in {wheels}: the extra `fast` is not checked")
     with tempfile.TemporaryDirectory() as folder:
         wheel = _wheel(Path(folder))
         for runtime in _chosen(names):
             begin = time.monotonic()
             print(f"{runtime.name}: Python {runtime.python}, Spark {runtime.spark}", flush=True)
             environment = make_environment(runtime, full)
-            check_installation(environment, wheel, kernels)
+            check_installation(environment, wheel)
             if full or runtime.name in (OLDEST, NEWEST):
                 check_behaviour(environment, full)
             print(f"  {time.monotonic() - begin:.0f} s", flush=True)
@@ -361,11 +356,10 @@ def main() -> int:
     """Run the check from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="runtimes; all by default")
-    parser.add_argument("--wheels", type=Path, required=True, help="folder of the kernels' wheel")
     parser.add_argument("--full", action="store_true", help="all packages, all fast tests")
     given = parser.parse_args()
     try:
-        check_all(given.names, given.wheels, given.full)
+        check_all(given.names, given.full)
     except RuntimeCheckError as error:
         print(error, file=sys.stderr)
         return 1

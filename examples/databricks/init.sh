@@ -12,9 +12,11 @@ packages() {
 }
 
 before=$(packages)
-mapfile -t kernels < <(find "$wheels" -name 'sparklake_kernels-*.whl')
-"$python" -m pip install --quiet --disable-pip-version-check \
-  "$(find "$wheels" -name 'sparklake-*.whl')[s3]" "${kernels[@]}"
+# pip chooses the wheel with compiled kernels if it fits the machine.
+chosen=$(mktemp -d)
+"$python" -m pip download --quiet --disable-pip-version-check --no-index --no-deps \
+  --find-links "$wheels" --dest "$chosen" sparklake
+"$python" -m pip install --quiet --disable-pip-version-check "$(echo "$chosen"/sparklake-*.whl)[s3]"
 
 # A cluster that lost a package of its runtime must not start.
 changed=$(comm -23 <(echo "$before") <(packages))

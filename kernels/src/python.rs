@@ -21,10 +21,11 @@ use crate::walks::{Edit, ids_of};
 use crate::write::{Source, Unit, Writer};
 use crate::{entry, fields, hashing, named, texts, verify, walks};
 
-/// The number of this interface. It rises when a function changes its arguments or its result.
-const INTERFACE: u32 = 3;
+/// The number of this interface. It rises when a function changes its arguments or its result:
+/// a checkout that moved on does not use the kernels that it built before.
+const INTERFACE: u32 = 4;
 
-pyo3::create_exception!(sparklake_kernels, Declined, PyException);
+pyo3::create_exception!(_kernels, Declined, PyException);
 
 type Buffer<'py> = PyReadonlyArray1<'py, u8>;
 type Numbers<'py> = PyReadonlyArray1<'py, i64>;
@@ -547,10 +548,10 @@ fn keep_freed_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGEST_THAT_COUNTS)));
 }
 
+/// Compiled forms of loops over records; `sparklake.graveler.kernels` chooses them.
 #[pymodule]
-fn sparklake_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     keep_freed_memory();
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("INTERFACE", INTERFACE)?;
     module.add("Declined", module.py().get_type::<Declined>())?;
     module.add_function(wrap_pyfunction!(sha256_each, module)?)?;

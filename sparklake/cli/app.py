@@ -201,7 +201,7 @@ def _print_version(context: typer.Context, asked: bool) -> None:
 
         from sparklake.graveler import kernels
 
-        typer.echo(f"sparklake {version('sparklake')}, kernels: {kernels.description()}")
+        typer.echo(f"sparklake {version('sparklake')}, kernels: {kernels.advice()}")
         raise typer.Exit
 
 

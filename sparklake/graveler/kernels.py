@@ -1,9 +1,9 @@
 """The choice between compiled kernels and the functions in Python that define them.
 
-The package sparklake-kernels, which the extra `fast` requires, has compiled forms of the functions
-that loop over records. Each function with the decorator `kernel` is the definition of one of them.
-It runs where the package is missing, where SPARKLAKE_KERNELS is `off`, and for all input that the
-compiled form declines, such as damaged bytes. So results and errors are the same everywhere.
+The crate in `kernels/`, built as `sparklake._kernels`, has compiled forms of the functions that
+loop over records. Each function with the decorator `kernel` is the definition of one of them. It
+runs without the crate, where SPARKLAKE_KERNELS is `off`, and for all input that the compiled form
+declines, such as damaged bytes. So results and errors are the same everywhere.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -21,11 +22,15 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 SETTING = "SPARKLAKE_KERNELS"
-VERSION = "0.1."
-"""The beginning of the versions of sparklake-kernels that fit."""
+INTERFACE = 4
+"""The interface of the kernels that fit. A checkout may have older ones, built before an update."""
 
-INTERFACE = 3
-"""The interface of the kernels that fit. In a checkout, one version may have several."""
+MISSING = "installed from the wheel without kernels, or cargo was missing or failed"
+COST = "reads and writes of many objects take 1.5 to 4 times as long"
+REMEDY = (
+    "install Rust 1.88 or later (https://rustup.rs), then sparklake again without pip's cache, or "
+    "in a checkout run `make kernels`"
+)
 
 
 class Declined(Exception):  # noqa: N818  (a request, not a failure)
@@ -34,7 +39,7 @@ class Declined(Exception):  # noqa: N818  (a request, not a failure)
 
 @dataclass(slots=True)
 class _Choice:
-    """The compiled package, if there is one to use, and the reason if there is none."""
+    """The compiled module, if there is one to use, and the reason if there is none."""
 
     library: Any
     is_active: bool
@@ -45,15 +50,14 @@ def _choice() -> _Choice:
     if os.environ.get(SETTING, "").lower() == "off":
         return _Choice(None, False, f"{SETTING} is off")
     try:
-        import sparklake_kernels
-    except ImportError:
-        return _Choice(None, False, "sparklake-kernels is not installed")
-    version = sparklake_kernels.__version__
-    if not version.startswith(VERSION):
-        return _Choice(None, False, f"sparklake-kernels {version} is another version")
-    if getattr(sparklake_kernels, "INTERFACE", 1) != INTERFACE:
-        return _Choice(None, False, f"sparklake-kernels {version} has another interface")
-    return _Choice(sparklake_kernels, True, f"sparklake-kernels {version}")
+        compiled = import_module("sparklake._kernels")
+    except ModuleNotFoundError:
+        return _Choice(None, False, MISSING)
+    except ImportError as error:
+        return _Choice(None, False, f"the compiled kernels cannot be loaded: {error}")
+    if compiled.INTERFACE != INTERFACE:
+        return _Choice(None, False, "the compiled kernels are of other sources than this code")
+    return _Choice(compiled, True, "")
 
 
 _CHOSEN = _choice()
@@ -66,8 +70,16 @@ _DECLINED: tuple[type[Exception], ...] = (
 
 
 def description() -> str:
-    """Return which kernels are active, and why, in a few words."""
-    return f"{'compiled' if _CHOSEN.is_active else 'Python'} ({_CHOSEN.reason})"
+    """Return which kernels are active; if not the compiled ones, with the reason."""
+    return f"Python ({_CHOSEN.reason})" if _CHOSEN.reason else "compiled"
+
+
+def advice() -> str:
+    """Return the description, and what Python costs and how to get compiled kernels."""
+    if not _CHOSEN.reason:
+        return description()
+    remedy = f"unset {SETTING}" if _CHOSEN.reason.startswith(SETTING) else REMEDY
+    return f"{description()}: {COST}; {remedy}"
 
 
 def is_compiled() -> bool:

@@ -116,14 +116,15 @@ def test_reads_take_few_round_trips(
 
 def test_the_script_prints_its_version_and_its_kernels() -> None:
     ran = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
-    assert ran.stdout == f"sparklake {version('sparklake')}, kernels: {kernels.description()}\n"
+    assert ran.stdout == f"sparklake {version('sparklake')}, kernels: {kernels.advice()}\n"
 
 
 def test_the_version_says_that_kernels_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKLAKE_KERNELS", "off")
     ran = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout == (
-        f"sparklake {version('sparklake')}, kernels: Python (SPARKLAKE_KERNELS is off)\n"
+        f"sparklake {version('sparklake')}, kernels: Python (SPARKLAKE_KERNELS is off): "
+        f"{kernels.COST}; unset SPARKLAKE_KERNELS\n"
     )
 
 

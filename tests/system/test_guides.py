@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -19,11 +18,11 @@ import pytest
 from tests.support.cluster import PACKAGE, SPARK_HOME, Cluster, driver_environment
 from tests.support.postgres import public_folder
 from tests.support.s3_server import aws_client, s3_environment, s3_server
+from tests.support.wheels import built_wheel, source_tree
 
 ROOT = PACKAGE.parent
 EXAMPLES = ROOT / "examples"
 DOWNLOADED = Path(sys.prefix) / "wheelhouse"
-KERNELS = Path(sys.prefix) / "wheels"
 
 MERGED = {"rows": 1000, "amount of 42": 0.0}
 
@@ -46,16 +45,8 @@ def bash(*words: object, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the wheels of a release."""
-    tree, folder = (tmp_path_factory.mktemp(name) for name in ("tree", "wheels"))
-    shutil.copytree(PACKAGE, tree / "sparklake", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tree / name)
-    build = "from setuptools.build_meta import build_wheel; import sys; build_wheel(sys.argv[1])"
-    command = [sys.executable, "-c", build, str(folder)]
-    subprocess.run(command, cwd=tree, check=True, capture_output=True)
-    for wheel in KERNELS.glob("*.whl"):
-        shutil.copy(wheel, folder)
-    return folder
+    tree = source_tree(tmp_path_factory.mktemp("wheels") / "tree")
+    return built_wheel(tree, CARGO_TARGET_DIR=str(ROOT / "kernels" / "target")).parent
 
 
 @pytest.fixture(scope="module")
