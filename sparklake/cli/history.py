@@ -13,7 +13,7 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import moment
-from sparklake.cli.text import date, number, one_line, short
+from sparklake.cli.text import date, field_lines, number, one_line, short
 from sparklake.documents import (
     Document,
     blame_document,
@@ -159,13 +159,9 @@ def show(invocation: Invocation, uri: RefArgument) -> None:
         **({"expired": "its objects may be gone"} if found.has_expired else {}),
         **{f"meta {one_line(name)}": one_line(value) for name, value in commit.metadata.items()},
         "changes": _changes(found),
-        "message": subject(commit),
+        "message": "\n".join(map(one_line, commit.message.strip().splitlines())),
     }
-    text = [f"{name:<14}{value}".rstrip() for name, value in lines.items()]
-    text += [
-        f"{'':14}{one_line(line)}".rstrip() for line in commit.message.strip().splitlines()[1:]
-    ]
-    invocation.out.one(summary_document(found), "\n".join(text))
+    invocation.out.one(summary_document(found), field_lines(lines))
 
 
 @command

@@ -12,7 +12,7 @@ from sparklake.cli.options import BranchArgument, MetaOption, OnceOption, Requir
 from sparklake.cli.parsing import file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
-from sparklake.cli.text import date, number, one_line, size
+from sparklake.cli.text import date, field_lines, number, one_line, size
 from sparklake.config import disk_root
 from sparklake.documents import (
     Document,
@@ -180,8 +180,7 @@ def stat(invocation: Invocation, uri: ObjectArgument) -> None:
         "content type": one_line(found.content_type),
         **{f"meta {one_line(name)}": one_line(value) for name, value in found.metadata.items()},
     }
-    text = "\n".join(f"{name:<14}{value}" for name, value in lines.items())
-    invocation.out.one(object_document(found), text)
+    invocation.out.one(object_document(found), field_lines(lines))
 
 
 @command

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from math import log
 
 from sparklake.graveler.times import text_of_second
@@ -11,6 +12,7 @@ from sparklake.visible import COMMIT_DIGITS, visible_line
 
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
+_NAME_COLUMNS = 14
 _PIPE_COLUMNS = 1 << 20
 """The table width if stdout is not a terminal: nothing is wrapped."""
 
@@ -41,6 +43,16 @@ def size(count: int) -> str:
 def number(count: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def field_lines(fields: Mapping[str, str]) -> str:
+    """Return names and values as two columns; further lines of a value are indented."""
+    width = max(_NAME_COLUMNS, *(len(name) + 2 for name in fields))
+    return "\n".join(
+        f"{head:<{width}}{line}".rstrip()
+        for name, value in fields.items()
+        for head, line in zip(chain([name], repeat("")), value.split("\n"), strict=False)
+    )
 
 
 def rendered_table(
