@@ -73,9 +73,14 @@ def kept_commit(context: Context, text: str) -> Commit:
     A caller that publishes references to its objects must have read a fence before. Raises
     ExpiredError.
     """
+    return kept_ref(context, text).commit
+
+
+def kept_ref(context: Context, text: str) -> ResolvedRef:
+    """Return a ref with a commit, as `kept_commit` does."""
     found = _of_commit(context, text)
     found.check_kept(context)
-    return found.commit
+    return found
 
 
 def listed_commit(context: Context, text: str) -> Commit:

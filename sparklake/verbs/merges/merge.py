@@ -24,7 +24,13 @@ from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish
-from sparklake.verbs.base.resolve import check_clean, get_branch, kept_commit, open_branch
+from sparklake.verbs.base.resolve import (
+    ResolvedRef,
+    check_clean,
+    get_branch,
+    kept_ref,
+    open_branch,
+)
 from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
@@ -84,9 +90,9 @@ class MergeOptions:
 
 
 class MergeSides(NamedTuple):
-    """The source and dest commits of a merge, and its base, source and dest trees."""
+    """The source ref and dest commit of a merge, and its base, source and dest trees."""
 
-    source: Commit
+    source: ResolvedRef
     dest: Commit
     trees: ThreeWayTrees
 
@@ -101,8 +107,8 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
     """
     message = options.message or options.default_message(source, dest)
     fence = get_branch(context, dest).fence
-    source_commit = _source(context, source, dest)
-    metadata = {**(options.metadata or {}), **options.labels(source_commit)}
+    source_ref = _source(context, source, dest)
+    metadata = {**(options.metadata or {}), **options.labels(source_ref.commit)}
     signature = sign(context, message, options.committer, metadata)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
@@ -110,7 +116,7 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
 
     def attempt() -> Commit:
         state = replace(open_branch(context, dest), fence=fence)
-        return _merge_once(attempts, bases, source_commit, state, signature, options)
+        return _merge_once(attempts, bases, source_ref, state, signature, options)
 
     return with_branch_queue(context, dest, attempt)
 
@@ -127,25 +133,26 @@ def explain_merge(context: Context, source: str, dest: str, options: MergeOption
 
 def merge_sides(context: Context, source: str, dest: str, options: MergeOptions) -> MergeSides:
     """Return the sides of a merge in the current state of its refs."""
-    source_commit = _source(context, source, dest)
-    return _sides(BaseTrees(context), source_commit, get_branch(context, dest), options)
+    source_ref = _source(context, source, dest)
+    return _sides(BaseTrees(context), source_ref, get_branch(context, dest), options)
 
 
-def _source(context: Context, source: str, dest: str) -> Commit:
+def _source(context: Context, source: str, dest: str) -> ResolvedRef:
     if source == dest:
         raise NoChangesError(f"{source!r} cannot be merged into itself: choose two different refs")
-    return kept_commit(context, source)
+    return kept_ref(context, source)
 
 
 def _sides(
-    bases: BaseTrees, source: Commit, state: BranchState, options: MergeOptions
+    bases: BaseTrees, ref: ResolvedRef, state: BranchState, options: MergeOptions
 ) -> MergeSides:
     """Return the sides of a merge; raise NoChangesError if there is nothing to merge."""
     check_clean(state, "merge into it")
+    source = ref.commit
     dest = bases.context.graph.commit(state.commit_id)
     base, ids = bases.get(source, dest)
     if source.meta_range_id == base and not options.allow_empty:
-        raise nothing_to_merge(source, state.name)
+        raise nothing_to_merge(bases.context, ref, state.name)
     trees = ThreeWayTrees(
         base,
         source.meta_range_id,
@@ -155,31 +162,37 @@ def _sides(
         source_head=source.id,
         dest_head=dest.id,
     )
-    return MergeSides(source, dest, trees)
+    return MergeSides(ref, dest, trees)
 
 
 def nothing_to_merge(
-    source: Commit, dest: str, paths: Sequence[str] | None = None
+    context: Context, source: ResolvedRef, dest: str, paths: Sequence[str] | None = None
 ) -> NoChangesError:
     """Return the error for a merge that would not change dest, or its chosen paths."""
     what = "all changes" if paths is None else f"all changes of {first_paths(paths)}"
-    return NoChangesError(
-        f"nothing to merge: {dest!r} already has {what} in commit {source.id[:12]}"
-    )
+    reason = f"{dest!r} already has {what} in commit {source.commit.id[:12]}"
+    if source.branch is not None and source.layers:
+        name = source.branch.name
+        reason += (
+            f", and the staged changes of {name!r} are not committed. Commit them first: "
+            f"`sparklake commit lakefs://{context.info.name}/{name} -m MESSAGE`"
+        )
+    return NoChangesError(f"nothing to merge: {reason}")
 
 
 def _merge_once(
     attempts: Attempts,
     bases: BaseTrees,
-    source: Commit,
+    ref: ResolvedRef,
     state: BranchState,
     signature: Signature,
     options: MergeOptions,
 ) -> Commit:
-    _, dest, trees = _sides(bases, source, state, options)
+    _, dest, trees = _sides(bases, ref, state, options)
     with naming_verb("the merge was not applied"):
         tree_id, labels = merged_tree(attempts, trees, options.resolution)
     if options.has_one_parent and tree_id == dest.meta_range_id and not options.allow_empty:
-        raise nothing_to_merge(source, state.name, options.paths)
+        raise nothing_to_merge(attempts.context, ref, state.name, options.paths)
+    source = ref.commit
     parents = [dest] if options.has_one_parent or source.id == dest.id else [dest, source]
     return publish(attempts.context, state, "merge", parents, tree_id, signature.labelled(labels))

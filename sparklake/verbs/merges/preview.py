@@ -75,7 +75,7 @@ class MergePreview:
 
 def preview_merge(context: Context, source: str, dest: str, options: MergeOptions) -> MergePreview:
     """Return the preview of a merge; raise DirtyBranchError and NoChangesError."""
-    source_commit, dest_commit, trees = merge_sides(context, source, dest, options)
+    source_ref, dest_commit, trees = merge_sides(context, source, dest, options)
     resolution = without_expired_base(context, trees, options.resolution)
     results = list(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
@@ -90,8 +90,8 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     unions = preview_unions(context, trees, resolution, logs, merged.find_many)
     conflicts = {each.key: (each, reason) for each, reason in _with_reasons(met, unions)}
     preview = MergePreview(
-        base=merge_base(context, source_commit, dest_commit),
-        source=source_commit,
+        base=merge_base(context, source_ref.commit, dest_commit),
+        source=source_ref.commit,
         dest=dest_commit,
         added=sum(each.added for each in counts) + len(beside) + unions.counts["added"],
         changed=sum(each.changed for each in counts) + unions.counts["changed"],
@@ -113,7 +113,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         taken=unions.taken,
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
-        raise nothing_to_merge(source_commit, dest, options.paths)
+        raise nothing_to_merge(context, source_ref, dest, options.paths)
     return preview
 
 
