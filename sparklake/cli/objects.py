@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument, MetaOption, OnceOption, RequiredPathsOption
-from sparklake.cli.parsing import file_at, labels
+from sparklake.cli.parsing import STDIN, file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import date, field_lines, number, one_line, size
@@ -22,7 +26,9 @@ from sparklake.documents import (
     restored_document,
     upload_document,
 )
+from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.uri import (
+    KeyUri,
     folder_uri,
     object_uri,
     prefix_uri,
@@ -33,6 +39,7 @@ from sparklake.uri import (
 )
 
 if TYPE_CHECKING:
+    from sparklake.repository import Repository
     from sparklake.verbs.objects.upload import FolderUpload
 
 _SHOWN = 10
@@ -64,6 +71,9 @@ def put(
     once: OnceOption = None,
 ) -> None:
     """Copy a file or folder into a branch (staged, not committed)."""
+    if not recursive and file != STDIN and Path(file).is_dir():
+        typed = _typed("put -r", file, uri)
+        raise InvalidInputError(f"{file} is not a file but a folder: write `{typed}`")
     target, metadata = (folder_uri if recursive else object_uri)(uri), labels(meta)
     run = invocation.once(once)
     branch = invocation.repository(target.repository).branch(target.ref)
@@ -79,6 +89,28 @@ def put(
         staged = branch.put_file(target.key, path, metadata, content_type or "", run)
     text = f"staged {one_line(str(target))} ({size(staged.size)})"
     invocation.out.one(object_document(staged), text)
+
+
+def _typed(command: str, *words: str) -> str:
+    """Return a command line as it is typed in a shell."""
+    return f"sparklake {command} {shlex.join(words)}"
+
+
+@contextmanager
+def _folder_described(
+    repository: Repository, target: KeyUri, command: str, *words: str
+) -> Iterator[None]:
+    """Raise the error of a missing object with a command for the folder of its name, if any."""
+    try:
+        yield
+    except ObjectNotFoundError as error:
+        folder = replace(target, key=f"{target.key.rstrip('/')}/")
+        if next(repository.folder(folder.ref, folder.key), None) is None:
+            raise
+        raise ObjectNotFoundError(
+            f"{target.key!r} is a folder of {target.ref!r}, not an object: "
+            f"write `{_typed(command, str(folder), *words)}`"
+        ) from error
 
 
 def _skipped(made: FolderUpload) -> Iterator[str]:
@@ -126,8 +158,10 @@ def rm(
 ) -> None:
     """Remove an object or a folder (staged, not committed)."""
     target = (folder_uri if recursive else object_uri)(uri)
-    branch = invocation.repository(target.repository).branch(target.ref)
-    with invocation.out.working(f"removing {one_line(str(target))}"):
+    repository = invocation.repository(target.repository)
+    branch = repository.branch(target.ref)
+    working = invocation.out.working(f"removing {one_line(str(target))}")
+    with _folder_described(repository, target, "rm -r"), working:
         removed = branch.remove(target.key, recursive, invocation.once(once))
     invocation.out.one(
         {"path": target.key, "removed": removed},
@@ -170,7 +204,9 @@ def ls(
 def stat(invocation: Invocation, uri: ObjectArgument) -> None:
     """Show the size, checksum, address and metadata of an object."""
     target = object_uri(uri)
-    found = invocation.repository(target.repository).stat(target.ref, target.key)
+    repository = invocation.repository(target.repository)
+    with _folder_described(repository, target, "ls"):
+        found = repository.stat(target.ref, target.key)
     lines = {
         "path": one_line(found.path),
         "size": f"{found.size:,} bytes",
@@ -187,7 +223,9 @@ def stat(invocation: Invocation, uri: ObjectArgument) -> None:
 def cat(invocation: Invocation, uri: ObjectArgument) -> None:
     """Write the bytes of an object to stdout."""
     target = object_uri(uri)
-    body = invocation.repository(target.repository).read_bytes(target.ref, target.key)
+    repository = invocation.repository(target.repository)
+    with _folder_described(repository, target, "ls"):
+        body = repository.read_bytes(target.ref, target.key)
     invocation.out.write_bytes(body)
 
 
@@ -211,8 +249,10 @@ def mv(
 ) -> None:
     """Move an object or a folder KEY/ (staged, copies no bytes)."""
     old, new = transfer_uris(source, dest)
-    branch = invocation.repository(old.repository).branch(same_branch(old, new))
-    with invocation.out.working(f"moving {one_line(str(old))}"):
+    repository = invocation.repository(old.repository)
+    branch = repository.branch(same_branch(old, new))
+    working = invocation.out.working(f"moving {one_line(str(old))}")
+    with _folder_described(repository, old, "mv", dest), working:
         moved = branch.move(old.key, new.key, recursive, force, invocation.once(once))
     text = f"staged the move of {number(moved, 'object')} to {one_line(str(new))}"
     invocation.out.one({"source": old.key, "path": new.key, "moved": moved}, text)
@@ -232,8 +272,10 @@ def cp(
     The source can be at any ref.
     """
     old, new = transfer_uris(source, dest)
-    branch = invocation.repository(same_repository(old, new)).branch(new.ref)
-    with invocation.out.working(f"copying {one_line(str(old))}"):
+    repository = invocation.repository(same_repository(old, new))
+    branch = repository.branch(new.ref)
+    working = invocation.out.working(f"copying {one_line(str(old))}")
+    with _folder_described(repository, old, "cp", dest), working:
         run = invocation.once(once)
         copied = branch.copy(old.key, new.key, old.ref, recursive, force, run)
     text = f"staged {number(copied, 'object')} at {one_line(str(new))}"

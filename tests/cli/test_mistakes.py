@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
-from tests.cli.running import Scene, failed, said
+import pytest
+
+from tests.cli.running import Scene, failed, ok, run, said
 
 
 def proposed(error: str) -> list[str]:
@@ -35,3 +38,75 @@ def test_a_merge_of_chosen_paths_says_so_too(scene: Scene) -> None:
     scene.put("dev", {"b": "2"})
     assert "not committed" in failed(4, "merge", dev, scene.uri("main"), "--path", "b")
     assert "staged" not in failed(4, "merge", f"{dev}@", scene.uri("main"), "--path", "b")
+
+
+def test_folders_are_put_as_proposed(scene: Scene, tmp_path: Path) -> None:
+    folder = tmp_path / "new $files"
+    folder.mkdir()
+    (folder / "one").write_text("1")
+    for uri in (scene.uri("main", "x y"), scene.uri("main", "")):
+        error = failed(2, "put", str(folder), uri)
+        assert "is not a file but a folder" in error
+        assert proposed(error) == ["put", "-r", str(folder), uri]
+        ok(*proposed(error))
+    assert scene.paths("main") == ["one", "x y/one"]
+    error = failed(2, "put", "-r", str(folder / "one"), scene.uri("main", "z"))
+    assert "is not a folder but a file" in error
+
+
+@pytest.mark.parametrize("key", ["a b", "a b/"])
+def test_a_command_for_one_object_names_the_folder_of_its_key(scene: Scene, key: str) -> None:
+    scene.commit("main", {"a b/one": "1", "a b/two": "2", "c": "3"})
+    uri, folder, new = (scene.uri("main", each) for each in (key, "a b/", "new"))
+    for words, typed in (
+        (["cat", uri], ["ls", folder]),
+        (["stat", uri], ["ls", folder]),
+        (["rm", uri], ["rm", "-r", folder]),
+    ):
+        error = failed(13, *words)
+        assert f"{key!r} is a folder of 'main', not an object" in error
+        assert proposed(error) == typed
+        ok(*typed)
+    assert scene.paths("main") == ["c"]
+    ok("reset", scene.uri("main"))
+    if not key.endswith("/"):
+        for word in ("cp", "mv"):
+            error = failed(13, word, uri, new)
+            assert proposed(error) == [word, folder, new]
+            ok(*proposed(error), "--force")
+        assert scene.paths("main") == ["c", "new/one", "new/two"]
+    for word in ("cat", "stat", "rm"):
+        assert "has no object 'a'" in failed(13, word, scene.uri("main", "a"))
+
+
+def test_a_ref_in_place_of_a_branch_is_described(scene: Scene, tmp_path: Path) -> None:
+    scene.commit("main", {"a": "1"})
+    ok("tag", "create", scene.uri("v1"), scene.uri("main"))
+    head = said("log", scene.uri("main"))[0]["id"]
+    (tmp_path / "file").write_text("2")
+    for at, (ref, kind) in enumerate(
+        {"main~1": "commit", head[:8]: "commit", "v1": "a tag"}.items()
+    ):
+        uri = scene.uri(ref)
+        for words in (
+            ["put", str(tmp_path / "file"), f"{uri}/a"],
+            ["put", "-r", str(tmp_path), f"{uri}/a"],
+            ["rm", f"{uri}/a"],
+            ["commit", uri, "-m", "x"],
+            ["merge", scene.uri("main"), uri],
+            ["diff", uri],
+        ):
+            error = failed(13, *words)
+            assert f"{scene.name} has no branch {ref!r}: it is {kind}" in error
+        typed = proposed(error)
+        assert typed == ["branch", "create", scene.uri("NAME"), "--source", uri]
+        ok(*(each.replace("NAME", f"new{at}") for each in typed))
+    for ref in ("main@", "main$"):
+        error = failed(13, "put", str(tmp_path / "file"), scene.uri(ref, "a"))
+        assert error == f"{scene.name} has no branch {ref!r}: use 'main'"
+
+
+def test_refs_that_do_not_exist_are_no_refs_of_another_kind(scene: Scene) -> None:
+    for ref in ("nothing", "main~99", "main~x", "0" * 64, "v1@"):
+        assert "`sparklake branch list`" in failed(13, "commit", scene.uri(ref), "-m", "x")
+    assert "did you mean 'main'?" in run("commit", scene.uri("mian"), "-m", "x").err

@@ -146,11 +146,28 @@ def get_branch(context: Context, name: str) -> BranchState:
     """Return a branch; raise RefNotFoundError."""
     state = context.refs.branches.find(name)
     if state is None:
-        raise RefNotFoundError(
-            f"{context.info.name} has no branch {name!r}"
-            f"{suggestion(name, _names(context))}; `sparklake branch list` shows its branches"
-        )
+        raise _no_branch(context, name)
     return state
+
+
+def _no_branch(context: Context, name: str) -> RefNotFoundError:
+    """Return the error for a missing branch, or for another kind of ref in its place."""
+    repository = context.info.name
+    missing = f"{repository} has no branch {name!r}"
+    try:
+        ref = parse_ref(name)
+        found = _resolve(context, name, ref)
+    except (RefNotFoundError, InvalidRefError):
+        near = suggestion(name, _names(context))
+        return RefNotFoundError(f"{missing}{near}; `sparklake branch list` shows its branches")
+    if ref.committed or ref.staged:
+        return RefNotFoundError(f"{missing}: use {ref.base!r}")
+    kind = "a tag" if found.is_name else f"commit {found.commit.id[:12]}"
+    return RefNotFoundError(
+        f"{missing}: it is {kind}, which never changes. Use a branch, or create one with "
+        f"`sparklake branch create lakefs://{repository}/NAME --source lakefs://{repository}/"
+        f"{name}`"
+    )
 
 
 def open_branch(context: Context, name: str, *actions: Action) -> BranchState:

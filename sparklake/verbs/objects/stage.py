@@ -89,7 +89,8 @@ def put_file(
 ) -> ObjectInfo:
     """Copy a local file of any size to a new key and stage it."""
     if not file.is_file():
-        raise InvalidInputError(f"{file} is not a file")
+        instead = " but a folder: use put_folder" if file.is_dir() else ""
+        raise InvalidInputError(f"{file} is not a file{instead}")
     object_key(path)
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)

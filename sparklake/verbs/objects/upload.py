@@ -136,7 +136,8 @@ def put_folder(
     `follow_links` is set. Raises InvalidInputError if a link leads to the namespace.
     """
     if not folder.is_dir():
-        raise InvalidInputError(f"{folder} is not a folder")
+        instead = " but a file: use put_file, or `put` without -r" if folder.is_file() else ""
+        raise InvalidInputError(f"{folder} is not a folder{instead}")
 
     def check(place: Path) -> str:
         return check_apart(context.info, str(place))
