@@ -10,6 +10,7 @@ from sparklake.cli.text import date, one_line, short
 from sparklake.documents import commit_document
 
 if TYPE_CHECKING:
+    from sparklake.cli.invocation import Invocation
     from sparklake.graveler.commits import Commit
 
 
@@ -22,6 +23,15 @@ def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
     """Print the new commits of a branch, oldest first."""
     lines = iter([commit_line(out, branch, each) for each in made])
     out.many(map(commit_document, made), lambda _: next(lines))
+
+
+def note_staged(invocation: Invocation, *uris: str, done: str) -> None:
+    """Note for each branch with staged changes that they are not compared, or merged."""
+    for uri in dict.fromkeys(uris):
+        if invocation.is_dirty(uri):
+            invocation.out.note(
+                f"the staged changes of {uri} are not {done}: `sparklake diff {uri}` shows them"
+            )
 
 
 def commit_line(out: Output, branch: str, made: Commit) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparklake.cli.commit_text import print_commit
+from sparklake.cli.commit_text import note_staged, print_commit
 from sparklake.cli.conflict_text import side_lines
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
@@ -200,14 +200,23 @@ def diff(
     if explain:
         print_explanation(invocation.out, found.explain())
         return
-    if shape is not DiffShape.ROWS:
-        with invocation.out.working("comparing"):
-            _print_shape(invocation.out, found, shape, depth)
-        return
     if to is not None:
         _save(invocation.out, found, to)
-        return
-    _print_rows(invocation.out, found)
+    elif shape is DiffShape.ROWS:
+        _print_rows(invocation.out, found)
+    else:
+        with invocation.out.working("comparing"):
+            _print_shape(invocation.out, found, shape, depth)
+    if right is None:
+        _note_clean(invocation, left)
+    else:
+        note_staged(invocation, left, right, done="compared")
+
+
+def _note_clean(invocation: Invocation, uri: str) -> None:
+    """Note that a branch has no staged changes, and how to compare commits."""
+    if not invocation.is_dirty(uri):
+        invocation.out.note(f"{uri} has no staged changes: add a second ref to compare commits")
 
 
 def _save(out: Output, found: Differences[Any], to: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -16,8 +16,9 @@ from sparklake.cli.job_log import logged_job
 from sparklake.cli.options import Options, absorbed, global_options
 from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
 from sparklake.config import Engine, Settings, load_settings
-from sparklake.errors import InterruptError, SparklakeError
+from sparklake.errors import InterruptError, RefNotFoundError, SparklakeError
 from sparklake.extras import missing_extras
+from sparklake.uri import ref_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +102,15 @@ class Invocation:
     def repository(self, name: str) -> Repository:
         """Open a repository of the lake."""
         return self.lake.repository(name)
+
+    def is_dirty(self, uri: str) -> bool:
+        """Return whether a ref is a branch with staged changes; False if nobody reads notes."""
+        target = ref_uri(uri)
+        if self.out.is_json:
+            return False
+        with suppress(RefNotFoundError):
+            return self.repository(target.repository).branch(target.ref).is_dirty
+        return False
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from sparklake.cli.commit_text import commit_lines, print_commit, print_commits, subject
+from sparklake.cli.commit_text import (
+    commit_lines,
+    note_staged,
+    print_commit,
+    print_commits,
+    subject,
+)
 from sparklake.cli.conflict_text import print_conflicts
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
@@ -146,6 +152,7 @@ def merge(
         print_preview(invocation.out, dest_uri.ref, preview)
         if preview.conflict_count and not invocation.out.is_json:
             print_conflicts(invocation.out, preview.conflicts, preview.conflict_count, rest)
+        note_staged(invocation, source, done="merged")
         return
     with shown_conflicts(invocation.out, rest), invocation.out.working("merging"):
         made = repository.merge(
@@ -159,6 +166,7 @@ def merge(
             **choices,
         )
     print_commit(invocation.out, dest_uri.ref, made)
+    note_staged(invocation, source, done="merged")
 
 
 @command

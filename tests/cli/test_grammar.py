@@ -338,7 +338,7 @@ def test_diff_of_what_is_staged_and_between_refs(scene: Scene) -> None:
     assert said("diff", scene.uri("main~1"), scene.uri("main")) == rows
     assert said("diff", scene.uri("main~1"), scene.uri("main"), "--prefix", "d/") == rows[2:]
     assert said("diff", scene.uri("main"), scene.uri("main")) == []
-    assert run("diff", scene.uri("main")).err == "no difference\n"
+    assert run("diff", scene.uri("main")).err.startswith("no difference\n")
 
 
 def test_a_three_way_diff_shows_what_a_merge_would_do(scene: Scene) -> None:

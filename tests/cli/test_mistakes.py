@@ -110,3 +110,33 @@ def test_refs_that_do_not_exist_are_no_refs_of_another_kind(scene: Scene) -> Non
     for ref in ("nothing", "main~99", "main~x", "0" * 64, "v1@"):
         assert "`sparklake branch list`" in failed(13, "commit", scene.uri(ref), "-m", "x")
     assert "did you mean 'main'?" in run("commit", scene.uri("mian"), "-m", "x").err
+
+
+def test_a_diff_of_a_clean_branch_says_so_and_how_to_compare(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    main, old = scene.uri("main"), scene.uri("main~1")
+    note = f"{main} has no staged changes: add a second ref to compare commits\n"
+    assert run("diff", main).err == f"no difference\n{note}"
+    for shape in ("--summary", "--by-folder", "--tree"):
+        assert run("diff", main, shape).err == note
+    assert run("--output", "json", "diff", main).err == ""
+    assert run("diff", old, main).err == "1 added\n"
+    assert run("diff", main, main).err == "no difference\n"
+    scene.put("main", {"b": "2"})
+    assert run("diff", main).err == "1 added\n"
+
+
+def test_staged_changes_that_are_left_out_are_named(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    main, dev = scene.uri("main"), scene.branch("dev")
+    scene.put("dev", {"b": "2"})
+    note = f"the staged changes of {dev} are not compared: `sparklake diff {dev}` shows them"
+    assert run("diff", main, dev).err == f"no difference\n{note}\n"
+    assert run("diff", dev, main, "--summary").err == f"{note}\n"
+    assert run("diff", main, f"{dev}~1").err == "1 removed\n"
+    note = note.replace("compared", "merged")
+    assert run("merge", dev, main, "--if-needed").err.splitlines()[-1] == note
+    said("commit", dev, "-m", "b")
+    scene.put("dev", {"c": "3"})
+    assert run("merge", dev, main, "--dry-run").err == f"{note}\n"
+    assert run("merge", dev, main).err == f"{note}\n"
