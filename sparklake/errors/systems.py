@@ -13,9 +13,20 @@ class StoreError(SparklakeError, OSError):
 
 
 class StoreUnreachableError(StoreError):
-    """A bucket or directory that is unreachable or does not exist."""
+    """A bucket or directory that is unreachable or does not exist.
+
+    `is_missing` is set if it is known not to exist.
+    """
 
     kind = "store_unreachable"
+    is_missing = False
+
+    @classmethod
+    def of_missing(cls, message: str) -> StoreUnreachableError:
+        """Return the error of a bucket or directory that does not exist."""
+        error = cls(message)
+        error.is_missing = True
+        return error
 
 
 class StorePermissionError(StoreError, PermissionError):

@@ -20,7 +20,6 @@ from sparklake.errors import (
     ObjectNotFoundError,
     RefNotFoundError,
     RepositoryNotFoundError,
-    StoreUnreachableError,
     UnexpectedHeadError,
 )
 from tests.scenarios.lab import SURROGATE, Case, Verb
@@ -226,7 +225,7 @@ def restored(uri: str) -> Verb:
 
 LAKE_VERBS: list[Case] = [
     ("restore without a dump", MissingFileError, "no dump|refs_manifest", restore()),
-    ("restore from nowhere", StoreUnreachableError, "does not exist", restore(place="nope")),
+    ("restore from nowhere", InvalidInputError, "does not exist", restore(place="nope")),
     ("restore of a living one", MissingFileError, "refs_manifest", restore(place="lab/namespace")),
     ("restore, name", InvalidNameError, "cannot be the name of a repository", restore("Upper")),
     ("restore, taken", AlreadyExistsError, "'lab' already", restore("lab")),

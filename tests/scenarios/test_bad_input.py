@@ -36,8 +36,6 @@ from sparklake.errors import (
     ReadOnlyError,
     RefNotFoundError,
     RepositoryNotFoundError,
-    StoreError,
-    StoreUnreachableError,
 )
 from tests.scenarios.bad_data import DATA
 from tests.scenarios.bad_edits import CHOSEN, HISTORIES, JOININGS, SETTINGS, TRANSFERS
@@ -317,8 +315,13 @@ NAMESPACES: list[Case] = [
     ),
     ("around", NamespaceInUseError, "overlaps.*'lab': choose", create("x-x", "lab")),
     ("link", NamespaceInUseError, "namespace of a repository: choose", create("x-x", "link")),
-    ("below a file", StoreError, "source/file", create("x-x", "source/file/namespace")),
-    ("a file", StoreError, "source/file", create("x-x", "source/file")),
+    (
+        "below a file",
+        InvalidInputError,
+        "source/file is a file",
+        create("x-x", "source/file/namespace"),
+    ),
+    ("a file", InvalidInputError, "source/file is a file", create("x-x", "source/file")),
     ("root of the file system", InvalidUriError, "choose a directory", create("x-x", "/")),
     ("NUL", InvalidUriError, "NUL", create("x-x", "a\0b")),
     ("surrogate", InvalidUriError, "not UTF-8: rename", create("x-x", SURROGATE)),
@@ -576,8 +579,8 @@ IMPORTS: list[Case] = [
     ("around own", InvalidInputError, "overlaps the storage namespace", load("lab")),
     ("own by a link", InvalidInputError, "overlaps the storage namespace", load("link")),
     ("nothing", InvalidInputError, "empty contains no objects", load("empty")),
-    ("a file", StoreUnreachableError, "source/file does not exist: correct", load("source/file")),
-    ("nowhere", StoreUnreachableError, "nope does not exist: correct", load("nope")),
+    ("a file", InvalidInputError, "source/file is a file: name a folder", load("source/file")),
+    ("nowhere", InvalidInputError, "nope does not exist: correct", load("nope")),
     ("NUL", InvalidInputError, "without NUL", load("a\0b")),
     ("scheme", InvalidUriError, "gs://.*: use", lambda lab: lab.main.import_objects("gs://b/x")),
 ]

@@ -13,7 +13,7 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
+from sparklake.errors import InvalidInputError, MissingDependencyError, RefStoreUnavailableError
 from sparklake.stores.embedded import server
 from sparklake.stores.embedded.home import (
     Layout,
@@ -82,6 +82,8 @@ def embedded_dsn(home: Path) -> EmbeddedServer:
             return _share_server(prepare_layout(folder))
     except RefStoreUnavailableError:
         raise
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InvalidInputError(f"{home} is not a folder: name one as home") from error
     except OSError as error:
         raise RefStoreUnavailableError(f"cannot store refs in {home}: {error}") from error
 

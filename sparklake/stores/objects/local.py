@@ -246,9 +246,8 @@ class LocalStore:
 
     def _check_root(self) -> None:
         if not self.root.is_dir():
-            raise StoreUnreachableError(
-                f"The directory {self.root} does not exist: correct the path, mount its disk, "
-                "or create the repository first."
+            raise StoreUnreachableError.of_missing(
+                f"The directory {self.root} does not exist: correct the path, or mount its disk."
             )
 
     @contextmanager

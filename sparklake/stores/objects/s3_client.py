@@ -207,7 +207,7 @@ def no_object(address: str) -> MissingFileError:
 
 def no_bucket(address: str) -> StoreUnreachableError:
     """Return the error for a missing bucket."""
-    return StoreUnreachableError(
+    return StoreUnreachableError.of_missing(
         f"The bucket of {address} does not exist: create it, or correct the name or the endpoint."
     )
 

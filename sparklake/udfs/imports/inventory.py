@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.errors import CorruptFileError, InvalidInputError
+from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
@@ -99,6 +99,8 @@ def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
     store, key = open_object(uri)
     try:
         manifest = msgspec.json.decode(store.get(key), type=InventoryManifest)
+    except MissingFileError as error:
+        raise InvalidInputError(f"{uri} does not exist: name a manifest.json") from error
     except BAD_JSON as error:
         raise InvalidInputError(
             f"{uri} is not the manifest of an S3 Inventory ({error}): use its manifest.json"

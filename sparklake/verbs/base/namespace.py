@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from uuid import uuid4
 
 import msgspec
@@ -37,6 +38,21 @@ class Mark:
     made_by: str = "sparklake"
 
 
+@contextmanager
+def given_place(uri: str = "") -> Iterator[None]:
+    """Raise InvalidInputError if a place that the caller names does not exist, or is a file."""
+    path = Path(uri.removeprefix("file://"))
+    file = next((each for each in (path, *path.parents) if each.is_file()), None)
+    if uri.startswith("file://") and file is not None:
+        raise InvalidInputError(f"{file} is a file: name a folder")
+    try:
+        yield
+    except StoreUnreachableError as error:
+        if not error.is_missing:
+            raise
+        raise InvalidInputError(str(error)) from error
+
+
 def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
     """Mark a namespace as used, so that only one repository can have it.
 
@@ -44,7 +60,8 @@ def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> 
     mark, that attempt continues, under its uid. Raises NamespaceInUseError, also for a namespace
     inside another one, of any lake, or with existing objects.
     """
-    marked = _put_mark(store, refs, info)
+    with given_place(store.uri):
+        marked = _put_mark(store, refs, info)
     try:
         check_enclosing(store.uri)
         _check_unused(store)
@@ -194,7 +211,9 @@ def check_apart(info: RepositoryInfo, uri: str) -> str:
 
 def check_enclosing(uri: str) -> None:
     """Raise NamespaceInUseError for a root inside a storage namespace of any lake."""
-    if (found := find_enclosing(uri)) is not None:
+    with given_place(uri):
+        found = find_enclosing(uri)
+    if found is not None:
         raise NamespaceInUseError(
             f"{uri} is inside {found}, which is, or was, the storage namespace of a "
             f"repository: choose a location outside. Delete {found} with its {MARKER_KEY} "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -164,8 +165,10 @@ def _second(moment: datetime | None, slack: int = 0) -> int | None:
 
 
 def _check(asked: LogOptions) -> None:
-    if asked.amount is not None and asked.amount < 1:
-        raise InvalidInputError(f"a log of {asked.amount} commits is invalid: choose 1 or more")
+    if asked.amount is not None and not 1 <= asked.amount <= sys.maxsize:
+        raise InvalidInputError(
+            f"a log of {asked.amount} commits is invalid: choose 1 to {sys.maxsize}"
+        )
     for name, moment in (("since", asked.since), ("until", asked.until)):
         if moment is not None and moment.utcoffset() is None:
             raise InvalidInputError(f"{name} {moment} has no time zone: add one, such as UTC")

@@ -23,7 +23,7 @@ from sparklake.udfs.imports.inventory import (
 from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA, Read
 from sparklake.udfs.imports.source_listing import listing_work, read_listing, split_source
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import check_apart
+from sparklake.verbs.base.namespace import check_apart, given_place
 from sparklake.verbs.base.staging import rows_by_path
 
 if TYPE_CHECKING:
@@ -76,10 +76,12 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
     name = source_name(source)
     if isinstance(source, str | Path):
         root = check_apart(context.info, str(source))
-        work = listing_work(split_source(open_store(root)))
+        with given_place(root):
+            work = listing_work(split_source(open_store(root)))
         return OpenSource(root, Work(work), partial(read_listing, root), partial(_runner, 0))
     if isinstance(source, S3Inventory):
-        manifest = read_inventory_manifest(source)
+        with given_place():
+            manifest = read_inventory_manifest(source)
         read = partial(read_inventory, inventory_terms(manifest, source.folder))
         return OpenSource(name, Work(inventory_work(manifest)), read, partial(_runner, 0))
     if isinstance(source, pa.Table | pa.RecordBatchReader):

@@ -13,7 +13,7 @@ from sparklake.graveler.refs.dump import find_dump, name_problems, read_dump_man
 from sparklake.graveler.refs.problems import problem_text, raise_all
 from sparklake.udfs.adopted_ranges import MARKER_KEY, open_purge_key, open_purges
 from sparklake.verbs.base.context import now
-from sparklake.verbs.base.namespace import check_enclosing, take_over_namespace
+from sparklake.verbs.base.namespace import check_enclosing, given_place, take_over_namespace
 from sparklake.verbs.refs.dump_settings import renames_of, write_kept
 from sparklake.verbs.refs.restore_settings import (
     RestoredSettings,
@@ -85,7 +85,8 @@ class _VerifiedDump:
 def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
     """Verify a dump and the options; raise an error that names all problems."""
     try:
-        manifest = read_dump_manifest(store)
+        with given_place(store.uri):
+            manifest = read_dump_manifest(store)
     except MissingFileError:
         raise_all(invalid_options(options))  # They are invalid with any dump.
         raise

@@ -12,7 +12,7 @@ from boto3.session import Session
 from botocore.config import Config
 
 from sparklake import Lake, Repository
-from sparklake.errors import CorruptFileError, MissingFileError, StoreUnreachableError
+from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.stores.exports import s3_destination
 from tests.support.lakes import commit_all, stage_table
 from tests.support.s3_fixtures import Bucket
@@ -89,7 +89,7 @@ def test_what_is_gone_is_named(repo: Repository, bucket: Bucket, folder: Path) -
 
 
 def test_a_bucket_that_is_not_there(repo: Repository) -> None:
-    with pytest.raises(StoreUnreachableError):
+    with pytest.raises(InvalidInputError, match=r"bucket of s3://nowhere-.* does not exist"):
         repo.export("main", f"s3://nowhere-{uuid4().hex}/out")
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -117,3 +120,23 @@ def test_an_inventory_of_the_own_namespace(
     with pytest.raises(ImportErrorsError) as raised:
         own.branch("main").import_objects(S3Inventory(uri))
     assert raised.value.counts == {"own_namespace": 4}
+
+
+def test_a_bucket_that_does_not_exist_is_bad_input(
+    small_lake: Lake, main: Branch, bucket: str, tmp_path: Path
+) -> None:
+    gone = f"s3://nowhere-{uuid4().hex}"
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a").write_text("1")
+    calls: list[Callable[[], object]] = [
+        lambda: main.import_objects(f"{gone}/raw"),
+        lambda: main.import_objects(S3Inventory(f"{gone}/manifest.json")),
+        lambda: main.import_objects(S3Inventory(f"s3://{bucket}/nothing/manifest.json")),
+        lambda: main.import_objects(str(source), errors_to=f"{gone}/errors"),
+        lambda: small_lake.create_repository("another", f"{gone}/lake"),
+        lambda: small_lake.restore_repository("another", f"{gone}/lake"),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInputError, match="does not exist"):
+            call()

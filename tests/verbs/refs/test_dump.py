@@ -314,7 +314,7 @@ def test_a_namespace_without_a_dump_makes_nothing(first: Lake, second: Lake, fol
     built(first, folder)
     with refused(second, MissingFileError, "no dump", folder):
         restore(second, folder)()
-    with refused(second, StoreUnreachableError, "nowhere", folder):
+    with refused(second, InvalidInputError, "nowhere", folder):
         second.restore_repository("new", str(folder / "nowhere"))
 
 
