@@ -63,6 +63,7 @@ from sparklake.errors.root import (
 )
 from sparklake.errors.systems import (
     CorruptFileError,
+    LockHeldError,
     LostResultError,
     MissingFileError,
     PurgedError,
@@ -97,6 +98,7 @@ __all__ = [
     "InvalidRecordError",
     "InvalidRefError",
     "InvalidUriError",
+    "LockHeldError",
     "LostResultError",
     "MergeConflictError",
     "MissingDependencyError",

@@ -92,6 +92,12 @@ class RefStoreUnavailableError(SparklakeError, ConnectionError):
     has_lines = True
 
 
+class LockHeldError(RefStoreUnavailableError):
+    """A lock in Postgres that another session does not release. Nothing was changed."""
+
+    kind = "lock_held"
+
+
 class RefsLostError(SparklakeError):
     """A ref store that has lost commits or refs. Nothing was done."""
 

@@ -20,7 +20,7 @@ from sparklake.errors import (
 )
 from sparklake.interrupts import check_interrupted
 from sparklake.stores.objects.s3_conditions import send_conditions, verify_checksums
-from sparklake.stores.objects.s3_waits import Waits, timeouts
+from sparklake.stores.objects.s3_waits import WAITS, timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,6 @@ _ATTEMPTS = 8
 _SILENT_ATTEMPTS = 3
 _SILENCE = (ConnectTimeoutError, ReadTimeoutError)
 
-_WAITS = Waits()
 # The abort of an upload's parts must run even after an interrupt.
 _TIDYING = "before-send.s3.AbortMultipartUpload"
 
@@ -149,7 +148,7 @@ def _before_send(request: Any, event_name: str, **_: object) -> None:
     """Raise after an interrupt; otherwise record that the request waits."""
     if event_name != _TIDYING:
         check_interrupted()
-    _WAITS.begin(_public(request.url))
+    WAITS.begin(_public(request.url))
 
 
 def _after_attempt(
@@ -157,7 +156,7 @@ def _after_attempt(
 ) -> None:
     """End the wait of an answered request; give up on an endpoint that stays silent."""
     if response is not None and response[0].status_code < 500:
-        _WAITS.end()
+        WAITS.end()
     elif isinstance(caught_exception, _SILENCE) and attempts >= _SILENT_ATTEMPTS:
         raise caught_exception
 
@@ -194,7 +193,7 @@ def s3_errors(address: str) -> Iterator[None]:
             f"The S3 client failed at {address} ({type(error).__name__}): check the AWS settings."
         ) from error
     finally:
-        _WAITS.end()
+        WAITS.end()
 
 
 def no_object(address: str) -> MissingFileError:

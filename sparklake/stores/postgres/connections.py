@@ -13,9 +13,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping, TransactionStatus
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_random_exponential,
+)
 
-from sparklake.errors import InvalidInputError, RaceLostError, RefStoreUnavailableError
+from sparklake.errors import (
+    InvalidInputError,
+    LockHeldError,
+    RaceLostError,
+    RefStoreUnavailableError,
+)
+from sparklake.stores.postgres.sessions import LockTimeout, Session, WatchedCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +40,10 @@ CONNECT_SECONDS = 10
 _START_SECONDS = 30.0
 """How long a connection waits, in seconds, for a server that starts or recovers."""
 
+LOCK_SECONDS = 60.0
+"""How long a statement waits for a lock of another session, in seconds."""
+
+_LOCK_ATTEMPTS = 6
 _WAIT_SECONDS = 0.02
 _MAX_WAIT_SECONDS = 0.5
 _STARTING = re.compile(r"starting up|not (?:yet )?accepting|shutting down|in recovery mode")
@@ -45,7 +62,7 @@ class Target:
     def __str__(self) -> str:
         return self.name
 
-    def connect(self) -> psycopg.Connection:
+    def connect(self) -> Session:
         """Return a new connection; wait a bounded time while the server starts up."""
         retrying = Retrying(
             retry=retry_if_exception(self._is_starting),
@@ -54,7 +71,15 @@ class Target:
             reraise=True,
         )
         # Server-side prepared statements would fail behind a connection pooler.
-        return retrying(psycopg.connect, self.conninfo, autocommit=True, prepare_threshold=None)
+        session = retrying(
+            Session.connect,
+            self.conninfo,
+            autocommit=True,
+            prepare_threshold=None,
+            cursor_factory=WatchedCursor,
+        )
+        session.conninfo = self.conninfo
+        return session
 
     def _is_starting(self, error: BaseException) -> bool:
         """Return whether the server refused a connection because it is starting."""
@@ -135,13 +160,14 @@ class Connections:
 
     Thread-safe: there are as many connections as concurrent uses. A connection that is dead on
     its first use is replaced, once. `restart` starts an unreachable server again and returns
-    its DSN. A statement that may have run is never repeated.
+    its DSN. A statement that may have run is never repeated. No statement waits longer than
+    LOCK_SECONDS for a lock of another session.
     """
 
     def __init__(self, dsn: str, restart: Callable[[], str] | None = None) -> None:
         self.target: Target = parse_dsn(dsn)
         self._restart = restart
-        self._idle: list[psycopg.Connection] = []
+        self._idle: list[Session] = []
         self._lock = Lock()
         self._pid = os.getpid()
         self._closed = False
@@ -149,8 +175,8 @@ class Connections:
     def fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
         """Run one read-only statement, and return its rows."""
 
-        def run(connection: psycopg.Connection) -> list[tuple[Any, ...]]:
-            return connection.execute(query, values).fetchall()
+        def run(session: Session) -> list[tuple[Any, ...]]:
+            return session.read(query, values, LOCK_SECONDS)
 
         with self._errors_told():
             connection, rows = self._first(run)
@@ -158,10 +184,13 @@ class Connections:
             return rows
 
     @contextmanager
-    def transaction(self, begin: LiteralString = "BEGIN") -> Iterator[psycopg.Connection]:
+    def transaction(
+        self, begin: LiteralString = "BEGIN", lock_seconds: float | None = None
+    ) -> Iterator[psycopg.Connection]:
         """Yield a connection for one transaction; commit unless there is an error."""
+        bound = LOCK_SECONDS if lock_seconds is None else lock_seconds
         with self._errors_told():
-            connection, _ = self._first(lambda fresh: fresh.execute(begin))
+            connection, _ = self._first(lambda session: session.begin(begin, bound))
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -170,6 +199,25 @@ class Connections:
                 raise
             finally:
                 self._give_back(connection)
+
+    def retried(self, work: Callable[[psycopg.Connection], _Result]) -> _Result:
+        """Run a transaction that takes several locks; return the result of `work`.
+
+        While another session holds one of the locks, the transaction is rolled back and retried.
+        Otherwise sessions that need only the locks it already has would wait behind it.
+        """
+
+        def attempt() -> _Result:
+            with self.transaction(lock_seconds=LOCK_SECONDS / _LOCK_ATTEMPTS) as connection:
+                return work(connection)
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(LockHeldError),
+            stop=stop_after_attempt(_LOCK_ATTEMPTS),
+            wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
+            reraise=True,
+        )
+        return retrying(attempt)
 
     def close(self) -> None:
         """Close idle connections now, and connections in use when they are returned."""
@@ -180,9 +228,7 @@ class Connections:
         for connection in idle:
             connection.close()
 
-    def _first(
-        self, step: Callable[[psycopg.Connection], _Result]
-    ) -> tuple[psycopg.Connection, _Result]:
+    def _first(self, step: Callable[[Session], _Result]) -> tuple[Session, _Result]:
         """Run a connection's first step; if an idle connection is dead, use a new one."""
         connection = self._take_idle()
         if connection is not None:
@@ -202,7 +248,7 @@ class Connections:
             self._give_back(connection)
             raise
 
-    def _connect(self) -> psycopg.Connection:
+    def _connect(self) -> Session:
         try:
             return self.target.connect()
         except psycopg.OperationalError:
@@ -211,7 +257,7 @@ class Connections:
         self.target = parse_dsn(self._restart())
         return self.target.connect()
 
-    def _take_idle(self) -> psycopg.Connection | None:
+    def _take_idle(self) -> Session | None:
         with self._lock:
             if self._closed:
                 raise RefStoreUnavailableError(f"the ref store at {self.target} has been closed")
@@ -231,7 +277,7 @@ class Connections:
                 connection.close()
         self._idle, self._pid = [], os.getpid()
 
-    def _give_back(self, connection: psycopg.Connection) -> None:
+    def _give_back(self, connection: Session) -> None:
         usable = connection.info.transaction_status == TransactionStatus.IDLE
         with self._lock:
             if usable and not self._closed and self._pid == os.getpid():
@@ -253,6 +299,13 @@ class Connections:
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
             raise RaceLostError(
                 f"another writer interfered, try again: {self.target.explain(error)}"
+            ) from None
+        except LockTimeout as error:
+            raise LockHeldError(
+                f"a lock in the ref store at {self.target} was not free within "
+                f"{LOCK_SECONDS:.0f} s, so the transaction was rolled back. The lock is held by "
+                f"{error.holders or 'another session'}: end that transaction, or wait for its "
+                "end, and try again"
             ) from None
         except UnicodeEncodeError as error:
             raise InvalidInputError(

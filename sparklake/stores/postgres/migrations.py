@@ -50,7 +50,8 @@ def migrate(connections: Connections) -> None:
     with connections.transaction() as connection:
         if _version(connection, str(connections.target), newest) == newest:
             return
-    with connections.transaction() as connection:
+
+    def apply_missing(connection: psycopg.Connection) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         version = _version(connection, str(connections.target), newest)
         if version is None:
@@ -58,6 +59,8 @@ def migrate(connections: Connections) -> None:
         for migration in migrations:
             if migration.version > (version or 0):
                 _apply(connection, migration)
+
+    connections.retried(apply_missing)
 
 
 def _version(connection: psycopg.Connection, target: str, newest: int) -> int | None:

@@ -112,7 +112,8 @@ class PostgresRefStore:
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
         """Delete a repository and its refs; its log stays."""
-        with self._connections.transaction() as connection:
+
+        def delete(connection: psycopg.Connection) -> None:
             row = connection.execute(
                 "SELECT uid, read_only FROM sparklake.repositories WHERE name = %s FOR UPDATE",
                 (name,),
@@ -126,6 +127,8 @@ class PostgresRefStore:
             connection.execute("DELETE FROM sparklake.branches WHERE repository_uid = %s", (uid,))
             connection.execute("DELETE FROM sparklake.tags WHERE repository_uid = %s", (uid,))
             connection.execute("DELETE FROM sparklake.repositories WHERE uid = %s", (uid,))
+
+        self._connections.retried(delete)
 
     def refs(self, uid: str, *, force: bool = False) -> PostgresRefs:
         """Return the refs of the repository with an instance uid."""

@@ -80,7 +80,8 @@ class PostgresCollections:
     def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
         """Raise all fences and expire commits; return the repository at that moment."""
         with ExitStack() as held:
-            with self._connections.transaction() as connection:
+
+            def raise_fences(connection: psycopg.Connection) -> RepositorySnapshot:
                 lock_settings(connection, self._scope)
                 _raise_fences(connection, self._uid)
                 # It sees everything published. Nothing can be published while the
@@ -91,7 +92,9 @@ class PostgresCollections:
                     mark_expired(connection, self._uid, sorted(moment.expiring), now)
                 if trees:
                     mark_collected(connection, self._uid, sorted(moment.collecting))
-            yield moment
+                return moment
+
+            yield self._connections.retried(raise_fences)
 
     def end_tree_sweep(self) -> None:
         """Count a sweep that has deleted tables."""

@@ -45,7 +45,8 @@ class PostgresSettings:
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
         """Replace the settings with an edit of them; return the new settings."""
-        with self._connections.transaction() as connection:
+
+        def change(connection: psycopg.Connection) -> RepositorySettings:
             query = _SELECT + " FOR NO KEY UPDATE"
             rows = connection.execute(query, {"uid": self._uid}).fetchall()
             settings = edit(_found(rows))
@@ -55,7 +56,9 @@ class PostgresSettings:
                 (*columns_of(settings), self._uid),
             )
             _guard_branches(connection, self._uid, settings)
-        return settings
+            return settings
+
+        return self._connections.retried(change)
 
 
 def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:

@@ -1,0 +1,155 @@
+"""Postgres sessions whose waits for locks are bounded and reported."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from sparklake.stores.waits import Wait, Waits
+
+if TYPE_CHECKING:
+    from psycopg.abc import Params
+    from typing_extensions import LiteralString, Self
+
+_SAY_SECONDS = 5.0
+
+# Without a handler, Python writes warnings to stderr.
+_LOG = logging.getLogger("sparklake.postgres")
+
+# Others may wait for the holder, too. No text of a statement is shown, because it may have values.
+_HOLDERS = r"""
+    WITH RECURSIVE holder (pid) AS (
+        SELECT unnest(pg_blocking_pids(%s))
+      UNION
+        SELECT unnest(pg_blocking_pids(pid)) FROM holder
+    )
+    SELECT pid, usename, application_name, state,
+           floor(extract(epoch FROM clock_timestamp() - xact_start))::bigint,
+           upper(substring(query FROM '^\s*([[:alpha:]]{1,12})\M'))
+    FROM holder LEFT JOIN pg_stat_activity a USING (pid)
+    WHERE cardinality(pg_blocking_pids(pid)) = 0 ORDER BY pid LIMIT 3
+"""
+
+
+@dataclass(eq=False, slots=True)
+class _LockWait:
+    """A statement of a session, and the holders of the lock that it was last seen to wait for."""
+
+    conninfo: str
+    pid: int
+    holders: str = ""
+
+
+class LockTimeout(psycopg.errors.LockNotAvailable):
+    """The end of a wait for a lock; `holders` describes the sessions that hold it."""
+
+    def __init__(self, message: str, holders: str) -> None:
+        super().__init__(message)
+        self.holders = holders
+
+
+class Session(psycopg.Connection[TupleRow]):
+    """A connection whose cursors report long waits for locks."""
+
+    conninfo = ""
+    server_pid = 0
+    """The process that serves the current transaction. Poolers change it between transactions."""
+
+    def begin(self, statement: LiteralString, lock_seconds: float) -> None:
+        """Begin a transaction in which each wait for a lock is bounded."""
+        bound = _bound(lock_seconds)
+        cursor = self.execute(f"{statement}; {bound}; SELECT pg_backend_pid()".encode())
+        (self.server_pid,) = _last_rows(cursor)[0]
+
+    def read(
+        self, query: LiteralString, values: Mapping[str, object], lock_seconds: float
+    ) -> list[TupleRow]:
+        """Run one read-only statement, in which each wait for a lock is bounded."""
+        self.server_pid = self.info.backend_pid
+        # One message of two statements is one transaction.
+        with _ReadCursor(self) as cursor:
+            return _last_rows(cursor.execute(f"{_bound(lock_seconds)}; {query}".encode(), values))
+
+
+class WatchedCursor(psycopg.Cursor[TupleRow]):
+    """A cursor of a session whose long waits for locks are reported."""
+
+    def execute(self, query: Any, params: Params | None = None, **options: Any) -> Self:
+        """Execute a statement."""
+        with _watched(self.connection):
+            return super().execute(query, params, **options)
+
+    def executemany(self, query: Any, params_seq: Iterable[Params], **options: Any) -> None:
+        """Execute a statement for each of several parameters."""
+        with _watched(self.connection):
+            super().executemany(query, params_seq, **options)
+
+
+class _ReadCursor(WatchedCursor, psycopg.ClientCursor[TupleRow]):
+    """A cursor that sends parameters within the text, which may then have several statements."""
+
+
+def _bound(seconds: float) -> str:
+    # A timeout of 0 would mean none.
+    return f"SET LOCAL lock_timeout = {max(round(seconds * 1000), 1)}"
+
+
+def _last_rows(cursor: psycopg.Cursor[TupleRow]) -> list[TupleRow]:
+    while cursor.nextset():
+        pass
+    return cursor.fetchall()
+
+
+@contextmanager
+def _watched(session: psycopg.Connection[Any]) -> Iterator[None]:
+    assert isinstance(session, Session)
+    wait = _LockWait(session.conninfo, session.server_pid)
+    _WAITS.begin(wait)
+    try:
+        yield
+    except psycopg.errors.LockNotAvailable as error:
+        raise LockTimeout(str(error), wait.holders) from error
+    finally:
+        _WAITS.end()
+
+
+def _report(wait: Wait[_LockWait]) -> None:
+    """Warn of a statement that waits for a lock."""
+    try:
+        with psycopg.connect(wait.what.conninfo, autocommit=True) as looker:
+            holders = looker.execute(_HOLDERS, (wait.what.pid,)).fetchall()
+    except psycopg.Error as error:
+        _LOG.warning("cannot see what Postgres waits for: %s", type(error).__name__)
+        return
+    if holders:
+        wait.what.holders = " and ".join(_described(*each) for each in holders)
+        _LOG.warning(
+            "waiting for a lock in Postgres for %.0f s: held by %s",
+            wait.seconds,
+            wait.what.holders,
+        )
+
+
+def _described(
+    pid: int, user: str | None, name: str | None, state: str | None, age: int | None, verb: str
+) -> str:
+    """Return a session as text. Postgres hides the state of the sessions of other roles."""
+    if not pid:
+        return "a prepared transaction"
+    doing = f"{state} for {age} s" if age is not None else state
+    parts = [
+        f"user {user!r}" if user else "",
+        f"application {name!r}" if name else "",
+        doing or "",
+        f"latest statement: {verb}" if verb else "",
+    ]
+    return f"session {pid} ({', '.join(filter(None, parts))})"
+
+
+_WAITS = Waits(_SAY_SECONDS, _report)
