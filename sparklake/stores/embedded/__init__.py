@@ -1,9 +1,8 @@
 """An embedded Postgres: one server per home, shared by the home's processes.
 
 It listens on a socket in a private folder, never on the network. Each user of the server holds a
-shared lock while it needs the server. The last user to leave stops the server. A killed process
-leaves no lock, and the server runs until the next last user leaves. A server in one container also
-stays when the last user leaves in another container.
+shared lock while it needs the server. The last user to leave stops the server. If that user was
+killed, or is in another container than the server, the program `watcher` stops it.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class EmbeddedServer:
         If several processes share a killed server, one starts it and the others reuse it.
         """
         with locked(start_lock(self._layout.folder), _LOCK_SECONDS):
-            self.dsn = server.ensure_running(self._layout)
+            self.dsn = _running(self._layout)
         return self.dsn
 
     def release(self) -> None:
@@ -68,10 +67,19 @@ class EmbeddedServer:
             return
         try:
             with locked(start_lock(self._layout.folder), _LOCK_SECONDS):
-                if share.try_take() and server.stop(self._layout) and wait:
+                if _is_last(share) and server.stop(self._layout) and wait:
                     server.wait_until_stopped(self._layout)
         finally:
             share.close()
+
+
+def _is_last(share: FileLock) -> bool:
+    """Return whether no other process uses the server."""
+    if share.try_take():
+        return True
+    # The watcher waits for the same lock. It may have got it first, for a moment.
+    share.share(_LOCK_SECONDS)
+    return share.try_take()
 
 
 def embedded_dsn(home: Path) -> EmbeddedServer:
@@ -100,11 +108,34 @@ def running_dsn(home: Path) -> str:
     return found
 
 
+def stop_unused(home: Path) -> None:
+    """Stop the server of a home if no process uses it."""
+    layout = find_layout(home)
+    if layout is None:
+        return
+    share = FileLock(layout.holders)
+    try:
+        with locked(start_lock(layout.folder), _LOCK_SECONDS):
+            if share.try_take():
+                server.stop(layout)
+    finally:
+        share.close()
+
+
+def _running(layout: Layout) -> str:
+    """Return the DSN of the server, watched and started if needed.
+
+    The caller has a share, and the start lock.
+    """
+    server.ensure_watched(layout)
+    return server.ensure_running(layout)
+
+
 def _share_server(layout: Layout) -> EmbeddedServer:
     share = FileLock(layout.holders)
     try:
         share.share(_LOCK_SECONDS)
-        return EmbeddedServer(layout, share, server.ensure_running(layout))
+        return EmbeddedServer(layout, share, _running(layout))
     except BaseException:
         share.close()
         raise

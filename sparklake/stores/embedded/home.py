@@ -55,6 +55,11 @@ class Layout:
         """The file that the server and all its processes keep locked."""
         return self.folder / "server.lock"
 
+    @property
+    def watched(self) -> Path:
+        """The file that the watcher of the server keeps locked."""
+        return self.folder / "watcher.lock"
+
 
 def home_folder(home: Path) -> Path:
     """Return our folder in a home, both created as private if needed.

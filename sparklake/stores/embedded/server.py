@@ -24,7 +24,7 @@ from psycopg.conninfo import make_conninfo
 from sparklake.errors import RefStoreUnavailableError
 from sparklake.stores.embedded.binaries import programs
 from sparklake.stores.embedded.folders import is_private
-from sparklake.stores.embedded.home import SOCKET_PORT, Layout, socket_folder
+from sparklake.stores.embedded.home import SOCKET_PORT, Layout, socket_folder, start_lock
 from sparklake.stores.embedded.locks import FileLock
 
 _START_SECONDS = 60
@@ -37,6 +37,12 @@ _SUPERUSER = "postgres"
 _SOCKET = f".s.PGSQL.{SOCKET_PORT}"
 _CREDENTIALS = struct.Struct("3i")  # process, user and group
 _SOCKET_LINE, _STATUS_LINE = 4, 7  # of postmaster.pid
+_STOP_UNUSED = """
+import sys
+from pathlib import Path
+from sparklake.stores.embedded import stop_unused
+stop_unused(Path(sys.argv[1]))
+"""
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 # fsync stays on, which is the default: lost refs cannot be restored.
 _SETTINGS = {
@@ -59,6 +65,36 @@ def ensure_running(layout: Layout) -> str:
         _initialise(layout)
         _start(layout, sockets)
     return _dsn(sockets)
+
+
+def ensure_watched(layout: Layout) -> None:
+    """Start the program that stops the server after its last user was killed, unless it runs.
+
+    A program that embeds Python, or that has given up its permissions, may have no interpreter to
+    run it. Then a server without users stays until a later user stops it.
+    """
+    python = Path(sys.executable or "")
+    lock = FileLock(layout.watched)
+    try:
+        is_python = python.name.startswith(("python", "pypy")) and os.access(python, os.X_OK)
+        if is_python and lock.try_take():
+            stop_unused = (sys.executable, "-c", _STOP_UNUSED, str(layout.folder.parent))
+            files = layout.holders, start_lock(layout.folder), _pid_file(layout)
+            arguments = (*map(str, files), str(lock.fileno()), *stop_unused)
+            # Without site-packages: a start takes 10 ms, and the sleeping process 5 MB.
+            subprocess.run(  # noqa: S603 - the program is ours and there is no shell
+                [sys.executable, "-IS", str(Path(__file__).with_name("watcher.py")), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                start_new_session=True,
+                pass_fds=[lock.fileno()],
+                check=False,
+            )
+    finally:
+        lock.close()
 
 
 def find_running(layout: Layout) -> str | None:

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
+from sparklake.errors import InvalidInputError, MissingDependencyError, RefStoreUnavailableError
 from sparklake.stores.embedded import binaries, embedded_dsn
 from sparklake.stores.embedded import server as embedded_server
 from sparklake.stores.embedded.accounts import Account, unprivileged_account
@@ -217,7 +217,7 @@ def test_a_folder_open_to_others_is_refused(home: Path) -> None:
 
 def test_a_home_that_is_a_file_is_refused(home: Path) -> None:
     home.write_text("")
-    with pytest.raises(RefStoreUnavailableError, match="home"):
+    with pytest.raises(InvalidInputError, match="not a folder"):
         embedded_dsn(home)
 
 
@@ -467,18 +467,73 @@ def test_a_server_that_is_stopping_is_not_taken_for_ready(home: Path) -> None:
     server.release()
 
 
-@pytest.mark.system
-def test_a_killed_holder_leaves_no_lock(home: Path) -> None:
-    with holder(home) as process:
-        dsn = dsn_of(process)
+def watchers(home: Path) -> list[psutil.Process]:
+    """Return the running programs that watch the server of a home."""
+    lock = str(home / "postgres" / "holders.lock")
+    return [
+        each for each in psutil.process_iter(["cmdline"]) if lock in (each.info["cmdline"] or ())
+    ]
+
+
+def test_a_server_ends_after_its_last_user_was_killed(home: Path) -> None:
+    with holder(home) as first, holder(home) as second:
+        dsn = dsn_of(first)
+        assert dsn_of(second) == dsn
         server = server_of(dsn)
-        process.kill()
-    assert running(server)
-    with holder(home) as process:
-        assert dsn_of(process) == dsn
-        assert server_of(dsn) == server
+        (watcher,) = watchers(home)
+        first.kill()
+        first.wait()
         assert visits(dsn) == 2
-    assert eventually(lambda: not running(server))
+        second.kill()
+    assert eventually(lambda: not running(server), 60)
+    assert eventually(lambda: not running(watcher), 60)
+    with holder(home) as third:
+        assert visits(dsn_of(third)) == 3
+
+
+def test_a_watcher_that_was_killed_is_replaced(home: Path) -> None:
+    with holder(home) as first:
+        server = server_of(dsn_of(first))
+        (watcher,) = watchers(home)
+        watcher.kill()
+        assert eventually(lambda: not running(watcher))
+        with holder(home) as second:
+            dsn_of(second)
+            assert watchers(home) != [watcher]
+            second.kill()
+            second.wait()
+        assert running(server)
+        first.kill()
+    assert eventually(lambda: not running(server), 60)
+    assert eventually(lambda: not watchers(home), 60)
+
+
+def test_a_watcher_ends_with_the_server(home: Path) -> None:
+    server = embedded_dsn(home)
+    (watcher,) = watchers(home)
+    assert os.getsid(watcher.pid) != os.getsid(0)
+    assert watcher.ppid() != os.getpid()
+    server.release()
+    assert eventually(lambda: not running(watcher))
+
+
+def test_no_user_loses_the_server_to_the_death_of_others(home: Path) -> None:
+    """Users come, leave and are killed at once. Each one that lives can use its server."""
+
+    def use(number: int) -> None:
+        for round_ in range(3):
+            with holder(home) as process:
+                dsn = dsn_of(process)
+                assert setting(dsn, "fsync") == "on"
+                if (number + round_) % 3:
+                    process.kill()
+                else:
+                    assert setting(dsn, "fsync") == "on"
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(use, range(3)))
+    assert eventually(lambda: not watchers(home), 60)
+    assert eventually(lambda: not list(home.parent.rglob("postmaster.pid")), 60)
 
 
 def test_a_killed_server_is_started_again(home: Path) -> None:
@@ -638,19 +693,16 @@ def test_containers_share_one_server(home: Path) -> None:
 
 @pytest.mark.system
 @in_containers
-def test_a_container_leaves_the_server_of_another_alone(home: Path) -> None:
+def test_the_server_of_a_container_outlives_its_users_there_only(home: Path) -> None:
     server = embedded_dsn(home)
-    start = started(server.dsn)
+    start, postmaster = started(server.dsn), server_of(server.dsn)
     with holder(home, under=CONTAINER) as process:
         assert dsn_of(process) == server.dsn
         server.release()
+        assert started(server.dsn) == start
+        assert visits(server.dsn) == 1
     assert process.returncode == 0
-    server = embedded_dsn(home)
-    assert started(server.dsn) == start
-    assert visits(server.dsn) == 1
-    postmaster = server_of(server.dsn)
-    server.release()
-    assert not running(postmaster)
+    assert eventually(lambda: not running(postmaster), 60)
 
 
 @pytest.mark.system
@@ -688,10 +740,10 @@ def test_root_that_may_not_look_into_processes_shares_and_stops_the_server(home:
 def test_root_that_may_not_look_into_processes_finds_a_server_and_replaces_a_dead_one(
     home: Path,
 ) -> None:
-    with holder(home, under=BLINDFOLD) as first:
+    with holder(home, under=BLINDFOLD) as first, holder(home, under=BLINDFOLD) as second:
         server = server_of(dsn_of(first))
         first.kill()
-    with holder(home, under=BLINDFOLD) as second:
+        first.wait()
         assert server_of(dsn_of(second)) == server
         server.kill()
         with holder(home, under=BLINDFOLD) as third:
@@ -723,11 +775,12 @@ def test_a_forked_child_neither_stops_the_server_nor_keeps_it(home: Path) -> Non
         text=True,
         cwd=PROJECT,
     ) as process:
-        server = server_of(dsn_of(process))
-        process.kill()
-        process.wait()
         with holder(home) as other:
-            assert server_of(dsn_of(other)) == server
+            server = server_of(dsn_of(process))
+            dsn_of(other)
+            process.kill()
+            process.wait()
+            assert running(server)
         assert eventually(lambda: not running(server))
 
 

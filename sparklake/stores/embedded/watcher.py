@@ -1,0 +1,63 @@
+"""A program that stops a home's server when the last user of the server was killed.
+
+It imports no package and sleeps in the kernel until no process holds the lock of the users. Its
+arguments are the files of that lock and of the start lock, the server's pid file, the descriptor
+of a lock that shows that the program runs, and a command that stops an unused server.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+
+
+def main(holders: str, start: str, pid_file: str, alive: str, *command: str) -> None:
+    """Wait until the server has no users. Run the command unless the last one stopped it."""
+    if os.fork():
+        os._exit(0)  # Whoever starts this program waits for the parent only.
+    gate = _hold_starts_of_unused(holders, start)
+    is_ready = _is_ready(pid_file)
+    # In this order: whoever starts a server from now on must start a program like this, too.
+    os.close(int(alive))
+    os.close(gate)
+    if is_ready:
+        os.execv(command[0], command)  # noqa: S606 - the program is ours
+
+
+def _hold_starts_of_unused(holders: str, start: str) -> int:
+    """Return the locked file of starts, at a moment when the server has no users."""
+    while True:
+        _locked(holders, fcntl.LOCK_EX, keep=False)
+        gate = _locked(start, fcntl.LOCK_EX)
+        try:
+            _locked(holders, fcntl.LOCK_EX | fcntl.LOCK_NB, keep=False)
+        except BlockingIOError:
+            os.close(gate)  # A new user.
+        else:
+            return gate
+
+
+def _locked(path: str, kind: int, *, keep: bool = True) -> int:
+    """Return a file after locking it; without `keep`, it is closed already."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, kind)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if not keep:
+        os.close(descriptor)
+    return descriptor
+
+
+def _is_ready(pid_file: str) -> bool:
+    try:
+        with open(pid_file, encoding="utf-8") as lines:  # noqa: PTH123 - pathlib takes time
+            return any(line.startswith("ready") for line in lines)
+    except FileNotFoundError:
+        return False
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
