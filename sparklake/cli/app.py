@@ -184,6 +184,7 @@ app = typer.Typer(
     name="sparklake",
     cls=Grammar,
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": HELP_NAMES},
     epilog="Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 conflict, 4 nothing to do "

@@ -13,7 +13,7 @@ import pytest
 from sparklake.cli.completion import answers, names
 from sparklake.cli.completion.scripts import SCRIPTS
 from sparklake.cli.main import _grammar
-from tests.cli.running import Scene, ok, said
+from tests.cli.running import Scene, ok, run, said
 from tests.cli.terminal import SCRIPT
 
 # A busy machine may need longer than the deadline.
@@ -204,3 +204,11 @@ def test_the_scripts_are_printed() -> None:
     for shell, script in SCRIPTS.items():
         assert said("completion", shell.value) == {"shell": shell.value, "script": script.strip()}
         assert ok("completion", shell.value) == script.lstrip()
+
+
+def test_there_is_one_way_to_install_completion() -> None:
+    """Typer's own script knows no names of a lake, and would take the place of ours."""
+    assert "completion" in ok("--help")
+    assert "-completion" not in ok("--help")
+    for option in ("--install-completion", "--show-completion"):
+        assert run(option).code == 2

@@ -12,7 +12,6 @@ from sparklake.cli.app import app
 from sparklake.cli.main import main
 
 MOST_CHARACTERS = 60
-OF_TYPER = {"install_completion", "show_completion"}
 
 
 def commands(command: Any, *path: str) -> Iterator[tuple[str, Any]]:
@@ -48,7 +47,7 @@ def test_the_first_line_of_a_command_is_short(name: str) -> None:
 def test_the_first_sentence_of_an_option_is_short(name: str) -> None:
     for each in COMMANDS[name].params:
         text = getattr(each, "help", None)
-        if text and each.name not in OF_TYPER:
+        if text:
             first, _, _ = text.partition(". ")
             assert len(first) <= MOST_CHARACTERS, text
             assert text.endswith("."), text
