@@ -83,7 +83,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     def create_branch(
         self,
         name: str,
-        source: str,
+        source: str | None = None,
         hidden: bool = False,
         expires: timedelta | None = None,
         exist_ok: bool | IfNeeded = False,
@@ -91,6 +91,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     ) -> Branch:
         """Create a branch at any ref, in constant time; raise AlreadyExistsError.
 
+        Without a source, it starts at the default branch.
         Listings leave out a hidden branch. After the time `expires`, it may be pruned. With
         `exist_ok`, an existing branch is returned as it is.
 
@@ -99,6 +100,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
             >>> fix.head == repo.branch("main").head
             True
         """
+        source = self._context.info.default_branch if source is None else source
         self._create_branch(name, source, hidden, expires, exist_ok, once)
         return Branch(self._context, name)
 

@@ -23,6 +23,7 @@ from sparklake.cli.options import (
     ResultFileOption,
     global_options,
 )
+from sparklake.cli.other_words import find_words, translated
 
 HELP_NAMES = ["-h", "--help"]
 
@@ -78,22 +79,6 @@ NOUNS = {
 """The module of each group of commands, whose grammar is its `app`."""
 
 
-_NO_WORKING_COPY = (
-    "sparklake has no working copy: objects stay in the store, and every command names a ref."
-)
-_SWITCH = (
-    f"{_NO_WORKING_COPY} `branch create` makes a branch, `ls` and `cat` read one, `export` copies "
-    "a ref to a folder, and in Python `repo.at(ref)` reads a ref"
-)
-_OTHER_WORDS = {
-    "checkout": _SWITCH,
-    "switch": _SWITCH,
-    "clone": f"{_NO_WORKING_COPY} `export` copies a ref to a folder",
-    "add": f"{_NO_WORKING_COPY} `put` stages a file or a folder",
-}
-"""Advice for commands that people know from git: what to use instead."""
-
-
 class _Commands(UserDict[str, Any]):
     """The commands and groups by name. Each is imported and built when it is first used.
 
@@ -122,9 +107,12 @@ class Grammar(TyperGroup):
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of a command line; say what to use instead of git's commands."""
-        if args and args[0] in _OTHER_WORDS:
-            ctx.fail(f"there is no command {args[0]!r}. {_OTHER_WORDS[args[0]]}.")
+        """Return the command of a command line, also for words of git and lakectl."""
+        words, ours = find_words(args) or ("", [])
+        if words:
+            if isinstance(ours, str):
+                ctx.fail(f"there is no command {words!r}. {ours}.")
+            args = translated(args, words, ours)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -42,7 +42,10 @@ def log(
     invocation: Invocation,
     uri: RefArgument,
     amount: Annotated[
-        int | None, typer.Option(min=1, help="Show at most this many commits.", show_default=False)
+        int | None,
+        typer.Option(
+            "--amount", "-n", min=1, help="Show at most this many commits.", show_default=False
+        ),
     ] = None,
     after: Annotated[
         str | None,
@@ -85,6 +88,9 @@ def log(
     with_graph: Annotated[
         bool, typer.Option("--graph", help="Draw lines between commits, as without it.")
     ] = False,
+    oneline: Annotated[
+        bool, typer.Option("--oneline", help="Show each commit on one line.")
+    ] = False,
     picture: Annotated[
         str | None,
         typer.Option(
@@ -99,8 +105,10 @@ def log(
 
     TIME is 2024-05-31, '2024-05-31 12:00' (both in UTC) or 2024-05-31T12:00:00+02:00.
     """
-    if with_graph and invocation.out.is_json:
-        raise InvalidInputError("--graph draws text: remove --output, or use --picture FILE")
+    if (with_graph or oneline) and invocation.out.is_json:
+        raise InvalidInputError(
+            "--graph and --oneline print text: remove --output, or use --picture FILE"
+        )
     target = ref_uri(uri)
     earliest, latest = moment(since), moment(until)
     repository = invocation.repository(target.repository)
@@ -130,7 +138,8 @@ def log(
     if invocation.out.is_json:
         invocation.out.many(map(log_document, commits.marked()), str)
         return
-    for line in graph_lines(invocation.out, commits.marked(), ref_names(repository), sides):
+    style = LogStyle(has_graph=with_graph or not oneline, has_details=not oneline)
+    for line in graph_lines(invocation.out, commits.marked(), ref_names(repository), sides, style):
         invocation.out.write(f"{line}\n")
 
 
@@ -219,11 +228,22 @@ def ref_names(repository: Repository) -> dict[str, list[str]]:
     return lanes.names_of(repository.branch_states(), repository.tags())
 
 
+class LogStyle(NamedTuple):
+    """The parts of a log that are shown beside the first line of each commit."""
+
+    has_graph: bool = True
+    has_details: bool = True
+
+
+_FULL = LogStyle()
+
+
 def graph_lines(
     out: Output,
     commits: Iterable[tuple[Commit, bool]],
     names: dict[str, list[str]],
     sides: int | None = None,
+    style: LogStyle = _FULL,
 ) -> Iterator[str]:
     """Yield a history as lines of a graph, with links to the first `sides` parents."""
     columns = lanes.Lanes()
@@ -236,7 +256,8 @@ def graph_lines(
             out.coloured("[expired]", "red") if has_expired else "",
             subject(each),
         )
-        yield f"{drawing.node}  {' '.join(filter(None, words))}"
-        for line in commit_lines(each):
+        line = " ".join(filter(None, words))
+        yield f"{drawing.node}  {line}" if style.has_graph else line
+        for line in commit_lines(each) if style.has_details else ():
             yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
-        yield from (link.rstrip() for link in drawing.links)
+        yield from (link.rstrip() for link in drawing.links if style.has_graph)

@@ -23,7 +23,9 @@ app.callback()(global_options)
 def runs(
     invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
-    amount: Annotated[int, typer.Option(min=1, help="Show at most this many runs.")] = 100,
+    amount: Annotated[
+        int, typer.Option("--amount", "-n", min=1, help="Show at most this many runs.")
+    ] = 100,
 ) -> None:
     """Show the runs of hooks and their results, newest first."""
     repository, ref = refs_uri(uri)

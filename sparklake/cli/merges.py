@@ -19,6 +19,7 @@ from sparklake.cli.commit_text import (
 from sparklake.cli.conflict_text import print_conflicts
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
+    GIT_STRATEGIES,
     BranchArgument,
     CommitterOption,
     IfNeededOption,
@@ -93,11 +94,19 @@ class DecisionArguments:
     rule: RuleOption = None
     no_delta: NoDeltaOption = False
 
+    def note_sides(self, out: Output, source: str, dest: str) -> None:
+        """Note which side git's names of strategies mean."""
+        given = {self.strategy, *(name for _, name in rule_pairs(self.rule))}
+        for name, side in (("ours", dest), ("theirs", source)):
+            if name in given:
+                out.note(f"{name} is {side} ({GIT_STRATEGIES[name]})")
+
     def values(self) -> _Decisions:
         """Return them as arguments of verbs."""
+        pairs = rule_pairs(self.rule)
         return {
-            "strategy": self.strategy,
-            "rules": rule_pairs(self.rule),
+            "strategy": GIT_STRATEGIES.get(self.strategy or "", self.strategy),
+            "rules": [(glob, GIT_STRATEGIES.get(name, name)) for glob, name in pairs],
             "delta": not self.no_delta,
         }
 
@@ -135,6 +144,7 @@ def merge(
     """
     source_uri, dest_uri, metadata = ref_uri(source), ref_uri(dest), labels(meta)
     repository = invocation.lake.repository(same_repository(source_uri, dest_uri), force)
+    decisions.note_sides(invocation.out, source, dest)
     if explain:
         plan = repository.plan_merge(source_uri.ref, dest_uri.ref, allow_empty, path or None)
         print_explanation(invocation.out, plan)
@@ -268,6 +278,8 @@ def _replay(
     for each in sources:
         same_repository(target, each)
     branch = invocation.repository(target.repository).branch(target.ref)
+    picked = "the state before the commit" if doing == "reverting" else "the picked commit"
+    decisions.note_sides(invocation.out, picked, uri)
     rest = "`--output json` lists the first 10,000"
     with shown_conflicts(invocation.out, rest), invocation.out.working(doing):
         verb = branch.revert if doing == "reverting" else branch.cherry_pick
@@ -303,6 +315,7 @@ def rebase(
     """Replay a branch's commits onto a ref (all or none)."""
     target, to = ref_uri(uri), ref_uri(onto)
     branch = invocation.repository(same_repository(target, to)).branch(target.ref)
+    decisions.note_sides(invocation.out, uri, onto)
     rest = "`--output json` lists the first 10,000"
     with shown_conflicts(invocation.out, rest), invocation.out.working("rebasing"):
         made = branch.rebase(to.ref, once=invocation.once(once), **decisions.values())

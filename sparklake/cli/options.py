@@ -103,16 +103,21 @@ def absorbed(context: typer.Context, given: dict[str, Any]) -> Options:
     return Options(**known)
 
 
+GIT_STRATEGIES = {"ours": "dest-wins", "theirs": "source-wins"}
+"""Git's names of strategies: ours is the changed branch, and theirs is what comes into it."""
+
+
 def _strategy(text: str) -> str:
-    return _checked("named_strategy", text)
+    return _checked("named_strategy", text, GIT_STRATEGIES.get(text, text))
 
 
 def _rule(text: str) -> str:
-    return _checked("check_rule", text)
+    glob, equals, name = text.rpartition("=")
+    return _checked("check_rule", text, f"{glob}{equals}{GIT_STRATEGIES.get(name, name)}")
 
 
-def _checked(check: str, text: str) -> str:
-    """Return a valid strategy or rule; import nothing that it names."""
+def _checked(check: str, given: str, text: str) -> str:
+    """Return what is given if its text is a valid strategy or rule; import nothing."""
     # Lazy import: it takes longer than the start of the command.
     from sparklake.udfs.strategies import choosing
 
@@ -120,7 +125,7 @@ def _checked(check: str, text: str) -> str:
         getattr(choosing, check)(text)
     except InvalidInputError as error:
         raise typer.BadParameter(str(error)) from error
-    return text
+    return given
 
 
 def one_of(*values: str) -> Callable[[str], list[str]]:
@@ -190,7 +195,8 @@ StrategyOption = Annotated[
         parser=_strategy,
         autocompletion=_strategies,
         help="Decide conflicts by this strategy, or by a module:function. Strategies: "
-        "source-wins, dest-wins, newest-wins, larger-wins, union-lines, keep-both, none.",
+        "source-wins (theirs), dest-wins (ours), newest-wins, larger-wins, union-lines, "
+        "keep-both, none.",
         show_default=False,
     ),
 ]

@@ -50,11 +50,13 @@ def create(
     invocation: Invocation,
     uri: BranchArgument,
     source: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="lakefs://REPO/REF", help="Start the branch at this ref.", show_default=False
+            metavar="lakefs://REPO/REF",
+            help="Start the branch at this ref. Default: the default branch.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     hidden: Annotated[
         bool, typer.Option("--hidden", help="Leave the branch out of listings.")
     ] = False,
@@ -63,12 +65,13 @@ def create(
     once: OnceOption = None,
 ) -> None:
     """Create a branch at any ref, in constant time."""
-    branch, start = ref_uri(uri), ref_uri(source)
-    repository = invocation.repository(same_repository(branch, start))
+    branch = ref_uri(uri)
+    start = None if source is None else ref_uri(source)
+    repository = invocation.repository(same_repository(branch, start or branch))
     run = invocation.once(once)
     made = repository.create_branch(
         branch.ref,
-        start.ref,
+        start.ref if start else None,
         hidden,
         duration(expires),
         exist_ok=invocation.if_needed(exist_ok),

@@ -24,7 +24,9 @@ _NOWHERE = "-"
 def log(
     invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
-    amount: Annotated[int, typer.Option(min=1, help="Show at most this many moves.")] = 100,
+    amount: Annotated[
+        int, typer.Option("--amount", "-n", min=1, help="Show at most this many moves.")
+    ] = 100,
 ) -> None:
     """Show all moves of branches and tags, newest first."""
     repository, ref = refs_uri(uri)
