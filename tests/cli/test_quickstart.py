@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from sparklake.cli.quickstart.command import program_to_type
 from sparklake.cli.quickstart.orders import COLUMNS, SHOPS, order_files, write_orders
+from sparklake.graveler import kernels
 from tests.cli.running import failed, ok, run, said
 from tests.support.lakes import files_below
 
@@ -94,6 +96,7 @@ def test_the_story_of_sample_orders(tmp_path: Path) -> None:
         f"main^2~2: {rows:,} rows of order_id, day, customer, product, quantity, price, shop",
     ):
         assert version in ran.text
+    assert ran.err.startswith(f"kernels: {kernels.advice()}\n")
     suggested = [shlex.split(line) for line in ran.err.splitlines() if line.startswith("  ")]
     assert len(suggested) == 5
     for program, *words in suggested[:-1]:
@@ -103,6 +106,18 @@ def test_the_story_of_sample_orders(tmp_path: Path) -> None:
     assert deletion[-3:] == ["rm", "-r", str(home / "quickstart" / "quickstart")]
     ok(*deletion[1 : deletion.index("&&")], "--yes")
     assert said("repo", "list", "--home", str(home)) == []
+
+
+def test_commands_to_try_work_as_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "an env" / "sparklake"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert program_to_type(str(script)) == f"'{script}'"
+    monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin")
+    assert program_to_type(str(script)) == "sparklake"
+    assert program_to_type("/a/job.py") == "sparklake"
 
 
 def test_the_orders_are_the_same_and_make_sense(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
+from shutil import which
 from time import perf_counter
 from typing import Annotated
 
@@ -17,8 +19,11 @@ from sparklake.cli.quickstart.demo import Demo, check_spark, new_demo
 from sparklake.cli.quickstart.steps import STEPS
 from sparklake.cli.text import one_line
 from sparklake.documents import Document
+from sparklake.graveler import kernels
 
 WIDTH = 88
+
+_NAME = "sparklake"
 
 
 @command
@@ -41,6 +46,7 @@ def quickstart(
     check_spark()
     demo = new_demo(invocation.lake, invocation.settings.home, folder)
     out = invocation.out
+    out.note(f"kernels: {kernels.advice()}")
     out.note(f"{demo.description} become the repository {demo.repository_uri}\n")
     out.many(_told(demo, out), lambda step: _page(out, step))
     out.note("\n".join(["Try next:", *_next_lines(demo, invocation.options)]))
@@ -49,11 +55,22 @@ def quickstart(
 def _next_lines(demo: Demo, options: Options) -> Iterator[str]:
     """Yield commands to try next, with the home that was given to this command."""
     home = "" if options.home is None else f" --home {quote(str(options.home))}"
+    program = program_to_type(sys.argv[0])
     for line in demo.next_commands():
-        yield f"  sparklake {line}{home}"
-    yield f"  sparklake repo delete {demo.repository_uri}{home} && rm -r {quote(str(demo.place))}"
+        yield f"  {program} {line}{home}"
+    yield f"  {program} repo delete {demo.repository_uri}{home} && rm -r {quote(str(demo.place))}"
     if options.dsn is not None:
         yield "Add --dsn to each of them, as to this command."
+    activate = Path(sys.argv[0]).with_name("activate")
+    if program != _NAME and activate.exists():
+        yield f"To type only {_NAME}: `. {quote(str(activate))}`"
+
+
+def program_to_type(running: str) -> str:
+    """Return what to type for `sparklake`: the path of the running script, if not on the PATH."""
+    on_path = which(_NAME)
+    is_script = Path(running).name == _NAME
+    return quote(running) if is_script and on_path != running else _NAME
 
 
 def _told(demo: Demo, out: Output) -> Iterator[Document]:
