@@ -90,6 +90,7 @@ report = --durations=25
 # Tests start hundreds of Python processes. Without cached bytecode, each of them takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Both build the compiled kernels first, and name in their tables' heads those that were active.
 bench: setup
 	@$(BIN)/python -m benchmarks.compare $(bench_options) $(if $(PEER),--peer "$(PEER)") \
 		-n $(or $(N),100000)

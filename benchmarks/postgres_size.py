@@ -21,6 +21,7 @@ from psycopg import sql
 
 import sparklake
 from benchmarks import data
+from benchmarks.report import output_file
 from sparklake.stores.embedded import embedded_dsn
 
 RESULT = Path(__file__).parent / "results" / "postgres-size.md"
@@ -55,7 +56,7 @@ def main() -> None:
     parser.add_argument("-n", type=int, default=2000, dest="number", help="of each thing")
     parser.add_argument("--objects", type=int, default=100_000, help="in the repository")
     parser.add_argument("--folder", type=Path, help="where the lake is made")
-    parser.add_argument("--table", type=Path, default=RESULT)
+    parser.add_argument("--table", type=output_file, default=str(RESULT))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sizes-", dir=args.folder) as folder:
         costs = list(measured(Path(folder), args.number, args.objects))

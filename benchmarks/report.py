@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from sparklake.graveler import kernels
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -26,9 +28,20 @@ def new_parser(description: str | None, name: str | None = None) -> ArgumentPars
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--folder", type=Path, help="where to work; a temporary folder")
     for option, suffix in (("--json", "json"), ("--table", "md")):
-        default = RESULTS / f"{name}.{suffix}" if name else None
-        parser.add_argument(option, type=Path, default=default, help=f"default: {default}")
+        default = str(RESULTS / f"{name}.{suffix}") if name else None
+        parser.add_argument(option, type=output_file, default=default, help=f"default: {default}")
     return parser
+
+
+def output_file(text: str) -> Path:
+    """Return the path of an output; without compiled kernels, reject one in `results/`."""
+    path = Path(text)
+    if not kernels.is_compiled() and RESULTS in path.resolve().parents:
+        raise ArgumentTypeError(
+            f"{path} is for figures of compiled kernels: write elsewhere, or get them. "
+            f"Kernels of this process: {kernels.advice()}"
+        )
+    return path
 
 
 def write(args: Namespace, title: str, notes: Sequence[str], rows: Rows, table: Rows = ()) -> None:
@@ -46,7 +59,7 @@ def machine() -> str:
     load = os.getloadavg()[2]
     return (
         f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, "
-        f"load {load:.1f} over the last 15 minutes."
+        f"load {load:.1f} over the last 15 minutes. Kernels: {kernels.description()}."
     )
 
 

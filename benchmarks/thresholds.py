@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks import data
+from benchmarks.report import output_file
 from sparklake import Lake, Repository
 from sparklake.engine.base import Runner
 from sparklake.engine.choice import Runners
@@ -81,7 +82,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--spark", action="store_true", help="measure a warm Spark session, too")
     parser.add_argument("--folder", type=Path, help="where the data goes")
-    parser.add_argument("--table", type=Path, help="the file to write the table to")
+    parser.add_argument("--table", type=output_file, help="the file to write the table to")
     return parser.parse_args()
 
 

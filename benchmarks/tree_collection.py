@@ -23,6 +23,7 @@ import pyarrow as pa
 
 import sparklake
 from benchmarks import data
+from benchmarks.report import output_file
 from sparklake import lake as lakes
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.verbs.base import publish
@@ -51,7 +52,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=50, help="commits between collections")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the lake is made")
-    parser.add_argument("--json", type=Path, help="a file for the numbers")
+    parser.add_argument("--json", type=output_file, help="a file for the numbers")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="trees-", dir=args.folder) as folder:
         found = measured(Path(folder), args)
