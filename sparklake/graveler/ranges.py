@@ -14,7 +14,8 @@ from google.protobuf.message import DecodeError
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.block import EMPTY, Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import Ids
-from sparklake.graveler.ids import MetaRangeId, RangeId, record_id
+from sparklake.graveler.blocks.encoded import MAX_BYTES, SUFFIX_BYTES
+from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId, RangeId, record_id
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.messages import RangeDataMessage
 from sparklake.graveler.records import Record, decode_record, encode_record
@@ -49,6 +50,8 @@ def byte_count(ranges: Iterable[RangeInfo]) -> int:
     return sum(each.size for each in ranges)
 
 
+_COUNTS = range(MAX_BYTES // (RECORD_ID_BYTES + SUFFIX_BYTES))
+_MOST_SIZE = (1 << 63) - 1
 _DECODED_AT_ONCE = 1024
 _FEW = 16
 """Up to this many ranges, decoding one by one is faster than decoding columns."""
@@ -194,6 +197,9 @@ def _range_info(record: Record) -> RangeInfo:
     except (DecodeError, UnicodeDecodeError) as error:
         raise _no_range(decoded.key) from error
     if message.max_key != decoded.key:
+        raise _no_range(decoded.key)
+    # Whatever plans by impossible numbers would need endless memory.
+    if message.count not in _COUNTS or message.estimated_size > _MOST_SIZE:
         raise _no_range(decoded.key)
     return RangeInfo(
         id=range_id,

@@ -19,14 +19,15 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import new_commit
 from sparklake.graveler.entries import AddressType, Entry, encode_entry, record_entry
-from sparklake.graveler.ids import CommitId, MetaRangeId, file_id
+from sparklake.graveler.ids import CommitId, MetaRangeId, file_id, zigzag
 from sparklake.graveler.ports import BranchState, LayerKind, TagInfo, Write
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
 from sparklake.graveler.refs.dump import MANIFEST_KEY, encode_refs, manifest_bytes
 from sparklake.graveler.sstable import ends_whole, make_table
-from sparklake.graveler.sstable.layout import FOOTER_BYTES
+from sparklake.graveler.sstable.directory import DIRECTORY
+from sparklake.graveler.sstable.layout import FOOTER_BYTES, meta_blocks
 from sparklake.graveler.sstable.range_files import (
     make_range,
     read_range_file,
@@ -34,7 +35,7 @@ from sparklake.graveler.sstable.range_files import (
 from sparklake.udfs.checks.findings import FindingKind
 from sparklake.verbs.checks.leftovers import dump_table_ids
 from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
-from tests.support.damage import block_handles, damaged
+from tests.support.damage import block_handles, damaged, with_block
 from tests.support.lakes import commit_all, namespace_of, put_all
 
 DAY = 24 * 3600
@@ -356,6 +357,30 @@ def _shown(entry: Entry) -> tuple[Entry, bool]:
     """Return an entry without its time, and with whether its address is relative, not how."""
     kind = AddressType.BY_PREFIX_DEPRECATED
     return replace(entry, mtime=0, address_type=kind), entry.is_relative
+
+
+def _wrong_directory(scene: Scene) -> Injection:
+    """Give a data block another key in the directory of its range. All ids stay."""
+    info = scene.any_range()
+    file = scene.table(info.id)
+    body = file.read_bytes()
+    handle = meta_blocks(body)[DIRECTORY]
+    content = bytearray(body[handle.offset : handle.offset + handle.size + 1])
+    content[-2] ^= 1  # the last byte of the last key, before the kind of compression
+    with file_as(file, with_block(body, handle, bytes(content))):
+        yield expected(FindingKind.RANGE_DAMAGED, info.id, info.min_key.decode())
+
+
+def _truncated_description(scene: Scene) -> Injection:
+    """Truncate the value of a record of a metarange. All ids stay."""
+    tree = scene.any_tree()
+    records = range_list(scene.ranges(tree)).block.records()
+    at = scene.rng.randrange(len(records))
+    decoded = decode_record(*records[at])
+    records[at] = (decoded.key, zigzag(2 * len(decoded.id)) + decoded.id)
+    body = make_table(block_of_records(records)).file
+    with file_as(scene.table(tree), body):
+        yield expected(FindingKind.TREE_DAMAGED, tree)
 
 
 def _committed_tombstone(scene: Scene) -> Injection:
@@ -751,6 +776,8 @@ FAULTS: dict[str, Inject] = {
             _overlap,
             _wrong_entry,
             _repaired_block,
+            _wrong_directory,
+            _truncated_description,
             _committed_tombstone,
             _missing_object,
             _folder_for_object,

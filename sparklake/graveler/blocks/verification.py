@@ -15,18 +15,16 @@ from sparklake.graveler.blocks.entry_columns import decode_entries, entry_identi
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.kernels import kernel
+from sparklake.graveler.records import MAX_KEY_BYTES
 
 
 @kernel(compiled.record_problem)
 def record_problem(block: Block, encoded: EncodedRecords) -> str:
     """Return what is wrong with the records of a table, or "". All ids are computed."""
+    if problem := id_problem(block, encoded):
+        return problem
     try:
-        if not encoded.is_ascending:
-            return "its keys do not ascend"
-        identities = identities_of(encoded)
-        wrong = wrong_ids(block, encoded, identities)
-        if wrong.any():
-            return _counted(wrong, encoded, "a record id that is not of its key and identity")
+        identities, wrong = _identities_of(encoded), np.zeros(len(encoded), bool)
         live = np.flatnonzero(~block.tombstones)
         entries = decode_entries(block.take(live))
         kept = identities.take(pa.array(live))
@@ -42,13 +40,48 @@ def record_problem(block: Block, encoded: EncodedRecords) -> str:
     return ""
 
 
+def id_problem(block: Block, encoded: EncodedRecords) -> str:
+    """Return what is wrong with the order or the ids of records of any kind, or ""."""
+    try:
+        if not encoded.is_ascending:
+            return "its keys do not ascend"
+        wrong = _wrong_ids(block, encoded, _identities_of(encoded))
+    except (SparklakeError, IndexError, ValueError, pa.ArrowException) as error:
+        return f"its records cannot be read: {error}"
+    if wrong.any():
+        return _counted(wrong, encoded, "a record id that is not of its key and identity")
+    return ""
+
+
+def key_problem(encoded: EncodedRecords) -> str:
+    """Return which keys are not those of paths, or "". The records must be verified."""
+    keys = encoded.key_array()
+    wrong = pc.greater(pc.binary_length(keys), MAX_KEY_BYTES).to_numpy(zero_copy_only=False)
+    if wrong.any():
+        return _counted(wrong, encoded, f"a key of more than {MAX_KEY_BYTES} bytes")
+    try:
+        keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        wrong = np.array([not _is_text(each) for each in keys.to_pylist()], bool)
+        return _counted(wrong, encoded, "a key that is not UTF-8")
+    return ""
+
+
+def _is_text(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _counted(wrong: Mask, encoded: EncodedRecords, what: str) -> str:
     rows = np.flatnonzero(wrong)
     key, _ = encoded.record(int(rows[0]))
     return f"{len(rows):,} of {len(encoded):,} records have {what}: the first is {shown_key(key)!r}"
 
 
-def identities_of(encoded: EncodedRecords) -> pa.BinaryArray:
+def _identities_of(encoded: EncodedRecords) -> pa.BinaryArray:
     """Return the identity in each stored value; raise IndexError or ValueError for other bytes."""
     lengths, starts = varints_at(encoded.data, encoded.value_starts)
     lengths >>= 1
@@ -57,7 +90,7 @@ def identities_of(encoded: EncodedRecords) -> pa.BinaryArray:
     return gather(encoded.data, starts, lengths)
 
 
-def wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray) -> Mask:
+def _wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray) -> Mask:
     """Return which records do not end in the id of their key and identity, or differ in `ids`."""
     pairs = pc.binary_join_element_wise(
         sha256_each(encoded.key_array()), sha256_each(identities), b""

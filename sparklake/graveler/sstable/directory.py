@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparklake.graveler.blocks.columns import Ids, Positions
+from sparklake.graveler.blocks.columns import Ids, Mask, Positions
+from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.sstable.layout import SNAPPY_RATIO, TRAILER_BYTES, NotOurLayoutError
 
@@ -64,6 +65,36 @@ def block_ends(ids: Ids) -> Positions:
         return ends
     pairs = zip(starts.tolist(), ends.tolist(), strict=True)
     return np.array([at for start, end in pairs for at in (*range(start + _CAP, end, _CAP), end)])
+
+
+class DescribedBlocks(NamedTuple):
+    """The rows of a directory for some data blocks. The places in the file are 0."""
+
+    numbers: Positions
+    first_keys: list[bytes]
+    last_keys: list[bytes]
+
+
+def describe_blocks(
+    records: EncodedRecords, starts: Positions, stops: Positions
+) -> DescribedBlocks:
+    """Describe the data blocks of records between some positions."""
+    keys = records.keys
+    numbers = np.zeros((len(BlockColumn), len(starts)), np.int64)
+    numbers[BlockColumn.COUNT] = stops - starts
+    numbers[BlockColumn.KEY_BYTES] = _sums(keys.lengths, starts, stops)
+    value_sizes = records.value_ends - records.value_starts
+    numbers[BlockColumn.VALUE_BYTES] = _sums(value_sizes, starts, stops)
+    numbers[BlockColumn.TOMBSTONES] = _sums(records.tombstones, starts, stops)
+    numbers[BlockColumn.FIRST_KEY_BYTES] = keys.lengths[starts]
+    numbers[BlockColumn.LAST_KEY_BYTES] = keys.lengths[stops - 1]
+    first_keys, last_keys = (keys.at(rows).array().to_pylist() for rows in (starts, stops - 1))
+    return DescribedBlocks(numbers, first_keys, last_keys)
+
+
+def _sums(values: Positions | Mask, starts: Positions, stops: Positions) -> Positions:
+    sums: Positions = np.concatenate(([0], np.cumsum(values)))
+    return sums[stops] - sums[starts]
 
 
 def directory_bytes(directory: Directory) -> bytes:

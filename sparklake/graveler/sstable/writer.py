@@ -11,14 +11,16 @@ import numpy as np
 
 from sparklake.graveler import compiled_tables
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Bytes, Mask, Positions, offsets_of, rows_between
+from sparklake.graveler.blocks.columns import Bytes, Positions, offsets_of, rows_between
 from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
 from sparklake.graveler.kernels import kernel
 from sparklake.graveler.sstable.directory import (
     DIRECTORY,
     BlockColumn,
+    DescribedBlocks,
     Directory,
     block_ends,
+    describe_blocks,
     directory_bytes,
 )
 from sparklake.graveler.sstable.layout import (
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 # Properties that readers require. RocksDB needs the external_sst_file ones to ingest the file.
 # Pebble and RocksDB need the comparator.
-_FIXED_PROPERTIES = {
+FIXED_PROPERTIES = {
     b"rocksdb.block.based.table.index.type": b"\0\0\0\0",
     b"rocksdb.comparator": b"leveldb.BytewiseComparator",
     b"rocksdb.compression": b"Snappy",
@@ -80,7 +82,7 @@ class TableFile:
         others: Sequence[tuple[bytes, Handle]] = (),
     ) -> bytes:
         """Return the whole file. `others` are added to the metaindex after the properties."""
-        items = sorted({**_FIXED_PROPERTIES, **properties}.items())
+        items = sorted({**FIXED_PROPERTIES, **properties}.items())
         named = [(PROPERTIES, self.add(*plain(small_block(items)))), *others]
         meta_index = small_block([(name, handle_bytes(handle)) for name, handle in named])
         ending = footer(self.add(*plain(meta_index)), index)
@@ -95,21 +97,13 @@ class NewTable(NamedTuple):
     tombstones: int
 
 
-class _PlacedBlocks(NamedTuple):
-    """Consecutive data blocks in their new file, as the directory describes them."""
-
-    numbers: Positions
-    first_keys: list[bytes]
-    last_keys: list[bytes]
-
-
 def make_table(block: Block, *, compress: bool = True) -> NewTable:
     """Return the table of some records, at least one.
 
     Data blocks that are copied keep their compression. Raises CorruptFileError for keys that do
     not ascend.
     """
-    return NewTable(*_table(block, compress, _FIXED_PROPERTIES))
+    return NewTable(*_table(block, compress, FIXED_PROPERTIES))
 
 
 @kernel(compiled_tables.make_table)
@@ -127,23 +121,27 @@ def _table(
     )
     _check_order(directory)
     data_bytes = file.size
-    index_handle = file.add(*compressed(_index(directory)))
+    index_handle = file.add(*compressed(index_content(directory)))
     directory_handle = file.add(*plain(directory_bytes(directory)))
+    properties = {**properties, **own_properties(directory, data_bytes, index_handle)}
     sums = directory.numbers.sum(axis=1).tolist()
-    own = {
-        b"rocksdb.data.size": number_bytes(data_bytes),
-        b"rocksdb.index.size": number_bytes(index_handle.size),
-        b"rocksdb.num.data.blocks": number_bytes(len(directory.last_keys)),
-        b"rocksdb.num.entries": number_bytes(len(block)),
-        b"rocksdb.raw.key.size": number_bytes(
-            sums[BlockColumn.KEY_BYTES] + SUFFIX_BYTES * len(block)
-        ),
-        b"rocksdb.raw.value.size": number_bytes(sums[BlockColumn.VALUE_BYTES]),
-    }
-    properties = {**properties, **own}
     content = file.ended(index_handle, properties, [(DIRECTORY, directory_handle)])
     size = sums[BlockColumn.KEY_BYTES] + sums[BlockColumn.VALUE_BYTES]
     return content, size, sums[BlockColumn.TOMBSTONES]
+
+
+def own_properties(directory: Directory, data_bytes: int, index: Handle) -> Mapping[bytes, bytes]:
+    """Return the properties of a table that its directory and its index determine."""
+    count, sums = len(directory.ids), directory.numbers.sum(axis=1).tolist()
+    numbers = {
+        b"rocksdb.data.size": data_bytes,
+        b"rocksdb.index.size": index.size,
+        b"rocksdb.num.data.blocks": len(directory.last_keys),
+        b"rocksdb.num.entries": count,
+        b"rocksdb.raw.key.size": sums[BlockColumn.KEY_BYTES] + SUFFIX_BYTES * count,
+        b"rocksdb.raw.value.size": sums[BlockColumn.VALUE_BYTES],
+    }
+    return {name: number_bytes(each) for name, each in numbers.items()}
 
 
 def _check_order(directory: Directory) -> None:
@@ -153,14 +151,14 @@ def _check_order(directory: Directory) -> None:
             raise out_of_order(first)
 
 
-def _index(directory: Directory) -> bytes:
+def index_content(directory: Directory) -> bytes:
     """Return RocksDB's index: the last key and the handle of each data block."""
     places = directory.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1].T.tolist()
     pairs = zip(directory.last_keys, places, strict=True)
     return small_block([(key + KEY_SUFFIX, handle_bytes(Handle(*place))) for key, place in pairs])
 
 
-def _data_blocks(file: TableFile, block: Block) -> Iterator[_PlacedBlocks]:
+def _data_blocks(file: TableFile, block: Block) -> Iterator[DescribedBlocks]:
     """Add the data blocks of a table. Existing ones with the right bounds are copied."""
     stops = block_ends(block.ids)
     starts = np.concatenate(([0], stops[:-1]))
@@ -181,11 +179,11 @@ def _data_blocks(file: TableFile, block: Block) -> Iterator[_PlacedBlocks]:
                 yield _taken_over(file, cast("DataBlocks", unit))
 
 
-def _taken_over(file: TableFile, blocks: DataBlocks) -> _PlacedBlocks:
+def _taken_over(file: TableFile, blocks: DataBlocks) -> DescribedBlocks:
     numbers = blocks.numbers.copy()
     numbers[BlockColumn.OFFSET] += file.size - numbers[BlockColumn.OFFSET, 0]
     file.append(blocks.packed())
-    return _PlacedBlocks(numbers, blocks.first_keys, blocks.last_keys)
+    return DescribedBlocks(numbers, blocks.first_keys, blocks.last_keys)
 
 
 @dataclass(slots=True)
@@ -196,9 +194,7 @@ class _NewBlocks:
     its positions in `places`. `places` has the start of each entry in its data block.
     """
 
-    numbers: Positions
-    first_keys: list[bytes]
-    last_keys: list[bytes]
+    described: DescribedBlocks
     entries: Bytes
     places: NDArray[np.uint32]
     spans: list[list[int]]
@@ -216,27 +212,17 @@ class _NewBlocks:
         stops = starts + counts
         if not records.is_ascending:
             raise out_of_order(records.first_key)
-        keys, bounds = records.keys, offsets_of(records.entries).astype(np.int64)
-        value_sizes = records.value_ends - records.value_starts
-        numbers = np.zeros((len(BlockColumn), len(starts)), np.int64)
-        numbers[BlockColumn.COUNT] = counts
-        numbers[BlockColumn.KEY_BYTES] = _sums(keys.lengths, starts, stops)
-        numbers[BlockColumn.VALUE_BYTES] = _sums(value_sizes, starts, stops)
-        numbers[BlockColumn.TOMBSTONES] = _sums(records.tombstones, starts, stops)
-        numbers[BlockColumn.FIRST_KEY_BYTES] = keys.lengths[starts]
-        numbers[BlockColumn.LAST_KEY_BYTES] = keys.lengths[stops - 1]
+        bounds = offsets_of(records.entries).astype(np.int64)
         listed = np.cumsum(counts)
         rows = rows_between(starts, counts)
         return cls(
-            numbers,
-            keys.at(starts).array().to_pylist(),
-            keys.at(stops - 1).array().to_pylist(),
+            describe_blocks(records, starts, stops),
             records.data,
             (bounds[rows] - np.repeat(bounds[starts], counts)).astype("<u4"),
             np.stack((bounds[starts], bounds[stops], listed - counts, listed)).T.tolist(),
         )
 
-    def place(self, file: TableFile, count: int) -> _PlacedBlocks:
+    def place(self, file: TableFile, count: int) -> DescribedBlocks:
         """Add the next data blocks to a file."""
         some = slice(self.done, self.done + count)
         self.done += count
@@ -244,16 +230,12 @@ class _NewBlocks:
         for begin, end, first, stop in self.spans[some]:
             content = _content(self.entries[begin:end], self.places[first:stop])
             made.append((*file.add(*file.pack(content)), len(content)))
-        numbers = self.numbers[:, some]
+        numbers, first_keys, last_keys = self.described
+        numbers = numbers[:, some]
         numbers[BlockColumn.OFFSET : BlockColumn.RAW_SIZE + 1] = np.array(made).T
-        return _PlacedBlocks(numbers, self.first_keys[some], self.last_keys[some])
+        return DescribedBlocks(numbers, first_keys[some], last_keys[some])
 
 
 def _content(entries: Bytes, places: NDArray[np.uint32]) -> bytes:
     """Return the content of a block, which ends in the start of each entry."""
     return b"".join((entries.data, places.data, count_bytes(len(places))))
-
-
-def _sums(values: Positions | Mask, starts: Positions, stops: Positions) -> Positions:
-    sums: Positions = np.concatenate(([0], np.cumsum(values)))
-    return sums[stops] - sums[starts]

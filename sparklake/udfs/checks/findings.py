@@ -136,10 +136,14 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
         "Postgres is probably an older backup: `sparklake repair` moves the branch on",
     ),
     FindingKind.TREE_MISSING: KindFacts(_E, "a metarange is missing", _REPAIR),
-    FindingKind.TREE_DAMAGED: KindFacts(_E, "a metarange does not match its id", _REPAIR),
+    FindingKind.TREE_DAMAGED: KindFacts(
+        _E, "a metarange does not match its id, directory or index", _REPAIR
+    ),
     FindingKind.RANGES_OVERLAP: KindFacts(_E, "ranges of a metarange overlap", _REPAIR),
     FindingKind.RANGE_MISSING: KindFacts(_E, "a range is missing", _REPAIR),
-    FindingKind.RANGE_DAMAGED: KindFacts(_E, "a range does not match its id", _REPAIR),
+    FindingKind.RANGE_DAMAGED: KindFacts(
+        _E, "a range does not match its id, directory or index", _REPAIR
+    ),
     FindingKind.RANGE_DESCRIBED_WRONG: KindFacts(
         _E, "a metarange describes a range wrongly", _REPAIR
     ),

@@ -10,12 +10,7 @@ import numpy as np
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, MissingFileError, SparklakeError
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.verification import (
-    identities_of,
-    record_problem,
-    shown_key,
-    wrong_ids,
-)
+from sparklake.graveler.blocks.verification import shown_key
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import Content, ObjectStore
 from sparklake.graveler.ranges import RangeInfo, RangeList
@@ -25,6 +20,7 @@ from sparklake.graveler.sstable.range_files import (
     read_together,
     table_key,
 )
+from sparklake.graveler.sstable.verification import layout_problem, range_problem, tree_problem
 from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.checks.named import NamedObjects, range_tag
@@ -117,9 +113,8 @@ def _tree_ranges(
     block = read_meta_range_file(content, tree)
     if not len(block):
         return ()
-    encoded = block.encoded
-    if not encoded.is_ascending or wrong_ids(block, encoded, identities_of(encoded)).any():
-        raise CorruptFileError("its records are not in order, or do not have their ids")
+    if problem := layout_problem(block) or tree_problem(block):
+        raise CorruptFileError(problem)
     ranges = tuple(RangeList(block))
     last = b""
     for each in ranges:
@@ -177,15 +172,15 @@ def _verified(
         if isinstance(content, SparklakeError):
             raise content
         block = read_range_file(content, info.id)
-        encoded = block.encoded
+        if problem := layout_problem(block):
+            raise CorruptFileError(problem)
     except MissingFileError as error:
         found(FindingKind.RANGE_MISSING, str(error))
         return None
     except SparklakeError as error:
         found(FindingKind.RANGE_DAMAGED, str(error))
         return None
-    detail = record_problem(block, encoded)
-    if detail:
+    if detail := range_problem(block):
         found(FindingKind.RECORD_DAMAGED, detail)
         return None
     tombstones = int(np.count_nonzero(block.tombstones))

@@ -11,11 +11,12 @@ from operator import attrgetter
 from sparklake.engine.sort import sliced
 from sparklake.errors import RaceLostError
 from sparklake.graveler.blocks.block import Block, block_of_records
-from sparklake.graveler.blocks.verification import record_problem, shown_key
+from sparklake.graveler.blocks.verification import shown_key
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import Layer, LayerKind
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
+from sparklake.graveler.sstable.verification import range_problem
 from sparklake.udfs.checks.exchange import rows_key, share_name, write_buckets
 from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.udfs.checks.named import NamedObjects
@@ -231,7 +232,7 @@ def _block(rows: Sequence[Record]) -> tuple[Block | None, str]:
         return None, "its value is cut off"
     try:
         block = block_of_records(list(rows))
-        return block, record_problem(block, block.encoded)
+        return block, range_problem(block)
     except (ValueError, IndexError) as error:
         return None, str(error)
 

@@ -121,7 +121,10 @@ class Repair:
         if step.action is RepairAction.REBUILD_TREE:
             tree = MetaRangeId(step.target)
             body = self.sources.redescribed_tree(tree) if tree in self.sources.trees else None
+            body = body or self.sources.rewritten(tree, is_tree=True)
             return body or self.sources.rebuilt_tree(tree), True
+        if body := self.sources.rewritten(step.target, is_tree=False):
+            return body, False
         info = range_info(self.sources, step.target)
         if info is None:
             return None, False

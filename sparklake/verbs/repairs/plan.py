@@ -38,6 +38,8 @@ _REFS = {
     FindingKind.REF_WITHOUT_COMMIT,
 }
 
+OWN_RECORDS = "its own records"
+
 _PLANNED = {
     *(_TREES | _RANGES | _OBJECTS | _COMMITS | _REFS),
     FindingKind.DUMP_DAMAGED,
@@ -126,6 +128,8 @@ def _tree_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[
 
 
 def _lost_tree_step(sources: TableSources, tree: MetaRangeId, finding: Finding) -> RepairStep:
+    if sources.rewritten(tree, is_tree=True) is not None:
+        return RepairStep(RepairAction.REBUILD_TREE, tree, OWN_RECORDS, finding)
     copy = sources.find_copy(tree, is_tree=True)
     if copy is not None:
         return RepairStep(RepairAction.RESTORE_TABLE, tree, copy[0], finding)
@@ -136,6 +140,9 @@ def _lost_tree_step(sources: TableSources, tree: MetaRangeId, finding: Finding) 
 
 def _range_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
     for each in findings:
+        if sources.rewritten(each.table, is_tree=False) is not None:
+            yield RepairStep(RepairAction.REBUILD_RANGE, each.table, OWN_RECORDS, each)
+            continue
         copy = sources.find_copy(each.table, is_tree=False)
         info = range_info(sources, each.table)
         if copy is not None:

@@ -9,8 +9,7 @@ from itertools import islice, product
 from math import prod
 
 from sparklake.errors import SparklakeError
-from sparklake.graveler.blocks.block import block_of_records
-from sparklake.graveler.blocks.verification import record_problem
+from sparklake.graveler.blocks.block import Block, block_of_encoded, block_of_records
 from sparklake.graveler.ids import MetaRangeId, file_id
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
@@ -21,11 +20,12 @@ from sparklake.graveler.sstable import make_table
 from sparklake.graveler.sstable.range_files import (
     make_range,
     read_meta_range,
+    read_meta_range_file,
     read_range_file,
     read_ranges,
     table_key,
-    verify_table,
 )
+from sparklake.graveler.sstable.verification import layout_problem, range_problem, tree_problem
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.refs.ref_faults import Moment
@@ -59,6 +59,16 @@ class TableSources:
             if is_table(table_id, body, is_tree=is_tree):
                 return name, body
         return None
+
+    def rewritten(self, table_id: str, *, is_tree: bool) -> bytes | None:
+        """Return the file of a table from its own records, or None if they are damaged."""
+        try:
+            block = _read(table_id, self.store.get(table_key(table_id)), is_tree=is_tree)
+            encoded = block.encoded
+            is_sound = _has_sound_records(block, is_tree=is_tree)
+        except SparklakeError:
+            return None
+        return make_table(block_of_encoded(encoded)).file if is_sound else None
 
     @cached_property
     def trees(self) -> dict[MetaRangeId, Sequence[RangeInfo]]:
@@ -136,7 +146,8 @@ class TableSources:
         return make_table(range_list(exact).block).file
 
     def _described(self, range_id: str) -> RangeInfo:
-        return make_range(read_range_file(self.store.get(table_key(range_id)), range_id))[0]
+        block = read_range_file(self.store.get(table_key(range_id)), range_id)
+        return make_range(block_of_encoded(block.encoded))[0]
 
     def rebuilt_tree(self, tree: MetaRangeId) -> bytes | None:
         """Return the file of a metarange from ranges of other trees and from orphans, or None."""
@@ -162,7 +173,7 @@ class TableSources:
             if is_commit_id(table_id) and table_id not in known and table_id not in self.trees:
                 try:
                     block = read_range_file(self.store.get(each.key), table_id)
-                    if not record_problem(block, block.encoded):
+                    if not range_problem(block):
                         found.append(make_range(block)[0])
                 except SparklakeError:
                     continue
@@ -177,13 +188,18 @@ def _facts(info: RangeInfo) -> tuple[object, ...]:
 def is_table(table_id: str, body: bytes, *, is_tree: bool) -> bool:
     """Return whether bytes are the table of an id. All ids are computed."""
     try:
-        if is_tree:
-            verify_table(table_id, body)
-            return True
-        block = read_range_file(body, table_id)
-        return not record_problem(block, block.encoded)
+        block = _read(table_id, body, is_tree=is_tree)
+        return not layout_problem(block) and _has_sound_records(block, is_tree=is_tree)
     except SparklakeError:
         return False
+
+
+def _read(table_id: str, body: bytes, *, is_tree: bool) -> Block:
+    return (read_meta_range_file if is_tree else read_range_file)(body, table_id)
+
+
+def _has_sound_records(block: Block, *, is_tree: bool) -> bool:
+    return not (tree_problem if is_tree else range_problem)(block)
 
 
 def _chosen(

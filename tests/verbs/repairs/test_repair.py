@@ -32,6 +32,8 @@ FROM_INSIDE = {
     "damaged_range": RepairAction.REBUILD_RANGE,
     "swapped_range": RepairAction.REBUILD_RANGE,
     "wrong_entry": RepairAction.REBUILD_RANGE,
+    "wrong_directory": RepairAction.REBUILD_RANGE,
+    "truncated_description": RepairAction.REBUILD_TREE,
     "wrong_description": RepairAction.REBUILD_TREE,
     "overlap": RepairAction.REBUILD_TREE,
     "changed_commit": RepairAction.RESTORE_COMMITS,

@@ -1,0 +1,94 @@
+"""Verification of whole tables: their records, and what finds these in the file."""
+
+from __future__ import annotations
+
+import struct
+from typing import cast
+
+import numpy as np
+
+from sparklake.errors import SparklakeError
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import offsets_of
+from sparklake.graveler.blocks.encoded import EncodedRecords
+from sparklake.graveler.blocks.verification import id_problem, key_problem, record_problem
+from sparklake.graveler.ranges import RangeList
+from sparklake.graveler.sstable.directory import BlockColumn, describe_blocks
+from sparklake.graveler.sstable.layout import (
+    PROPERTIES,
+    NotOurLayoutError,
+    block_items,
+    meta_blocks,
+    opened,
+)
+from sparklake.graveler.sstable.reader import DataBlocks
+from sparklake.graveler.sstable.writer import FIXED_PROPERTIES, index_content, own_properties
+
+_PLACE_BYTES = 4
+_PLACES = [BlockColumn.OFFSET, BlockColumn.SIZE]
+
+
+def range_problem(block: Block) -> str:
+    """Return what is wrong with the records of a range, or ""."""
+    return record_problem(block, block.encoded) or key_problem(block.encoded)
+
+
+def tree_problem(block: Block) -> str:
+    """Return what is wrong with the records of a metarange, or ""."""
+    try:
+        problem = id_problem(block, block.encoded)
+        if not problem:
+            tuple(RangeList(block))  # decodes all of them
+    except SparklakeError as error:
+        return str(error)
+    return problem
+
+
+def layout_problem(block: Block) -> str:
+    """Return what is wrong with a file besides its records, or "". All records are opened.
+
+    A wrong directory hides records from lookups, and a wrong index from other readers. The block
+    must be as it was read. One of another writer has no directory that is used.
+
+    Raises:
+        CorruptFileError: The records cannot be opened.
+    """
+    if not len(block) or isinstance(block.units[0], EncodedRecords):
+        return ""
+    blocks, stops = cast("DataBlocks", block.units[0]), block.starts[1:].copy()
+    if not _is_described(blocks, block.encoded, stops):
+        return "its directory does not describe its records"
+    try:
+        problem = _index_problem(blocks)
+    except (NotOurLayoutError, LookupError, struct.error):
+        problem = "its properties cannot be read"
+    return problem
+
+
+def _is_described(blocks: DataBlocks, records: EncodedRecords, stops: np.ndarray) -> bool:
+    """Return whether a directory describes its records."""
+    numbers, first_keys, last_keys = describe_blocks(
+        records, np.concatenate(([0], stops[:-1])), stops
+    )
+    bounds = offsets_of(records.entries).astype(np.int64)
+    numbers[_PLACES] = blocks.numbers[_PLACES]
+    raw = np.diff(bounds[np.concatenate(([0], stops))])
+    numbers[BlockColumn.RAW_SIZE] = raw + _PLACE_BYTES * (blocks.counts + 1)
+    return np.array_equal(numbers, blocks.numbers) and (first_keys, last_keys) == (
+        blocks.first_keys,
+        blocks.last_keys,
+    )
+
+
+def _index_problem(blocks: DataBlocks) -> str:
+    """Return what is wrong with the index or the properties of a file, or ""."""
+    file, directory = blocks.table.file, blocks.table.directory
+    handles = meta_blocks(file)
+    index = handles[b""]
+    if bytes(opened(file, index)) != index_content(directory):
+        return "its index does not describe its data blocks"
+    found = dict(block_items(opened(file, handles[PROPERTIES])))
+    own = own_properties(directory, index.offset, index)
+    if not {**FIXED_PROPERTIES, **own}.items() <= found.items():
+        return "its properties do not describe its records"
+    return ""
