@@ -1,4 +1,7 @@
-"""A sample of each campaign in `make test-system`, and the full numbers in `make test-slow`."""
+"""A sample of each campaign in `make test-system`, and the full numbers in `make test-slow`.
+
+A small sample of hostile tables also runs in `make test`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from campaigns import crash, damage, faults, races
+from campaigns import crash, damage, faults, hostile_tables, races
 from campaigns.rounds import Figures, Options
 
 SEED = int(os.environ.get("SPARKLAKE_SEED", "1"))
@@ -29,6 +32,17 @@ def test_verbs_that_are_killed(server_dsn: str) -> None:
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
 def test_damaged_files() -> None:
     check(damage.campaign(Options(60, SEED)), 60)
+
+
+def test_hostile_tables_of_each_kind() -> None:
+    rounds = len(hostile_tables.KINDS)
+    check(hostile_tables.campaign(Options(rounds, SEED)), rounds)
+
+
+@pytest.mark.system
+@pytest.mark.timeout(900)  # many processes, on a machine that may be busy
+def test_hundreds_of_hostile_tables() -> None:
+    check(hostile_tables.campaign(Options(400, SEED + 1)), 400)
 
 
 @pytest.mark.system
@@ -58,6 +72,12 @@ def test_verbs_that_are_killed_before_every_step(server_dsn: str) -> None:
 @pytest.mark.timeout(0)
 def test_thousands_of_damaged_files() -> None:
     check(damage.campaign(Options(5000, SEED)), 5000)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(0)
+def test_thousands_of_hostile_tables() -> None:
+    check(hostile_tables.campaign(Options(10_000, SEED)), 10_000)
 
 
 @pytest.mark.exhaustive
