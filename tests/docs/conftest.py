@@ -43,8 +43,8 @@ def run(request: pytest.FixtureRequest, s3_env: dict[str, str]) -> Iterator[RunP
     """Return a function that runs a page, with a session if there is one."""
     with ExitStack() as closing:
 
-        def run_one(name: str, spark: SparkSession | None = None) -> None:
-            page = read_page(name)
+        def run_one(name: str | Page, spark: SparkSession | None = None) -> None:
+            page = read_page(name) if isinstance(name, str) else name
             folder = closing.enter_context(memory_folder())
             home = folder / "home"
             home.mkdir()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.docs.conftest import RunPage, pages_with
+from tests.docs.pages import Kind, read_page
 from tests.support.s3_server import s3a_settings
 
 if TYPE_CHECKING:
@@ -27,3 +29,18 @@ def test_the_snippets_of_a_page_run(
     finally:
         for key in settings:
             spark.conf.unset(key)
+
+
+def test_the_python_block_of_the_readme_runs_twice(
+    spark: SparkSession, run: RunPage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reader runs it again after a mistake, or the next day."""
+    page = read_page("README.md")
+    (block,) = [each for each in page.steps if each.kind is Kind.PYTHON]
+    twice = replace(block, text=f"{block.text}\n{block.text}")
+    steps = tuple(twice if each is block else each for each in page.steps)
+    run(replace(page, steps=steps), spark)
+    lines = [each for each in capsys.readouterr().out.splitlines() if each[:1] in "0123456789|"]
+    first, second = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+    assert (int(first[0]) > 0, second[0]) == (True, "0")
+    assert first[1:] == second[1:] != []

@@ -43,7 +43,9 @@ class MemoryBranches:
             if name in state.tags:
                 raise name_taken("tag", name)
             if name in state.branches:
-                raise AlreadyExistsError(f"the branch {name!r} already exists")
+                raise AlreadyExistsError(
+                    f"the branch {name!r} already exists; --exist-ok accepts it"
+                )
             state.require_commit(commit_id)
             state.branches[name] = BranchState(
                 name,
@@ -163,7 +165,7 @@ class MemoryTags:
             if name in state.branches:
                 raise name_taken("branch", name)
             if name in state.tags:
-                raise AlreadyExistsError(f"the tag {name!r} already exists")
+                raise AlreadyExistsError(f"the tag {name!r} already exists; --exist-ok accepts it")
             state.require_commit(commit_id)
             state.tags[name] = TagInfo(name, commit_id)
             state.add_once(once)

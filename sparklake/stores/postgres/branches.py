@@ -159,7 +159,9 @@ class PostgresBranches:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
             if not made:
                 check_not_expired(connection, self._uid, commit_id)
-                raise AlreadyExistsError(f"the branch {name!r} already exists")
+                raise AlreadyExistsError(
+                    f"the branch {name!r} already exists; --exist-ok accepts it"
+                )
             verb = RefVerb.CREATE_BRANCH.value
             log_operation(connection, self._uid, who, verb, name, None, commit_id)
             return locked_state(connection, self._scope, name)

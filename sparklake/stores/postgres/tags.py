@@ -57,7 +57,7 @@ class PostgresTags:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
             if not made:
                 check_not_expired(connection, self._uid, commit_id)
-                raise AlreadyExistsError(f"the tag {name!r} already exists")
+                raise AlreadyExistsError(f"the tag {name!r} already exists; --exist-ok accepts it")
             verb = RefVerb.CREATE_TAG.value
             log_operation(connection, self._uid, who, verb, name, None, commit_id)
         return TagInfo(name, commit_id)
