@@ -186,7 +186,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     ) -> Explanation:
         """Return what a merge would read and copy, and where; nothing changes.
 
-        Raises DirtyBranchError and NoChangesError as the merge would.
+        Raises NoChangesError as the merge would.
         """
         options = merges.MergeOptions(allow_empty=allow_empty, paths=paths)
         return merges.explain_merge(self._context, source, dest, options)
@@ -204,8 +204,8 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     ) -> MergePreview:
         """Return the changes, conflicts and cost of a merge; nothing changes.
 
-        Raises StrategyError, DirtyBranchError and NoChangesError as the merge would: with `squash`
-        or `paths`, also NoChangesError if dest would not change.
+        Staged changes of dest are ignored. Raises StrategyError and NoChangesError as the merge
+        would: with `squash` or `paths`, also NoChangesError if dest would not change.
 
         Examples:
             >>> preview = repo.preview_merge("dev", "main")
@@ -248,8 +248,8 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         With `squash`, or with chosen `paths` (objects, or prefixes that end with '/'), its only
         parent is dest: the next merge uses the same base.
 
-        Raises StrategyError if a strategy fails, DirtyBranchError for a dest with staged changes,
-        and NoChangesError if it already has all of source.
+        Raises StrategyError if a strategy fails, DirtyBranchError if dest has staged changes to
+        what the merge changes, and NoChangesError if it already has all of source.
 
         Examples:
             >>> commit = repo.merge("dev", "main", message="publish the new prices")

@@ -188,7 +188,6 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (4, "nothing_to_do", ["op", "undo", "R/still"]),
     (4, "dirty_branch", ["op", "undo", "R/dirty"]),
     (4, "dirty_branch", ["hard-reset", "R/dirty", "R/main"]),
-    (4, "dirty_branch", ["merge", "R/other", "R/dirty"]),
     (4, "dirty_branch", ["revert", "R/dirty", "R/main"]),
     (4, "dirty_branch", ["cherry-pick", "R/dirty", "R/main"]),
     (4, "dirty_branch", ["import", "R/dirty/", "--from", "full"]),
@@ -350,7 +349,7 @@ def test_uncommitted_changes_in_the_way_are_4(scene: Scene, tmp_path: Path) -> N
     dev, main = scene.diverge()
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "file").write_text("1")
-    scene.put("main", {"c": "1"})
+    scene.put("main", {"c": "1", "right": "3"})
     assert "uncommitted changes" in failed(4, "merge", dev, main, "--strategy", "dest-wins")
     assert "uncommitted changes" in failed(4, "import", f"{main}/x/", "--from", str(tmp_path / "x"))
 

@@ -200,7 +200,6 @@ JOININGS: list[Case] = [
         "already has all changes in commit",
         preview("main~3", "main"),
     ),
-    ("preview, dirty", DirtyBranchError, "'dirty' has uncommitted", preview("dev", "dirty")),
     (
         "preview, strategy",
         InvalidInputError,

@@ -193,12 +193,6 @@ READS: list[Case] = [
         lambda lab: lab.repo.plan_merge("nope", "main"),
     ),
     ("plan of no merge", NoChangesError, "itself", lambda lab: lab.repo.plan_merge("dev", "dev")),
-    (
-        "plan of a dirty merge",
-        DirtyBranchError,
-        "'dirty'",
-        lambda lab: lab.repo.plan_merge("dev", "dirty"),
-    ),
     ("plan of no commit", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").plan()),
     ("diff of no branch", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").diff()),
     (

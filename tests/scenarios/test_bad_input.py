@@ -557,7 +557,6 @@ MERGES: list[Case] = [
         "'main' already has all changes in commit",
         merge("main~3", "main"),
     ),
-    ("dirty", DirtyBranchError, "'dirty' has uncommitted.*commit or drop", merge("dev", "dirty")),
     (
         "strategy",
         InvalidInputError,

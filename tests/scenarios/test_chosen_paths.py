@@ -330,7 +330,7 @@ def test_a_preview_writes_nothing(small_lake: Lake, repo: Repository) -> None:
     assert sorted(each.type.value for each in rows) == ["added", "changed", "conflict", "removed"]
 
 
-def test_a_preview_is_refused_as_the_merge_is(repo: Repository) -> None:
+def test_a_preview_is_refused_as_the_merge_of_heads_is(repo: Repository) -> None:
     main = repo.branch("main")
     repo.create_branch("dev", "main")
     with pytest.raises(NoChangesError):
@@ -338,8 +338,9 @@ def test_a_preview_is_refused_as_the_merge_is(repo: Repository) -> None:
     assert repo.preview_merge("dev", "main", allow_empty=True).added == 0
     commit_changes(repo.branch("dev"), {"a": 5})
     main.put("a", b"22")
+    assert repo.preview_merge("dev", "main").changed == 1
     with pytest.raises(DirtyBranchError):
-        repo.preview_merge("dev", "main")
+        repo.merge("dev", "main")
 
 
 @pytest.mark.parametrize("terms", [{"paths": ["a"]}, {"squash": True}, {}])

@@ -26,7 +26,6 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish
 from sparklake.verbs.base.resolve import (
     ResolvedRef,
-    check_clean,
     get_branch,
     kept_ref,
     open_branch,
@@ -36,7 +35,7 @@ from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import BaseTrees
-from sparklake.verbs.merges.three_way import merged_tree, naming_verb, plan_sides
+from sparklake.verbs.merges.three_way import check_apart, merged_tree, naming_verb, plan_sides
 
 ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"
@@ -102,8 +101,10 @@ class MergeSides(NamedTuple):
 def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Commit:
     """Merge a ref into a branch as a commit with parents [dest, source].
 
-    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError or RaceLostError. In
-    each case, no branch has moved.
+    Staged changes of the branch stay staged over the merge. Those that are staged meanwhile count
+    as later than it. Raises DirtyBranchError for earlier ones to what the merge changes,
+    MergeConflictError, StrategyError, NoChangesError or RaceLostError. In each case, no branch has
+    moved.
     """
     message = options.message or options.default_message(source, dest)
     fence = get_branch(context, dest).fence
@@ -124,8 +125,8 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
 def explain_merge(context: Context, source: str, dest: str, options: MergeOptions) -> Explanation:
     """Return the plan of a merge. No branch moves.
 
-    For a criss-cross, the virtual base is written, and no ref leads to it. Raises DirtyBranchError
-    and NoChangesError as the merge would.
+    For a criss-cross, the virtual base is written, and no ref leads to it. Raises NoChangesError as
+    the merge would. Staged changes are not compared.
     """
     plan = plan_sides(context, merge_sides(context, source, dest, options).trees)
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
@@ -147,7 +148,6 @@ def _sides(
     bases: BaseTrees, ref: ResolvedRef, state: BranchState, options: MergeOptions
 ) -> MergeSides:
     """Return the sides of a merge; raise NoChangesError if there is nothing to merge."""
-    check_clean(state, "merge into it")
     source = ref.commit
     dest = bases.context.graph.commit(state.commit_id)
     base, ids = bases.get(source, dest)
@@ -193,6 +193,7 @@ def _merge_once(
         tree_id, labels = merged_tree(attempts, trees, options.resolution)
     if options.has_one_parent and tree_id == dest.meta_range_id and not options.allow_empty:
         raise nothing_to_merge(attempts.context, ref, state.name, options.paths)
+    check_apart(attempts.context, attempts.title, state, tree_id)
     source = ref.commit
     parents = [dest] if options.has_one_parent or source.id == dest.id else [dest, source]
     return publish(attempts.context, state, "merge", parents, tree_id, signature.labelled(labels))

@@ -74,7 +74,7 @@ class MergePreview:
 
 
 def preview_merge(context: Context, source: str, dest: str, options: MergeOptions) -> MergePreview:
-    """Return the preview of a merge; raise DirtyBranchError and NoChangesError."""
+    """Return the preview of a merge with a branch's head; raise NoChangesError."""
     source_ref, dest_commit, trees = merge_sides(context, source, dest, options)
     resolution = without_expired_base(context, trees, options.resolution)
     results = list(

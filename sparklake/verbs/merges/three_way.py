@@ -10,16 +10,25 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sparklake.engine.execution import PlanResult
-from sparklake.errors import ExpiredError, InvalidInputError, MergeConflictError, StrategyError
+from sparklake.errors import (
+    DirtyBranchError,
+    ExpiredError,
+    InvalidInputError,
+    MergeConflictError,
+    StrategyError,
+)
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
+from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, naming_collected
+from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
+from sparklake.verbs.commits import apply_layers
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
 from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import (
@@ -107,6 +116,35 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     if unions:
         tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
     return MergedTree(tree.id, union_labels(unions))
+
+
+def check_apart(context: Context, title: str, state: BranchState, tree_id: MetaRangeId) -> None:
+    """Raise DirtyBranchError if a new tree of a branch changes what staged changes are about.
+
+    Otherwise it makes no difference whether they are committed before the tree or after it.
+    """
+    if not state.layers:
+        return
+    head = context.tree(context.graph.commit(state.commit_id))
+    staged = StagedLayers(context)  # Read once: an open layer may grow meanwhile.
+    before, after = (
+        apply_layers(Attempts(context, title, layered=True), tree, staged, state.layers)
+        for tree in (head, context.trees.get(tree_id))
+    )
+    met = ""
+    try:
+        sides = ThreeWayTrees(head.id, before.id, tree_id)
+        both = merged_tree(Attempts(context, title), sides, Resolution())
+    except MergeConflictError as error:
+        met = f", such as {getattr(error.conflicts[0], 'path', None)!r}"
+    else:
+        # A record that changes nothing over the head may hide a change of the tree.
+        if both.id == after.id and not both.labels:
+            return
+    raise DirtyBranchError(
+        f"{state.name!r} has uncommitted changes to paths or Delta tables that the merge changes, "
+        f"too{met}: commit or drop them before you merge into it"
+    )
 
 
 def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:

@@ -77,6 +77,7 @@ class CommitsModel(StagingModel):
         one_parent = terms.squash or terms.paths is not None
         if one_parent and tree == self.trees[ours] and not terms.allow_empty:
             raise NoChangesError
+        self._check_apart(dest, self.trees[ours], tree)
         label = {".lakefs.merge.strategy": terms.resolution.label}
         if one_parent:
             label["merge-origin"] = theirs
@@ -84,6 +85,12 @@ class CommitsModel(StagingModel):
             label["merge-paths"] = json.dumps(terms.paths, ensure_ascii=False)
         parents = (ours,) if one_parent or theirs == ours else (ours, theirs)
         self._take("merge", dest, [made], parents, [tree], label)
+
+    def _check_apart(self, branch: str, before: Tree, after: Tree) -> None:
+        """Check that no staged change would hide a change from one tree to another."""
+        for path, staged in self.staged[branch].items():
+            if before.get(path) != after.get(path) != staged:
+                raise DirtyBranchError
 
     def preview(self, source: str, dest: str, terms: MergeTerms) -> Preview:
         """Return what a merge would change, what it would leave, and all conflicts."""
@@ -115,8 +122,6 @@ class CommitsModel(StagingModel):
             raise NoChangesError
         theirs = self.resolve(source)
         ours = self.open(dest) if is_write else self.branch(dest)
-        if self.staged[dest]:
-            raise DirtyBranchError
         base = self.history.base_tree(theirs, ours)
         if base == self.trees[theirs] and not terms.allow_empty:
             raise NoChangesError
