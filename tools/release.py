@@ -180,10 +180,12 @@ def check_files(folder: Path, version: str) -> None:
     if lacking:
         raise ReleaseError(f"{sdist.name} lacks {', '.join(sorted(lacking))}")
     for wheel in (pure, *compiled):
-        _check_wheel(wheel, release, wheel != pure)
+        check_wheel(wheel, is_compiled=wheel != pure)
 
 
-def _check_wheel(path: Path, release: str, is_compiled: bool) -> None:
+def check_wheel(path: Path, is_compiled: bool) -> None:
+    """Raise ReleaseError if a wheel lacks a file, or its kernels need a newer glibc than GLIBC."""
+    release = "-".join(path.name.split("-")[:2])
     with zipfile.ZipFile(path) as wheel:
         names = set(wheel.namelist())
         for name in (f"{NAME}/py.typed", f"{release}.dist-info/licenses/LICENSE"):

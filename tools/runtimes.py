@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tools.release import build_archive, build_compiled_wheel
+from sparklake.graveler.kernels import is_compiled
+from tools.release import build_archive, build_compiled_wheel, build_pure_wheel, check_wheel
 
 ROOT = Path(__file__).parents[1]
 LISTS = ROOT / "constraints"
@@ -324,9 +325,11 @@ def _output(command: Sequence[str], cwd: Path = ROOT) -> str:
 
 
 def _wheel(folder: Path) -> Path:
-    """Build the wheel with compiled kernels; without cargo, that lacks them."""
-    build_compiled_wheel(build_archive(folder), folder)
+    """Build the wheel of a release; where the set-up built no kernels, the one without them."""
+    build = build_compiled_wheel if is_compiled() else build_pure_wheel
+    build(build_archive(folder), folder)
     (wheel,) = folder.glob("sparklake-*.whl")
+    check_wheel(wheel, is_compiled())
     return wheel
 
 
