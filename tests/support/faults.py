@@ -20,6 +20,11 @@ from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import new_commit
 from sparklake.graveler.entries import AddressType, Entry, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, file_id, zigzag
+from sparklake.graveler.planning.change_summary import (
+    ChangeSummary,
+    encode_summary,
+    name_hashes,
+)
 from sparklake.graveler.ports import BranchState, LayerKind, TagInfo, Write
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.ranges import RangeInfo, range_list
@@ -381,6 +386,25 @@ def _truncated_description(scene: Scene) -> Injection:
     body = make_table(block_of_records(records)).file
     with file_as(scene.table(tree), body):
         yield expected(FindingKind.TREE_DAMAGED, tree)
+
+
+def _lost_expired_tree(scene: Scene) -> Injection:
+    """Remove the tree of an expired commit that no collection has deleted."""
+    kept = scene.trees()
+    trees = [scene.state.commits[each].meta_range_id for each in sorted(scene.state.expired)]
+    tree = scene.rng.choice([each for each in trees if each and each not in kept])
+    with file_as(scene.table(tree), None):
+        yield expected(FindingKind.TREE_MISSING, tree)
+
+
+def _wrong_summary(scene: Scene) -> Injection:
+    """Leave a changed key out of the change summary of a commit."""
+    summaries = scene.state.change_summaries
+    kept = [each.id for each in scene.kept if each.id in summaries and each.parents]
+    commit = scene.rng.choice(sorted(set(kept) - {scene.kept[0].id}))
+    summary = encode_summary(ChangeSummary(name_hashes([b""])))
+    with changed_state(scene, change_summaries={**summaries, commit: summary}):
+        yield expected(FindingKind.SUMMARY_WRONG, commit)
 
 
 def _committed_tombstone(scene: Scene) -> Injection:
@@ -778,6 +802,8 @@ FAULTS: dict[str, Inject] = {
             _repaired_block,
             _wrong_directory,
             _truncated_description,
+            _lost_expired_tree,
+            _wrong_summary,
             _committed_tombstone,
             _missing_object,
             _folder_for_object,

@@ -12,6 +12,11 @@ import psycopg
 from psycopg.rows import dict_row
 
 from sparklake import Repository
+from sparklake.graveler.planning.change_summary import (
+    ChangeSummary,
+    encode_summary,
+    name_hashes,
+)
 from sparklake.udfs.checks.findings import FindingKind
 from tests.support.faults import Expected, expected
 
@@ -183,6 +188,25 @@ def _expired_head(database: Database, rng: random.Random) -> Expected:
     return expected(FindingKind.REF_EXPIRED, ref["name"])
 
 
+def _wrong_summary(database: Database, rng: random.Random) -> Expected:
+    expired = {each["commit_id"] for each in database.rows("expired_commits", "commit_id")}
+    commits = database.rows("commits", "id")
+    commit = rng.choice([each for each in commits if each["touched"] and each["id"] not in expired])
+    database.run(
+        "UPDATE sparklake.commits SET touched = %(touched)s"
+        " WHERE repository_uid = %(uid)s AND id = %(id)s",
+        touched=encode_summary(ChangeSummary(name_hashes([b""]))),
+        id=commit["id"],
+    )
+    return expected(FindingKind.SUMMARY_WRONG, commit["id"])
+
+
+def _lost_expiry(database: Database, _: random.Random) -> Expected:
+    """Forget that commits have expired, whose objects were collected."""
+    database.delete("expired_commits", "true")
+    return expected(FindingKind.OBJECT_MISSING, "")
+
+
 def _damaged_row(database: Database, rng: random.Random) -> Expected:
     row = rng.choice(database.staged())
     value = bytearray(row["value"])
@@ -217,6 +241,8 @@ POSTGRES_FAULTS: dict[str, Inject] = {
         _branch_behind,
         _lost_log,
         _expired_head,
+        _wrong_summary,
+        _lost_expiry,
         _damaged_row,
     )
 }

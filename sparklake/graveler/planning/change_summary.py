@@ -163,12 +163,12 @@ def decode_summary(stored: bytes) -> ChangeSummary | None:
     """Return a stored summary; None for an unknown format, as if there were none."""
     try:
         found = _decode(stored)
-    except msgspec.MsgspecError:
+        names = np.frombuffer(found.names, "<u8")
+    except (msgspec.MsgspecError, ValueError):
         return None
     if found.version != _VERSION:
         return None
-    intervals = tuple(Interval(start, stop) for start, stop in found.intervals)
-    return ChangeSummary(np.frombuffer(found.names, "<u8"), intervals)
+    return ChangeSummary(names, tuple(Interval(start, stop) for start, stop in found.intervals))
 
 
 def _overlap(one: Interval, other: Interval) -> bool:

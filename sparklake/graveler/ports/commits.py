@@ -82,7 +82,8 @@ class Commits(Protocol):
     def restore(self, commits: Sequence[Commit]) -> None:
         """Add commits, and replace those of the same ids. The ids must prove the content.
 
-        This repairs a damaged store: a commit never changes otherwise.
+        This repairs a damaged store, and deletes their change summaries: a commit never changes
+        otherwise.
         """
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:

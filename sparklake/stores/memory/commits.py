@@ -67,9 +67,11 @@ class MemoryCommits:
             return self._state.collected.intersection(commit_ids)
 
     def restore(self, commits: Sequence[Commit]) -> None:
-        """Add commits, and replace those of the same ids."""
+        """Add commits, and replace those of the same ids, without change summaries."""
         with self._state.lock:
-            self._state.commits.update((each.id, each) for each in commits)
+            for each in commits:
+                self._state.commits[each.id] = each
+                self._state.change_summaries.pop(each.id, None)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Return the commit `steps` first parents back; None past the first."""

@@ -41,7 +41,8 @@ _RESTORE = _INSERT.replace(
     """(repository_uid, id) DO UPDATE SET
         parents = excluded.parents, committer = excluded.committer, message = excluded.message,
         creation_date = excluded.creation_date, meta_range_id = excluded.meta_range_id,
-        metadata = excluded.metadata, generation = excluded.generation""",
+        metadata = excluded.metadata, generation = excluded.generation,
+        touched = excluded.touched""",
 )
 
 IS_KEPT = """NOT EXISTS (SELECT 1 FROM sparklake.expired_commits
@@ -201,7 +202,7 @@ class PostgresCommits:
         return {commit_id for (commit_id,) in rows}
 
     def restore(self, commits: Sequence[Commit]) -> None:
-        """Add commits, and replace those of the same ids."""
+        """Add commits, and replace those of the same ids, without change summaries."""
         with self._connections.transaction() as connection:
             rows = [_row(self._uid, each) for each in commits]
             connection.cursor().executemany(_RESTORE, rows)

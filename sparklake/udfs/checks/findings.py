@@ -29,6 +29,7 @@ class FindingKind(str, Enum):
     COMMIT_DAMAGED = "commit_damaged"
     GENERATION_WRONG = "generation_wrong"
     PARENT_MISSING = "parent_missing"
+    SUMMARY_WRONG = "summary_wrong"
     REF_WITHOUT_COMMIT = "ref_without_commit"
     REF_EXPIRED = "ref_expired"
     DEFAULT_BRANCH_MISSING = "default_branch_missing"
@@ -89,6 +90,11 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
         _E, "the generation of a commit does not follow from its parents", _REFS
     ),
     FindingKind.PARENT_MISSING: KindFacts(_E, "a parent of a commit is missing", _REFS),
+    FindingKind.SUMMARY_WRONG: KindFacts(
+        _E,
+        "the change summary of a commit lacks a change",
+        "`sparklake repair` deletes the summary",
+    ),
     FindingKind.REF_WITHOUT_COMMIT: KindFacts(_E, "a ref names a missing commit", _REFS),
     FindingKind.REF_EXPIRED: KindFacts(
         _E, "a ref names an expired commit", "move the branch, or delete the tag"

@@ -28,6 +28,7 @@ from sparklake.verbs.checks.tables import (
     affected_by,
     affected_trees,
     check_tables,
+    summary_findings,
 )
 from sparklake.verbs.refs.dump_faults import lost_findings
 from sparklake.verbs.refs.ref_faults import (
@@ -66,6 +67,8 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
         findings += unreferenced_tables(steps.store, tables.ids)
     if options.level.depth >= CheckLevel.OBJECTS.depth:
         objects = check_objects(steps, tables, options, shows_unnamed=shows_unnamed)
+    if options.level is CheckLevel.CONTENT:
+        findings += summary_findings(steps, moment)
     counts = CheckCounts(
         commits=len(moment.refs.commits),
         tables=len(tables.ids),

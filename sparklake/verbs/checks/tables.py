@@ -20,6 +20,13 @@ from sparklake.graveler.sstable.verification import range_problem
 from sparklake.udfs.checks.exchange import rows_key, share_name, write_buckets
 from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.udfs.checks.named import NamedObjects
+from sparklake.udfs.checks.summaries import (
+    SUMMARIES_STEP,
+    SummarisedCommit,
+    check_summaries,
+    decode_findings,
+    encode_summaries,
+)
 from sparklake.udfs.checks.tables import (
     RANGES_STEP,
     TREES_STEP,
@@ -63,10 +70,14 @@ class CheckedTables:
 
 @dataclass(slots=True)
 class _Ranges:
-    """The distinct ranges of all trees, and which commits and layers name them."""
+    """The distinct ranges of all trees, and which commits and layers name them.
+
+    `present` are the ids of trees and ranges that no collection has deleted.
+    """
 
     infos: dict[_RangeKey, RangeInfo] = field(default_factory=dict)
     kept: set[_RangeKey] = field(default_factory=set)
+    present: set[str] = field(default_factory=set)
     committed: set[_RangeKey] = field(default_factory=set)
 
     def add(self, ranges: Iterable[RangeInfo], *, kept: bool, committed: bool) -> None:
@@ -94,7 +105,51 @@ def check_tables(steps: Steps, moment: Moment) -> CheckedTables:
         for layer in branch.layers:
             if layer.kind is LayerKind.ROWS:
                 _check_rows(steps, branch.name, layer, checked)
+    checked.findings = list(_lasting(steps, moment, ranges, checked.findings))
     return checked
+
+
+def _lasting(
+    steps: Steps, moment: Moment, ranges: _Ranges, findings: Sequence[Finding]
+) -> Iterator[Finding]:
+    """Yield findings, but not about missing tables that collections may have deleted."""
+    required = ranges.present
+    if steps.context.refs.commits.collected(list(moment.commits)) != moment.collected:
+        # A collection is deleting trees of expired commits.
+        required = {*moment.kept_trees, *moment.staged_trees, *(key[0] for key in ranges.kept)}
+    yield from (each for each in findings if each.kind not in _GONE or each.table in required)
+
+
+def summary_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
+    """Yield findings about the change summaries of commits that have not expired."""
+    kept = [
+        each
+        for each in moment.refs.commits
+        if each.id not in moment.expired and each.parents and each.parents[0] in moment.commits
+    ]
+    for commits in sliced(kept, _COMMITS_AT_ONCE, lambda _: 1):
+        stored = steps.context.refs.commits.change_summaries([each.id for each in commits])
+        work = [
+            SummarisedCommit(
+                each.id,
+                moment.commits[each.parents[0]].meta_range_id,
+                each.meta_range_id,
+                stored[each.id],
+            )
+            for each in commits
+            if each.id in stored
+        ]
+        shares = [encode_summaries(each) for each in sliced(work, _TREES_OF_A_SHARE, lambda _: 1)]
+        records = len(work) * _RECORDS_OF_A_TREE
+        for body in steps.run(SUMMARIES_STEP, check_summaries, shares, records):
+            for each in decode_findings(body):
+                commit = CommitId(each.subject)
+                branches = moment.branches_with(commit)
+                yield replace(each, commits=(commit,), commit_count=1, branches=branches)
+
+
+_COMMITS_AT_ONCE = 10_000
+"""The commits whose summaries are read at once."""
 
 
 _OBJECTS_OF_A_BUCKET = 1_000_000
@@ -103,21 +158,21 @@ _OBJECTS_OF_A_BUCKET = 1_000_000
 def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTables) -> _Ranges:
     trees = _trees(moment)
     checked.ids.update(trees)
-    ranges = _Ranges()
+    left = (each for each in moment.refs.commits if each.id not in moment.collected)
+    ranges = _Ranges(present={*moment.staged_trees, *(each.meta_range_id for each in left)})
     for encoded in _run_trees(steps, TREES_STEP, list(trees), ()):
         result = decode_trees_result(encoded)
-        for each in result.findings:
-            kept = MetaRangeId(each.table) in moment.kept_trees
-            if kept or each.table in moment.staged_trees or each.kind not in _GONE:
-                checked.findings.append(each)
+        checked.findings += result.findings
         for tree in result.trees:
+            if tree.tree in ranges.present:
+                ranges.present.update(each.id for each in tree.ranges)
             is_kept = tree.tree in moment.kept_trees or tree.tree in moment.staged_trees
             ranges.add(tree.ranges, kept=is_kept, committed=tree.tree not in moment.staged_trees)
     return ranges
 
 
 _GONE = (FindingKind.TREE_MISSING, FindingKind.RANGE_MISSING)
-"""The kinds that are no faults of expired commits, whose trees may be deleted."""
+"""The kinds that are no faults of commits whose trees were collected."""
 
 
 def _trees(moment: Moment) -> dict[MetaRangeId, None]:
@@ -162,9 +217,7 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTables) -> None
     for share, name, body in zip(shares, map(share_name, encoded), results, strict=True):
         result = decode_ranges_result(body)
         checked.records += result.records
-        checked.findings += [
-            each for each in result.findings if share.is_named or each.kind not in _GONE
-        ]
+        checked.findings += result.findings
         if share.is_named:
             checked.named.append(rows_key(RANGES_STEP, name))
 

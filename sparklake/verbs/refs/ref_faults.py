@@ -21,10 +21,14 @@ Named = BranchState | TagInfo
 
 @dataclass(frozen=True)
 class Moment:
-    """All refs and commits of a repository at one moment, and the expired commits."""
+    """All refs and commits of a repository at one moment, and the expired commits.
+
+    `collected` are the expired commits that have lost their trees.
+    """
 
     refs: RefsSnapshot
     expired: frozenset[CommitId] = field(default_factory=frozenset)
+    collected: frozenset[CommitId] = field(default_factory=frozenset)
 
     @cached_property
     def commits(self) -> Mapping[CommitId, Commit]:
@@ -81,8 +85,8 @@ class Moment:
 def moment_of(context: Context) -> Moment:
     """Return the repository now."""
     refs = context.refs.snapshot()
-    expired = context.refs.commits.expired([each.id for each in refs.commits])
-    return Moment(refs, frozenset(expired))
+    commits, ids = context.refs.commits, [each.id for each in refs.commits]
+    return Moment(refs, frozenset(commits.expired(ids)), frozenset(commits.collected(ids)))
 
 
 def contains_commit(commits: Mapping[CommitId, Commit], head: CommitId, wanted: CommitId) -> bool:

@@ -80,6 +80,7 @@ class Repair:
             RepairAction.COPY_OBJECT: self._copy_object,
             RepairAction.REPLACE_ADDRESS: self._replace_address,
             RepairAction.RESTORE_COMMITS: self._restore_commits,
+            RepairAction.FORGET_SUMMARY: self._forget_summary,
             RepairAction.RESTORE_REF: self._restore_ref,
             RepairAction.MOVE_REF: self._move_ref,
             RepairAction.WRITE_DUMP: self._write_dump,
@@ -235,6 +236,10 @@ class Repair:
         if any(commits.find(each.id) != each for each in chosen):
             raise CorruptFileError("a commit was read back with other content")
         self.restored.update(each.id for each in chosen)
+
+    def _forget_summary(self, step: RepairStep) -> None:
+        commit = self.sources.moment.commits[CommitId(step.target)]
+        self.context.refs.commits.restore([commit])
 
     def _restore_ref(self, step: RepairStep) -> None:
         name, refs, who = step.target, self.context.refs, self.context.committer

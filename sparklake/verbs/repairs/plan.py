@@ -43,6 +43,7 @@ OWN_RECORDS = "its own records"
 _PLANNED = {
     *(_TREES | _RANGES | _OBJECTS | _COMMITS | _REFS),
     FindingKind.DUMP_DAMAGED,
+    FindingKind.SUMMARY_WRONG,
     FindingKind.MARK_WRONG,
     FindingKind.MARKER_DAMAGED,
 }
@@ -58,6 +59,8 @@ def plan_steps(
         elif each.kind is FindingKind.MARKER_DAMAGED:
             source = "the states of the collections"
             yield RepairStep(RepairAction.FIX_MARKER, each.subject, source, each)
+        elif each.kind is FindingKind.SUMMARY_WRONG:
+            yield RepairStep(RepairAction.FORGET_SUMMARY, each.subject, "the commits", each)
     yield from _ref_steps(sources, [each for each in findings if each.kind in _COMMITS | _REFS])
     # A dump needs the mark and a sound marker.
     for each in findings:

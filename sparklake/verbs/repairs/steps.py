@@ -23,6 +23,8 @@ class RepairAction(str, Enum):
     """Let a range name an equal object at another address. Its id stays."""
     RESTORE_COMMITS = "restore_commits"
     """Write commits into the ref store from the dump."""
+    FORGET_SUMMARY = "forget_summary"
+    """Delete the change summary of a commit: searches of history read its tree instead."""
     RESTORE_REF = "restore_ref"
     """Create a branch or tag again, at the commit of the log or of the dump."""
     MOVE_REF = "move_ref"

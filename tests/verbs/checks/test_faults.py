@@ -62,7 +62,7 @@ def test_each_class_of_faults_in_postgres_is_found(
 ) -> None:
     scene, database = rows
     with injected_in_postgres(database, fault, random.Random(SEED)) as expected:
-        report = scene.repo.check()
+        report = scene.repo.check("content")
         assert reports(report, expected), (fault, expected, report.findings)
     assert scene.repo.check().faults == ()
 

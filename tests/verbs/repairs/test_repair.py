@@ -34,6 +34,7 @@ FROM_INSIDE = {
     "wrong_entry": RepairAction.REBUILD_RANGE,
     "wrong_directory": RepairAction.REBUILD_RANGE,
     "truncated_description": RepairAction.REBUILD_TREE,
+    "wrong_summary": RepairAction.FORGET_SUMMARY,
     "wrong_description": RepairAction.REBUILD_TREE,
     "overlap": RepairAction.REBUILD_TREE,
     "changed_commit": RepairAction.RESTORE_COMMITS,

@@ -1,0 +1,82 @@
+"""The task body that compares change summaries with the changes of their commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from sparklake.errors import SparklakeError
+from sparklake.graveler.blocks.align import unequal_rows
+from sparklake.graveler.blocks.block import concatenated
+from sparklake.graveler.blocks.verification import shown_key
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.planning.change_summary import (
+    ChangeSummary,
+    decode_summary,
+    names_hashed,
+)
+from sparklake.graveler.planning.segments import changed_intervals
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
+from sparklake.udfs.checks.exchange import CheckPlace
+from sparklake.udfs.checks.findings import Finding, FindingKind
+
+SUMMARIES_STEP = "summaries"
+
+
+@dataclass(frozen=True, slots=True)
+class SummarisedCommit:
+    """A commit with its stored change summary, its tree and that of its first parent."""
+
+    id: str
+    before: MetaRangeId
+    after: MetaRangeId
+    summary: bytes
+
+
+encode_summaries = msgspec.msgpack.Encoder().encode
+_decode_share = msgspec.msgpack.Decoder(tuple[SummarisedCommit, ...]).decode
+decode_findings = msgspec.msgpack.Decoder(list[Finding]).decode
+
+
+def check_summaries(place: CheckPlace, name: str, encoded: bytes) -> bytes:
+    """Return findings about the summaries that lack a change."""
+    store, findings = place.workspace.open_store(), list[Finding]()
+    for each in _decode_share(encoded):
+        summary = decode_summary(each.summary)
+        try:
+            keys = iter(()) if summary is None else _omitted_keys(store, each, summary)
+            key = next(keys, None)
+        except SparklakeError:
+            continue  # The table has a finding of its own.
+        if key is not None:
+            path = shown_key(key)
+            detail = f"it lacks the change of {path!r}"
+            findings.append(Finding(FindingKind.SUMMARY_WRONG, each.id, detail, "", path, path))
+    return encode_summaries(findings)
+
+
+def _omitted_keys(
+    store: ObjectStore, commit: SummarisedCommit, summary: ChangeSummary
+) -> Iterator[bytes]:
+    """Yield the changed keys that a summary lacks, or of which it lacks a folder."""
+    trees = [read_meta_range(store, each).ranges for each in (commit.before, commit.after)]
+    for window in changed_intervals(trees[0], trees[1], sum(map(len, trees))):
+        if any(
+            window.start >= each.start and _ends_within(window, each) for each in summary.intervals
+        ):
+            continue
+        before, after = (concatenated(list(read_ranges(store, each, window))) for each in trees)
+        rows = unequal_rows(before.ids, after.ids)
+        for side, changed in zip((before, after), rows, strict=True):
+            for key in side.take(changed).key_array().to_pylist():
+                one = Interval(key, successor(key))
+                if not all(summary.may_hold(one, each) for each in names_hashed([key])):
+                    yield key
+
+
+def _ends_within(window: Interval, other: Interval) -> bool:
+    return other.stop is None or (window.stop is not None and window.stop <= other.stop)
