@@ -19,6 +19,7 @@ from sparklake.cli.options import (
     DsnOption,
     EngineOption,
     HomeOption,
+    NoPagerOption,
     OutputOption,
     ResultFileOption,
     global_options,
@@ -202,6 +203,7 @@ def sparklake(
     home: HomeOption = None,
     dsn: DsnOption = None,
     result_file: ResultFileOption = None,
+    no_pager: NoPagerOption = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -213,4 +215,4 @@ def sparklake(
 
     Name repositories, refs and objects as lakefs://REPOSITORY/REF/KEY.
     """
-    global_options(context, output, engine, home, dsn, result_file)
+    global_options(context, output, engine, home, dsn, result_file, no_pager)

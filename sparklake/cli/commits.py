@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -196,6 +197,7 @@ def diff(
     if to is not None and shape is not DiffShape.ROWS:
         raise InvalidInputError("--to writes rows: remove --by-folder, --tree or --summary")
     invocation.uses_spark = to is not None
+    invocation.page()
     found = _diff(invocation, left, right, prefix, three_way=three_way, three_dot=three_dot)
     if explain:
         print_explanation(invocation.out, found.explain())
@@ -239,6 +241,8 @@ def _print_rows(out: Output, found: Differences[Any]) -> None:
     with out.working("comparing"):
         out.many(map(diff_document, found), line)
     out.note(_total(counts))
+    if counts.total() > MOST_LINES and sys.stderr.isatty():
+        out.note("--by-folder, --tree and --summary show less")
 
 
 def _total(counts: Mapping[str, int]) -> str:

@@ -111,6 +111,7 @@ def log(
         )
     target = ref_uri(uri)
     earliest, latest = moment(since), moment(until)
+    invocation.page()
     repository = invocation.repository(target.repository)
     commits = repository.log(
         target.ref,
@@ -156,6 +157,7 @@ def show(invocation: Invocation, uri: RefArgument) -> None:
     Changes are relative to the first parent.
     """
     target = ref_uri(uri)
+    invocation.page()
     with invocation.out.working("comparing"):
         found = invocation.repository(target.repository).show(target.ref)
     commit = found.commit

@@ -14,7 +14,8 @@ import typer
 from sparklake._lightness import keep_pandas_out
 from sparklake.cli.job_log import logged_job
 from sparklake.cli.options import Options, absorbed, global_options
-from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
+from sparklake.cli.output import Output, OutputClosedError
+from sparklake.cli.pager import abandon_stdout
 from sparklake.config import Engine, Settings, load_settings
 from sparklake.errors import InterruptError, RefNotFoundError, SparklakeError
 from sparklake.extras import missing_extras
@@ -103,6 +104,11 @@ class Invocation:
         """Open a repository of the lake."""
         return self.lake.repository(name)
 
+    def page(self) -> None:
+        """Show the text that follows in a pager if a person reads it at a terminal."""
+        if self.options.owns_process and self.options.job is None and not self.options.no_pager:
+            self.out.page()
+
     def is_dirty(self, uri: str) -> bool:
         """Return whether a ref is a branch with staged changes; False if nobody reads notes."""
         target = ref_uri(uri)
@@ -186,7 +192,7 @@ def _exit_codes(out: Output) -> Iterator[None]:
         raise typer.Exit(error.exit_code) from error
     except OutputClosedError as error:
         abandon_stdout()
-        raise typer.Exit(READER_GONE) from error
+        raise typer.Exit(0 if out.is_paged else READER_GONE) from error
     except KeyboardInterrupt as error:
         interrupted = InterruptError()
         out.fail(interrupted)

@@ -181,6 +181,7 @@ def ls(
     A branch includes its staged changes. `branch@` leaves them out, and `branch$` lists only them.
     """
     place = prefix_uri(uri)
+    invocation.page()
     repository = invocation.repository(place.repository)
     if explain:
         print_explanation(invocation.out, repository.objects(place.ref, place.key).explain())

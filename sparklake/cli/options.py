@@ -40,6 +40,7 @@ class Options:
     result_file: Path | None = None
     owns_process: bool = False
     job: str | None = None
+    no_pager: bool = False
 
 
 OutputOption = Annotated[
@@ -81,6 +82,15 @@ ResultFileOption = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+NoPagerOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--no-pager",
+        help="Do not show text in a pager (PAGER) on a terminal.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
 
 
 def global_options(
@@ -90,10 +100,11 @@ def global_options(
     home: HomeOption = None,
     dsn: DsnOption = None,
     result_file: ResultFileOption = None,
+    no_pager: NoPagerOption = None,
 ) -> None:
     """Record the options given at one level of a command line; the innermost win."""
     given = {"output": output, "engine": engine, "home": home, "dsn": dsn}
-    absorbed(context, {**given, "result_file": result_file})
+    absorbed(context, {**given, "result_file": result_file, "no_pager": no_pager})
 
 
 def absorbed(context: typer.Context, given: dict[str, Any]) -> Options:

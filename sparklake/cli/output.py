@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 import typer
 
 from sparklake.cli.options import Format
+from sparklake.cli.pager import Pager, pager_command
 from sparklake.cli.progress import Meter
 from sparklake.cli.text import rendered_table
 from sparklake.documents import Document, error_document, json_line, json_list, json_object
@@ -47,6 +48,23 @@ class Output:
         self.once: Once | None = None
         self.if_needed: IfNeeded | None = None
         self._file: ResultFile | None = None
+        self._pager_command: str | None = None
+        self._pager: Pager | None = None
+
+    def page(self) -> None:
+        """Show the text that follows in the user's pager if stdout is a terminal."""
+        if not self.is_json and sys.stdout.isatty():
+            self._pager_command = pager_command()
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether a pager shows the text."""
+        return self._pager is not None
+
+    def _close_pager(self) -> None:
+        if self._pager is not None:
+            self._pager.close()
+            self._pager = None
 
     def save_to(self, path: Path | None) -> None:
         """Write the result to a file, too; raise InvalidInputError."""
@@ -60,7 +78,10 @@ class Output:
     def ending(self) -> Iterator[None]:
         """Publish the result file at the end of a command, or discard it after a defect."""
         try:
-            yield
+            try:
+                yield
+            finally:
+                self._close_pager()
         except typer.Exit:
             self._publish()
             raise
@@ -132,7 +153,10 @@ class Output:
     def note(self, text: str) -> None:
         """Print a remark on stderr, unless the output is JSON."""
         if not self.is_json:
-            print(visible_text(text), file=sys.stderr)  # noqa: T201
+            # Beside a pager, the remark would disturb the screen.
+            stream = sys.stderr if self._pager is None else sys.stdout
+            with _until_closed():
+                print(visible_text(text), file=stream)
 
     @property
     def can_ask(self) -> bool:
@@ -154,6 +178,7 @@ class Output:
 
     def fail(self, error: SparklakeError) -> None:
         """Print an error; as JSON on the stream that programs read."""
+        self._close_pager()
         if self._file is not None:
             self._file.fail(error_document(error))
         if not self.is_json:
@@ -177,6 +202,8 @@ class Output:
         self._has_begun = True
         if self._hides_meter:
             self.meter.hide()
+        if self._pager_command is not None:
+            self._pager, self._pager_command = Pager(self._pager_command), None
         with _until_closed():
             sys.stdout.write(text)
 
@@ -200,13 +227,6 @@ class Output:
             return
         with self.meter.showing(visible_line(text)):
             yield
-
-
-def abandon_stdout() -> None:
-    """Discard the rest of stdout, so that Python reports no error at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 @contextmanager

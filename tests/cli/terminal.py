@@ -26,7 +26,7 @@ def on_terminal(
         stdin=theirs,
         stdout=stdout or theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", **environment},
+        env={**os.environ, "TERM": "xterm-256color", "PAGER": "cat", **environment},
     )
     os.close(theirs)
     seen = screen(ours)
