@@ -238,6 +238,8 @@ def check_installation(environment: Environment, wheel: Path) -> None:
     if {"numpy", "pandas"} <= before.keys():
         _run([environment.python, "-c", WORKS])
     version = _output([str(environment.folder / "bin" / "sparklake"), "--version"])
+    if is_compiled() and not version.endswith("kernels: compiled\n"):
+        raise RuntimeCheckError(f"{environment.runtime.name}: {version}")
     added = len(environment.versions()) - len(before)
     print(f"  {len(before)} packages unchanged, {added} added; {version.strip()}")
 
