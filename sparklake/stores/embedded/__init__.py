@@ -65,21 +65,22 @@ class EmbeddedServer:
         atexit.unregister(self._leave)
         if share is None or self._pid != os.getpid():
             return
-        try:
-            with locked(start_lock(self._layout.folder), _LOCK_SECONDS):
-                if _is_last(share) and server.stop(self._layout) and wait:
-                    server.wait_until_stopped(self._layout)
-        finally:
-            share.close()
+        _stop_if_last(self._layout, share, wait=wait)
 
 
-def _is_last(share: FileLock) -> bool:
-    """Return whether no other process uses the server."""
-    if share.try_take():
-        return True
-    # The watcher waits for the same lock. It may have got it first, for a moment.
-    share.share(_LOCK_SECONDS)
-    return share.try_take()
+def _stop_if_last(layout: Layout, share: FileLock, *, wait: bool = False) -> None:
+    """Release a share; stop the server if no other process has one."""
+    try:
+        with locked(start_lock(layout.folder), _LOCK_SECONDS):
+            is_last = share.try_take()
+            if not is_last:
+                # The watcher waits for the same lock. It may have got it first, for a moment.
+                share.share(_LOCK_SECONDS)
+                is_last = share.try_take()
+            if is_last and server.stop(layout) and wait:
+                server.wait_until_stopped(layout)
+    finally:
+        share.close()
 
 
 def embedded_dsn(home: Path) -> EmbeddedServer:
@@ -111,15 +112,8 @@ def running_dsn(home: Path) -> str:
 def stop_unused(home: Path) -> None:
     """Stop the server of a home if no process uses it."""
     layout = find_layout(home)
-    if layout is None:
-        return
-    share = FileLock(layout.holders)
-    try:
-        with locked(start_lock(layout.folder), _LOCK_SECONDS):
-            if share.try_take():
-                server.stop(layout)
-    finally:
-        share.close()
+    if layout is not None:
+        _stop_if_last(layout, FileLock(layout.holders))
 
 
 def _running(layout: Layout) -> str:

@@ -16,8 +16,19 @@ def main(holders: str, start: str, pid_file: str, alive: str, *command: str) -> 
     """Wait until the server has no users. Run the command unless the last one stopped it."""
     if os.fork():
         os._exit(0)  # Whoever starts this program waits for the parent only.
-    gate = _hold_starts_of_unused(holders, start)
-    is_ready = _is_ready(pid_file)
+    while True:
+        os.close(_locked(holders))
+        gate = _locked(start)
+        try:
+            os.close(_locked(holders, fcntl.LOCK_NB))
+            break
+        except BlockingIOError:
+            os.close(gate)  # A new user.
+    try:
+        with open(pid_file, encoding="utf-8") as lines:  # noqa: PTH123 - pathlib takes time
+            is_ready = any(line.startswith("ready") for line in lines)
+    except FileNotFoundError:
+        is_ready = False
     # In this order: whoever starts a server from now on must start a program like this, too.
     os.close(int(alive))
     os.close(gate)
@@ -25,38 +36,15 @@ def main(holders: str, start: str, pid_file: str, alive: str, *command: str) -> 
         os.execv(command[0], command)  # noqa: S606 - the program is ours
 
 
-def _hold_starts_of_unused(holders: str, start: str) -> int:
-    """Return the locked file of starts, at a moment when the server has no users."""
-    while True:
-        _locked(holders, fcntl.LOCK_EX, keep=False)
-        gate = _locked(start, fcntl.LOCK_EX)
-        try:
-            _locked(holders, fcntl.LOCK_EX | fcntl.LOCK_NB, keep=False)
-        except BlockingIOError:
-            os.close(gate)  # A new user.
-        else:
-            return gate
-
-
-def _locked(path: str, kind: int, *, keep: bool = True) -> int:
-    """Return a file after locking it; without `keep`, it is closed already."""
+def _locked(path: str, option: int = 0) -> int:
+    """Return a file with an exclusive lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, kind)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | option)
     except BaseException:
         os.close(descriptor)
         raise
-    if not keep:
-        os.close(descriptor)
     return descriptor
-
-
-def _is_ready(pid_file: str) -> bool:
-    try:
-        with open(pid_file, encoding="utf-8") as lines:  # noqa: PTH123 - pathlib takes time
-            return any(line.startswith("ready") for line in lines)
-    except FileNotFoundError:
-        return False
 
 
 if __name__ == "__main__":

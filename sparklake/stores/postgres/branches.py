@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from sparklake.errors import (
     AlreadyExistsError,
     RaceLostError,
     RefNotFoundError,
-    RefStoreUnavailableError,
 )
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
@@ -37,7 +36,7 @@ from sparklake.stores.postgres.commits import (
 )
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.settings import hold_settings
-from sparklake.stores.postgres.turns import TURN, wait_for_turn
+from sparklake.stores.postgres.turns import TURN, holding, wait_for_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -254,14 +253,9 @@ class PostgresBranches:
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
         """Hold a branch's turn, in FIFO order of requests."""
-        with ExitStack() as held:
-            connection = held.enter_context(self._connections.transaction())
+        with holding(self._connections) as connection:
             wait_for_turn(connection, self._turn(name), seconds)
             yield
-            # Work done in turn is valid, even if the server has become unreachable
-            # since.
-            with suppress(RefStoreUnavailableError):
-                held.close()
 
     def is_turn_held(self, name: str) -> bool:
         """Return whether someone holds the turn of a branch."""

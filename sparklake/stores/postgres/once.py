@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
 
-from sparklake.errors import OnceKeyBusyError, RefStoreUnavailableError, RepositoryNotFoundError
+from sparklake.errors import OnceKeyBusyError, RepositoryNotFoundError
 from sparklake.graveler.ports.once import OnceRecord
-from sparklake.stores.postgres.turns import wait_for_turn
+from sparklake.stores.postgres.turns import holding, wait_for_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,12 +64,8 @@ class PostgresOnceKeys:
     @contextmanager
     def turn(self, key: str, seconds: float) -> Iterator[bool]:
         """Hold a key's turn, and yield whether it is held."""
-        with ExitStack() as held:
-            connection = held.enter_context(self._connections.transaction())
+        with holding(self._connections) as connection:
             yield wait_for_turn(connection, f"{self._uid} once {key}", seconds)
-            # The work is valid, even if the server has become unreachable since.
-            with suppress(RefStoreUnavailableError):
-                held.close()
 
 
 def add_once_record(connection: psycopg.Connection, uid: str, record: OnceRecord | None) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
-from sparklake.errors import RefStoreUnavailableError, SparklakeError
+from sparklake.errors import SparklakeError
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.ports.registers import (
@@ -30,6 +30,7 @@ from sparklake.stores.postgres.commits import all_commits, mark_collected, mark_
 from sparklake.stores.postgres.settings import lock_settings, settings_of
 from sparklake.stores.postgres.staging import layer_rows
 from sparklake.stores.postgres.tags import all_tags
+from sparklake.stores.postgres.turns import holding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -110,17 +111,13 @@ def _held(
     connections: Connections, name: str, error: Callable[[], SparklakeError]
 ) -> Iterator[None]:
     """Hold a lock by a transaction; raise `error` if another transaction holds it."""
-    with ExitStack() as held:
-        connection = held.enter_context(connections.transaction())
+    with holding(connections) as connection:
         row = connection.execute(
             "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))", (name,)
         ).fetchone()
         if row is None or not row[0]:
             raise error()
         yield
-        # The work is valid, even if the server has become unreachable since.
-        with suppress(RefStoreUnavailableError):
-            held.close()
 
 
 def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:

@@ -23,16 +23,19 @@ _SAY_SECONDS = 5.0
 _LOG = logging.getLogger("sparklake.postgres")
 
 # Others may wait for the holder, too. No text of a statement is shown, because it may have values.
+# Postgres hides the state of the sessions of other roles.
 _HOLDERS = r"""
     WITH RECURSIVE holder (pid) AS (
         SELECT unnest(pg_blocking_pids(%s))
       UNION
         SELECT unnest(pg_blocking_pids(pid)) FROM holder
     )
-    SELECT pid, usename, application_name, state,
-           floor(extract(epoch FROM clock_timestamp() - xact_start))::bigint,
-           upper(substring(query FROM '^\s*([[:alpha:]]{1,12})\M'))
-    FROM holder LEFT JOIN pg_stat_activity a USING (pid)
+    SELECT CASE pid WHEN 0 THEN 'a prepared transaction' ELSE format('session %%s (%%s)', pid,
+        concat_ws(', ', 'user ' || usename, 'application ' || nullif(application_name, ''),
+            state || ' for ' || floor(extract(epoch FROM clock_timestamp() - xact_start)) || ' s',
+            'latest statement: ' || upper(substring(query FROM '^\s*([[:alpha:]]{1,12})\M')))
+        ) END
+    FROM holder LEFT JOIN pg_stat_activity USING (pid)
     WHERE cardinality(pg_blocking_pids(pid)) = 0 ORDER BY pid LIMIT 3
 """
 
@@ -128,28 +131,9 @@ def _report(wait: Wait[_LockWait]) -> None:
         _LOG.warning("cannot see what Postgres waits for: %s", type(error).__name__)
         return
     if holders:
-        wait.what.holders = " and ".join(_described(*each) for each in holders)
-        _LOG.warning(
-            "waiting for a lock in Postgres for %.0f s: held by %s",
-            wait.seconds,
-            wait.what.holders,
-        )
-
-
-def _described(
-    pid: int, user: str | None, name: str | None, state: str | None, age: int | None, verb: str
-) -> str:
-    """Return a session as text. Postgres hides the state of the sessions of other roles."""
-    if not pid:
-        return "a prepared transaction"
-    doing = f"{state} for {age} s" if age is not None else state
-    parts = [
-        f"user {user!r}" if user else "",
-        f"application {name!r}" if name else "",
-        doing or "",
-        f"latest statement: {verb}" if verb else "",
-    ]
-    return f"session {pid} ({', '.join(filter(None, parts))})"
+        wait.what.holders = " and ".join(holder for (holder,) in holders)
+        words = "waiting for a lock in Postgres for %.0f s: held by %s"
+        _LOG.warning(words, wait.seconds, wait.what.holders)
 
 
 _WAITS = Waits(_SAY_SECONDS, _report)

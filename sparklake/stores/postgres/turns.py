@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg
 
+from sparklake.errors import RefStoreUnavailableError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typing_extensions import LiteralString
+
+    from sparklake.stores.postgres.connections import Connections
 
 TURN: LiteralString = "hashtextextended(%(turn)s, 0)"
 """The name of a lock as a number."""
+
+
+@contextmanager
+def holding(connections: Connections) -> Iterator[psycopg.Connection]:
+    """Yield a connection that keeps its locks until the end of the block."""
+    with ExitStack() as held:
+        yield held.enter_context(connections.transaction())
+        # Work done meanwhile is valid, even if the server has become unreachable since.
+        with suppress(RefStoreUnavailableError):
+            held.close()
 
 
 def wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) -> bool:

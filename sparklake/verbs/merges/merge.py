@@ -35,7 +35,12 @@ from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import BaseTrees
-from sparklake.verbs.merges.three_way import check_apart, merged_tree, naming_verb, plan_sides
+from sparklake.verbs.merges.three_way import (
+    check_staged_changes,
+    merged_tree,
+    naming_verb,
+    plan_sides,
+)
 
 ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"
@@ -193,7 +198,7 @@ def _merge_once(
         tree_id, labels = merged_tree(attempts, trees, options.resolution)
     if options.has_one_parent and tree_id == dest.meta_range_id and not options.allow_empty:
         raise nothing_to_merge(attempts.context, ref, state.name, options.paths)
-    check_apart(attempts.context, attempts.title, state, tree_id)
+    check_staged_changes(attempts.context, attempts.title, state, tree_id)
     source = ref.commit
     parents = [dest] if options.has_one_parent or source.id == dest.id else [dest, source]
     return publish(attempts.context, state, "merge", parents, tree_id, signature.labelled(labels))

@@ -118,7 +118,9 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     return MergedTree(tree.id, union_labels(unions))
 
 
-def check_apart(context: Context, title: str, state: BranchState, tree_id: MetaRangeId) -> None:
+def check_staged_changes(
+    context: Context, title: str, state: BranchState, tree_id: MetaRangeId
+) -> None:
     """Raise DirtyBranchError if a new tree of a branch changes what staged changes are about.
 
     Otherwise it makes no difference whether they are committed before the tree or after it.

@@ -207,7 +207,7 @@ def test_a_wait_names_the_holder_but_not_what_it_runs(
             message = reports()
         sealing.result(30)
     assert f"held by session {pid} (user " in message
-    assert 'application "somebody\'s psql", idle in transaction for ' in message
+    assert "application somebody's psql, idle in transaction for " in message
     assert message.endswith("latest statement: SELECT)")
     assert SECRET not in message
 
