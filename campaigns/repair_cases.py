@@ -36,7 +36,7 @@ def damaged(scene: Scene) -> None:
         place = {"uid": scene.repository.info.uid, "commit": branch.head.id}
         connection.execute("DELETE FROM sparklake.tags WHERE repository_uid = %(uid)s", place)
         connection.execute(
-            "UPDATE sparklake.commits SET generation = 99"
+            "UPDATE sparklake.commits SET generation = 0"
             " WHERE repository_uid = %(uid)s AND id = %(commit)s",
             place,
         )

@@ -16,6 +16,8 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.times import datetime_of
 
 FIRST_GENERATION = 1
+_LAST_GENERATION = 2**30
+"""The highest generation of a dump. It leaves room for as many commits in lakeFS's 32 bits."""
 
 COMMITS_AT_ONCE = 10_000
 """The most commits in one batch or query: a few megabytes."""
@@ -59,6 +61,14 @@ def commits_html(caption: str, commits: Iterable[Commit]) -> str:
         for each in commits
     )
     return html_table(caption, _SHOWN_COLUMNS, rows)
+
+
+def is_generation(generation: int, parents: Iterable[int]) -> bool:
+    """Return whether a commit can have a generation: one above those of all its parents.
+
+    It may be higher by any number: in lakeFS a squash merge counts its source, which is no parent.
+    """
+    return max(parents, default=0) < generation <= _LAST_GENERATION
 
 
 def new_commit(

@@ -254,7 +254,7 @@ def with_commit(commit: Commit) -> RefsSnapshot:
         (with_commit(replace(MERGE, metadata={"a": "b"})), "does not match its id"),
         (with_commit(replace(MERGE, parents=(FIRST.id, SECOND.id))), "does not match its id"),
         (with_commit(replace(MERGE, meta_range_id=MetaRangeId(""))), "does not match its id"),
-        (with_commit(replace(MERGE, generation=4)), "must have generation 3, not 4"),
+        (with_commit(replace(MERGE, generation=2**30 + 1)), "cannot have the generation"),
         (with_commit(replace(MERGE, generation=0)), "has no lower generation"),
         (replace(REFS, commits=(FIRST, MERGE)), "is missing or has"),
         (replace(REFS, commits=()), "names the commit"),

@@ -11,7 +11,8 @@ from tests.support.recursive import History, ancestry, criss_crossed
 
 
 def generation(history: History, commit: str) -> int:
-    return 1 + max((generation(history, parent) for parent in history[commit]), default=0)
+    more = (0, 0, 0, 30)[sum(commit.encode()) % 4]  # As in squash merges of lakeFS.
+    return 1 + more + max((generation(history, parent) for parent in history[commit]), default=0)
 
 
 def found(history: History, head: str, other: str) -> list[str]:

@@ -549,7 +549,7 @@ def _changed_commit(scene: Scene) -> Injection:
 
 def _wrong_generation(scene: Scene) -> Injection:
     commit = _any_commit(scene)
-    other = replace(commit, generation=commit.generation + scene.rng.choice([-1, 1, 7]))
+    other = replace(commit, generation=commit.generation - scene.rng.choice([1, 7, 1000]))
     with changed_state(scene, commits={**scene.state.commits, commit.id: other}):
         yield expected(FindingKind.GENERATION_WRONG, commit.id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -21,23 +22,28 @@ _COPY = """
 
 
 def grow(
-    repo: Repository, history: Mapping[str, Sequence[str]], dates: Mapping[str, int] | None = None
+    repo: Repository,
+    history: Mapping[str, Sequence[str]],
+    dates: Mapping[str, int] | None = None,
+    skipped: Mapping[str, int] | None = None,
 ) -> dict[str, Commit]:
     """Add commits of empty trees, parents first, each with a branch of its name.
 
     A commit without parents does not descend from the first commit. Without a date, each is one
-    second younger than the one before.
+    second younger than the one before. Generations are higher by those that are `skipped`.
     """
     branches, first = repo._context.refs.branches, repo.resolve("main")
     made: dict[str, Commit] = {}
     for number, (name, parents) in enumerate(history.items()):
-        made[name] = each = new_commit(
+        each = new_commit(
             parents=[made[parent] for parent in parents],
             committer=TESTER,
             message=name,
             creation_date=START + number if dates is None else dates[name],
             meta_range_id=first.meta_range_id,
         )
+        more = 0 if skipped is None else skipped[name]
+        made[name] = each = replace(each, generation=each.generation + more)
         branches.create(name, first.id, TESTER)
         branches.move(BranchMove(name, first.id, each.id, "commit", TESTER, (each,), fence=0))
     return made

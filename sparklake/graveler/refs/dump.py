@@ -21,7 +21,7 @@ from sparklake.errors import (
     MissingFileError,
     SparklakeError,
 )
-from sparklake.graveler.commits import Commit, computed_id
+from sparklake.graveler.commits import Commit, computed_id, is_generation
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
@@ -367,11 +367,10 @@ def _graph_problems(
     ]
     if missing or any(each in invalid for each in commit.parents):
         return missing
-    expected = 1 + max((generations[each] for each in commit.parents), default=0)
-    if commit.generation == expected:
+    if is_generation(commit.generation, (generations[each] for each in commit.parents)):
         return []
     problem = (
-        f"the commit {commit.id} in the dump must have generation {expected}, not "
-        f"{commit.generation}"
+        f"the commit {commit.id} in the dump cannot have the generation {commit.generation}, which "
+        "must be above those of its parents"
     )
     return [InvalidDumpError(problem)]

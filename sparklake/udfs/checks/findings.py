@@ -87,7 +87,7 @@ _E, _W, _L = Severity
 KIND_FACTS: Mapping[FindingKind, KindFacts] = {
     FindingKind.COMMIT_DAMAGED: KindFacts(_E, "a commit in Postgres does not match its id", _REFS),
     FindingKind.GENERATION_WRONG: KindFacts(
-        _E, "the generation of a commit does not follow from its parents", _REFS
+        _E, "the generation of a commit is not above those of its parents", _REFS
     ),
     FindingKind.PARENT_MISSING: KindFacts(_E, "a parent of a commit is missing", _REFS),
     FindingKind.SUMMARY_WRONG: KindFacts(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sparklake.errors import CorruptFileError, MissingFileError, NamespaceInUseError
-from sparklake.graveler.commits import Commit, computed_id
+from sparklake.graveler.commits import Commit, computed_id, is_generation
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, LayerKind, Operation, RefsSnapshot, TagInfo
 from sparklake.graveler.refs.names import is_commit_id
@@ -145,11 +145,10 @@ def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKi
     for parent_id, parent in zip(commit.parents, parents, strict=True):
         if parent is None:
             yield FindingKind.PARENT_MISSING, f"its parent {parent_id} is missing"
-    if all(parents):
-        expected = 1 + max((each.generation for each in parents if each), default=0)
-        if commit.generation != expected:
-            detail = f"it has the generation {commit.generation}, not {expected}"
-            yield FindingKind.GENERATION_WRONG, detail
+    above = [each.generation for each in parents if each]
+    if len(above) == len(parents) and not is_generation(commit.generation, above):
+        detail = f"it has the generation {commit.generation}, and its parents have {above}"
+        yield FindingKind.GENERATION_WRONG, detail
 
 
 # --- the log --------------------------------------------------------------------------------------

@@ -210,6 +210,8 @@ def _commit_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> Repa
     if finding.kind is FindingKind.PARENT_MISSING:
         child = moment.commits[CommitId(finding.subject)]
         wanted = {each for each in child.parents if each not in moment.commits}
+    elif finding.kind is FindingKind.GENERATION_WRONG:  # A parent's may be the wrong one.
+        wanted |= known.intersection(moment.commits[CommitId(finding.subject)].parents)
     if wanted <= known:
         target = ", ".join(sorted(wanted))
         return RepairStep(RepairAction.RESTORE_COMMITS, target, DUMP, finding)

@@ -99,7 +99,9 @@ def random_shape(repo: Repository, chance: random.Random) -> Shape:
     dates = {
         name: START + HOUR * (6 * at + chance.randint(-30, 30)) for at, name in enumerate(history)
     }
-    return Shape(grow(repo, history, dates), [*history])
+    # As squash merges of lakeFS do.
+    skipped = {name: chance.choice((0, 0, 0, 0, 0, 1, 9, 1_000)) for name in history}
+    return Shape(grow(repo, history, dates, skipped), [*history])
 
 
 def random_options(chance: random.Random, names: list[str]) -> dict[str, Any]:

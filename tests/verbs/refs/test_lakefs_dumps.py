@@ -20,7 +20,7 @@ from sparklake.errors import (
     NewerDumpError,
 )
 from sparklake.graveler.actions import Action
-from sparklake.graveler.commits import first_commit, new_commit
+from sparklake.graveler.commits import STRATEGY_METADATA_KEY, first_commit, new_commit
 from sparklake.graveler.entries import AddressType, Entry
 from sparklake.graveler.guards import ProtectionRule
 from sparklake.graveler.ids import CommitId, MetaRangeId
@@ -378,3 +378,40 @@ def test_a_repository_goes_back_and_forth(lake: Lake, golden: Path) -> None:
     other = memory_lake().restore_repository("other", str(namespace_of(repo)))
     assert other.resolve("main").id == head.id
     assert contents(other, "main") == contents(repo, "main")
+
+
+# --- squash merges --------------------------------------------------------------------------------
+
+
+def test_a_squash_merge_of_lakefs(lake: Lake, folder: Path) -> None:
+    """The source of a squash merge counts for the generation there, but it is no parent."""
+    squashed = replace(
+        new_commit(
+            parents=[FIRST],
+            committer="ann",
+            message="squashed",
+            creation_date=9,
+            meta_range_id=MetaRangeId(""),
+            metadata={STRATEGY_METADATA_KEY: "default"},
+        ),
+        generation=12,
+    )
+    above = new_commit(
+        parents=[squashed],
+        committer="ann",
+        message="above",
+        creation_date=10,
+        meta_range_id=MetaRangeId(""),
+    )
+    branches = BranchState("dev", SECOND.id), BranchState("main", above.id)
+    refs = RefsSnapshot(branches, (), (FIRST, SECOND, squashed, above))
+    write_dump(folder / "ns", refs)
+    repo = lake.restore_repository("lake", str(folder / "ns"))
+    assert [each.generation for each in repo.log("main")] == [13, 12, 1]
+    assert repo.merge_base("dev", "main") == FIRST
+    assert repo.branch("main").status("dev").ahead == 2
+    assert repo.check().is_healthy
+    assert repo.dump_refs().manifest == encode_refs(refs)[0]
+    commit = commit_all(repo.branch("dev"), {"a": b"1"}, "a")
+    assert repo.merge("dev", "main").generation == 1 + max(above.generation, commit.generation)
+    assert repo.check().is_healthy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,14 @@ from sparklake.udfs.adopted_ranges import MARKER_KEY
 from sparklake.udfs.checks.findings import KIND_FACTS, FindingKind, Severity
 from sparklake.verbs.repairs.repair import RepairReport
 from sparklake.verbs.repairs.steps import RepairAction
-from tests.support.faults import FAULTS, Scene, file_as, healthy_scene, injected
+from tests.support.faults import (
+    FAULTS,
+    Scene,
+    changed_state,
+    file_as,
+    healthy_scene,
+    injected,
+)
 from tests.support.lakes import (
     commit_all,
     contents,
@@ -107,6 +115,19 @@ def test_faults_are_repaired_from_copies(scene: Scene, copies: list[str], fault:
             assert report.check.is_healthy, report
             assert actions(report) == {FROM_COPIES[fault]}
             assert everything(scene) == before
+
+
+def test_a_generation_of_a_parent_that_is_too_high(scene: Scene) -> None:
+    """It is found at the child, whose own generation is right."""
+    before, commits = everything(scene), scene.state.commits
+    child = next(each for each in commits.values() if each.parents)
+    parent = commits[child.parents[0]]
+    too_high = {parent.id: replace(parent, generation=parent.generation + 100)}
+    with changed_state(scene, commits={**commits, **too_high}):
+        assert child.id in {each.subject for each in scene.repo.check("refs").findings}
+        report = scene.repo.repair("refs")
+        assert report.check.is_healthy
+        assert everything(scene) == before
 
 
 @pytest.mark.parametrize("fault", FAULTS)
