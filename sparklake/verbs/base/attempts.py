@@ -12,6 +12,7 @@ from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.planning.resume import ExecutedPlan, reusing
 from sparklake.graveler.ranges import MetaRange
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import have_equal_records
 
 _MOST_PIECES = 10_000
 """The maximum number of pieces of a plan that are searched for changes."""
@@ -50,7 +51,11 @@ class Attempts:
         return run_plan(runner, body, rest, progress=runners.progress)
 
     def finish(self, plan: Plan, outcome: PlanResult, over: MetaRangeId) -> MetaRange:
-        """Write the tree of a plan that was run over another tree; it is durable on return."""
+        """Write the tree of a plan that was run over another tree; it is durable on return.
+
+        If it has the records of that tree, which another program may have cut into other ranges,
+        return that tree.
+        """
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
         self._made = ExecutedPlan(plan, tree.ranges)
         self.context.trees.keep(tree)
@@ -59,6 +64,9 @@ class Attempts:
             within = [piece.interval for piece in self._ran.stretches]
             known = KnownKeys(frozenset(outcome.changed.keys), within)
             self.context.trees.keep_known(over, tree.id, known)
+        is_changed = outcome.changed.keys is None or outcome.changed.keys or outcome.counts.total
+        if not is_changed and have_equal_records(self.context, over, tree.id, self.title):
+            return self.context.trees.get(over)
         return tree
 
     def forget(self) -> None:

@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 from sparklake.engine.explanation import LAYERED, TWO_WAY
 from sparklake.engine.lazy_rows import Row, Rows, RowShape
 from sparklake.errors import CorruptFileError, MissingFileError, PurgedError
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.planning.layers import plan_listing, plan_view
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
-from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.ranges import MetaRange, record_count
 from sparklake.udfs.objects.object_rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.purges import Patterns, purge_folder
@@ -114,6 +115,17 @@ def diff_trees(
     """Return the differences from one tree to another."""
     plan = plan_diff(left.ranges, right.ranges, prefix_interval(key_prefix(prefix)))
     return diff_of_plan(context, plan, what, "diff")
+
+
+def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, what: str) -> bool:
+    """Return whether two trees have equal records, maybe in other ranges, as lakeFS cuts them.
+
+    The comparison ends at the first difference, and begins only if the trees have equally many.
+    """
+    left, right = context.trees.get(one), context.trees.get(other)
+    if record_count(left.ranges) != record_count(right.ranges):
+        return False
+    return next(iter(diff_trees(context, left, right, "", what)), None) is None
 
 
 def read_object(context: Context, ref: str, path: str) -> bytes:

@@ -24,6 +24,7 @@ from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish
+from sparklake.verbs.base.read import have_equal_records
 from sparklake.verbs.base.resolve import (
     ResolvedRef,
     get_branch,
@@ -196,7 +197,9 @@ def _merge_once(
     _, dest, trees = _sides(bases, ref, state, options)
     with naming_verb("the merge was not applied"):
         tree_id, labels = merged_tree(attempts, trees, options.resolution)
-    if options.has_one_parent and tree_id == dest.meta_range_id and not options.allow_empty:
+    must_change = options.has_one_parent and not options.allow_empty
+    compared = attempts.context, dest.meta_range_id, tree_id, attempts.title
+    if must_change and have_equal_records(*compared):
         raise nothing_to_merge(attempts.context, ref, state.name, options.paths)
     check_staged_changes(attempts.context, attempts.title, state, tree_id)
     source = ref.commit
