@@ -6,6 +6,8 @@ forge terminal output.
 
 from __future__ import annotations
 
+import shlex
+
 CHECKSUM_DIGITS = 8
 """The number of digits of a checksum that people are shown, and of an id in a notebook."""
 
@@ -23,6 +25,19 @@ def visible_line(text: str) -> str:
 def visible_text(text: str) -> str:
     """Return a string with escapes for unprintables except line ends and tabs."""
     return _escaped(text, _KEPT)
+
+
+def shell_word(text: str) -> str:
+    """Return a string as one word for a shell. Unprintable characters need bash or zsh."""
+    if text.isprintable():
+        return shlex.quote(text)
+    shown = (
+        "".join(f"\\x{byte:02x}" for byte in each.encode(errors="surrogateescape"))
+        if not each.isprintable() or each in "\\'"
+        else each
+        for each in text
+    )
+    return f"$'{''.join(shown)}'"
 
 
 def _escaped(text: str, kept: str) -> str:

@@ -29,6 +29,7 @@ from sparklake.graveler.records import Record, ValueRecord, plain_value
 from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, find_ref_records, make_ref_tables
 from sparklake.graveler.refs.names import is_commit_id, validate_branch_name, validate_tag_name
 from sparklake.graveler.refs.problems import raise_all
+from sparklake.visible import shell_word
 
 MANIFEST_KEY = "_lakefs/refs_manifest.json"
 """The file that names the tables of the latest dump. lakeFS uses it, too."""
@@ -255,7 +256,7 @@ class _DumpReading:
         except InvalidNameError as error:
             raise InvalidDumpError(
                 f"the dump contains an invalid name: {error}. Restore it under another name, "
-                f"with --rename {message.id!r}=NEW"
+                f"with --rename {shell_word(message.id)}=NEW"
             ) from error
 
     def _renamed(self, name: str, entity: Entity) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import md5
@@ -13,6 +15,7 @@ from unittest import mock
 import pytest
 
 from sparklake import Lake, Repository
+from sparklake.cli.parsing import renames
 from sparklake.errors import (
     InvalidDumpError,
     InvalidInputError,
@@ -378,6 +381,23 @@ def test_a_repository_goes_back_and_forth(lake: Lake, golden: Path) -> None:
     other = memory_lake().restore_repository("other", str(namespace_of(repo)))
     assert other.resolve("main").id == head.id
     assert contents(other, "main") == contents(repo, "main")
+
+
+# --- names and their rules ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["~old", "it's", "a\u200bb", "\u202e\\é'", "a\u00a0=b", "x\x7f~"])
+def test_a_hint_to_rename_can_be_pasted(lake: Lake, folder: Path, name: str) -> None:
+    write_dump(folder / "ns", refs_of(["main"], [name]))
+    with pytest.raises(InvalidDumpError) as raised:
+        lake.restore_repository("lake", str(folder / "ns"))
+    hint = re.fullmatch(r"(?s).*, with --rename (.*)=NEW", str(raised.value))
+    assert hint is not None
+    assert hint[1].isprintable()
+    command = ["bash", "-c", f"printf %s {hint[1]}=new"]
+    pasted = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    repo = lake.restore_repository("lake", str(folder / "ns"), rename=renames([pasted]))
+    assert [each.name for each in repo.tags()] == ["new"]
 
 
 # --- squash merges --------------------------------------------------------------------------------
