@@ -18,7 +18,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.refs.dump import DumpManifest, FoundDump
 from sparklake.graveler.refs.dump_tables import Entity
 from sparklake.graveler.refs.lakefs_rules import PROTECTION_KEY, RETENTION_KEY, find_lakefs_rules
-from sparklake.graveler.refs.names import validate_branch_name
+from sparklake.graveler.refs.names import check_pattern, validate_branch_name
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.verbs.refs.dump_settings import (
     SETTINGS_KEY,
@@ -121,8 +121,9 @@ def _old_name(renames: Mapping[str, str], branch: str) -> str:
 def _old_pattern(renames: Mapping[str, str], pattern: str) -> str:
     """Return the old name, unless no rule can have it."""
     old = _old_name(renames, pattern)
-    with suppress(InvalidNameError):
-        return validate_branch_name(old)
+    with suppress(InvalidInputError):
+        check_pattern(old)
+        return old
     return pattern
 
 
@@ -328,9 +329,10 @@ def _rule_notes(
     }
     bare, shorter = list[str](), list[str]()
     for old, new in sorted(branches.items()):
-        if dumped.guard(old).protected - restored.guard(new).protected:
+        before = _old_pattern(renames, new)
+        if dumped.guard(before).protected - restored.guard(new).protected:
             bare.append(f"{old}={new}")
-        if _days(dumped, old) > _days(restored, new):
+        if _days(dumped, before) > _days(restored, new):
             shorter.append(f"{old}={new}")
     notes = []
     if bare:

@@ -386,6 +386,23 @@ def test_a_repository_goes_back_and_forth(lake: Lake, golden: Path) -> None:
 # --- names and their rules ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["a" * 64, "b" * 300])
+@pytest.mark.parametrize("days", [7, 40, None])
+def test_rules_of_a_branch_whose_name_is_none_here(
+    lake: Lake, folder: Path, name: str, days: int | None
+) -> None:
+    write_dump(folder / "ns", refs_of([name, "main"]))
+    write_retention(folder / "ns", 21, {} if days is None else {name: days})
+    notes: list[str] = []
+    repo = lake.restore_repository(
+        "lake", str(folder / "ns"), rename={name: "renamed"}, on_note=notes.append
+    )
+    retention = repo._context.refs.settings.get().retention
+    assert retention is not None
+    assert retention.days("renamed") == (days or 21)
+    assert not any("for fewer days" in each for each in notes)
+
+
 @pytest.mark.parametrize("name", ["~old", "it's", "a\u200bb", "\u202e\\é'", "a\u00a0=b", "x\x7f~"])
 def test_a_hint_to_rename_can_be_pasted(lake: Lake, folder: Path, name: str) -> None:
     write_dump(folder / "ns", refs_of(["main"], [name]))
