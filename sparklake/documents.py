@@ -111,16 +111,10 @@ def tag_document(tag: TagInfo) -> Document:
 def dump_document(dump: RefsDump) -> Document:
     """Return the document of a dump. It lacks changes staged on the `dirty` branches.
 
-    `warnings` name what lakeFS cannot use.
+    `warnings` name what lakeFS cannot use, and the lists of refused names have all of them.
     """
-    return {
-        **asdict(dump.manifest),
-        "branches": dump.branches,
-        "tags": dump.tags,
-        "commits": dump.commits,
-        "dirty": list(dump.dirty),
-        "warnings": list(dump.warnings),
-    }
+    described = asdict(dump)
+    return {**described.pop("manifest"), **described}
 
 
 def collection_document(made: Collection) -> Document:

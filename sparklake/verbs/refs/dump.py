@@ -59,7 +59,8 @@ class DumpOptions:
 class RefsDump:
     """The counts of a dump. It excludes changes staged on the `dirty` branches.
 
-    `warnings` name what lakeFS cannot use.
+    `warnings` name what lakeFS cannot use: the first 10 of the `refused_branches` and
+    `refused_tags`.
     """
 
     manifest: DumpManifest
@@ -68,6 +69,8 @@ class RefsDump:
     commits: int
     dirty: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    refused_branches: tuple[str, ...] = ()
+    refused_tags: tuple[str, ...] = ()
 
 
 def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
@@ -105,7 +108,8 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
             check_replaceable(context, store, last, refs)
         position = LogPosition(context.info.uid, latest) if latest else None
         manifest = _write(store, context, refs, previous, position)
-    warnings = _name_warnings(refs)
+    branches, tags = refused_branches(refs), refused_tags(refs)
+    warnings = [*_name_warning("branches", branches), *_name_warning("tags", tags)]
     if options.check_addresses:
         warnings += _address_warnings(context, refs)
     return RefsDump(
@@ -115,6 +119,8 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
         len(refs.commits),
         dirty=tuple(each.name for each in refs.branches if each.layers),
         warnings=tuple(warnings),
+        refused_branches=tuple(branches),
+        refused_tags=tuple(tags),
     )
 
 
@@ -161,18 +167,21 @@ def _renames(store: ObjectStore, manifest: DumpManifest) -> Mapping[str, str]:
 # --- warnings -------------------------------------------------------------------------------------
 
 
-def _name_warnings(refs: RefsSnapshot) -> list[str]:
-    found = (("branches", refused_branches(refs)), ("tags", refused_tags(refs)))
+def _name_warning(noun: str, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
     return [
         f"lakeFS refuses the names of some {noun}, and cannot open them: {_some(names)}. To give "
         "them to lakeFS, create others at the same commits and dump again"
-        for noun, names in found
-        if names
     ]
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    more = (
+        f" and {len(names) - _NAMED:,} more, which `--output json` lists"
+        if len(names) > _NAMED
+        else ""
+    )
     return f"{', '.join(names[:_NAMED])}{more}"
 
 

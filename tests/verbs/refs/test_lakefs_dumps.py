@@ -16,6 +16,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.cli.parsing import renames
+from sparklake.documents import dump_document
 from sparklake.errors import (
     InvalidDumpError,
     InvalidInputError,
@@ -114,6 +115,20 @@ def test_a_dump_warns_about_names(lake: Lake, folder: Path) -> None:
     assert "the names of some branches" in branches
     assert ": a.b, dev:joe." in branches
     assert ": v:1." in tags
+
+
+def test_all_refused_names_are_in_the_result(lake: Lake, folder: Path) -> None:
+    repo = lake.create_repository("lake", str(folder / "ns"))
+    names = [f"dev.{number:02}" for number in range(15)]
+    tags = [f"v:{number:02}" for number in range(15)]
+    for branch, tag in zip(names, tags, strict=True):
+        repo.create_branch(branch, "main")
+        repo.create_tag(tag, "main")
+    made = repo.dump_refs()
+    assert all("and 5 more, which `--output json` lists" in each for each in made.warnings)
+    document = dump_document(made)
+    assert [*document["refused_branches"]] == names
+    assert [*document["refused_tags"]] == tags
 
 
 def test_a_dump_warns_about_addresses(lake: Lake, folder: Path) -> None:
