@@ -230,6 +230,7 @@ class Lake:
         rename: Mapping[str, str] | None = None,
         incomplete: bool = False,
         on_note: Callable[[str], object] | None = None,
+        check_addresses: bool = True,
     ) -> Repository:
         """Create a repository from a dump of sparklake or lakeFS in a namespace.
 
@@ -241,17 +242,26 @@ class Lake:
         and tags; `heads/NAME` and `tags/NAME` choose one kind. A later restore of the same dump
         uses the same new names, except for names in its own `rename`. With `incomplete`, missing
         and damaged tables of trees are accepted: `check` lists them, and `repair` restores what it
-        can. `on_note` gets a line for each thing that is not carried over.
+        can. `on_note` gets a line for each thing that is not carried over. After a dump of lakeFS, all
+        heads are read for a line about objects in stores that sparklake cannot read, unless
+        `check_addresses` is false.
         """
         store = self._place(name, storage_namespace, None)
         options = dumps.RestoreOptions(
-            name, default_branch, range_records, dict(rename or {}), incomplete
+            name,
+            default_branch,
+            range_records,
+            dict(rename or {}),
+            incomplete,
         )
-        info, notes = dumps.restore_refs(store, self._ref_store, options, self._committer)
+        made = dumps.restore_refs(store, self._ref_store, options, self._committer)
+        repository = self._open(made.info)
         if on_note is not None:
-            for note in notes:
+            is_checked = made.is_foreign and check_addresses
+            found = dumps.address_notes(repository._context) if is_checked else ()
+            for note in (*made.notes, *found):
                 on_note(note)
-        return self._open(info)
+        return repository
 
     def _place(self, name: str, storage_namespace: str, range_records: int | None) -> ObjectStore:
         """Return the store of a new repository; raise for an unsuitable namespace."""

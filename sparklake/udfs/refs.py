@@ -1,8 +1,9 @@
-"""The task body of a dump of refs: find addresses that lakeFS cannot read."""
+"""The task body of dumps and restores of refs: find addresses that a program cannot use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -10,7 +11,6 @@ import pyarrow as pa
 
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.refs.lakefs_limits import refused_addresses
 from sparklake.graveler.sstable.range_files import read_each, read_together
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
 
@@ -23,6 +23,9 @@ ADDRESS_SCHEMA = pa.schema(
 )
 """The number of refused addresses in some records, and the first one with its path."""
 
+AddressTest: TypeAlias = Callable[[pa.StringArray], pa.BooleanArray]
+"""A function that returns which full addresses are refused."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
 
@@ -34,7 +37,7 @@ def encode_ranges(shares: Iterable[Sequence[RangeInfo]]) -> pa.Table:
 
 
 def refused_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, test: AddressTest, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield ADDRESS_SCHEMA for the ranges of tasks. Records without such addresses yield none."""
     store = workspace.open_store()
@@ -43,7 +46,7 @@ def refused_body(
             for group in read_together(_decode_ranges(encoded)):
                 for block in read_each(store, group):
                     entries = decode_entries(block)
-                    refused = refused_addresses(entries.address).to_numpy(zero_copy_only=False)
+                    refused = test(entries.address).to_numpy(zero_copy_only=False)
                     rows = np.flatnonzero(refused & ~entries.relative)
                     if len(rows):
                         first = block.take(rows[:1]).key_array()

@@ -85,6 +85,10 @@ def restore(
     incomplete: Annotated[
         bool, typer.Option("--incomplete", help="Accept missing and damaged tables of trees.")
     ] = False,
+    check_addresses: Annotated[
+        bool,
+        typer.Option(help="Read all addresses, and name those without a known store."),
+    ] = True,
 ) -> None:
     """Create a repository from the dump in a storage namespace.
 
@@ -100,6 +104,7 @@ def restore(
         rename=renames(rename),
         incomplete=incomplete,
         on_note=notes.append,
+        check_addresses=check_addresses,
     )
     info = repository.info
     invocation.out.one(

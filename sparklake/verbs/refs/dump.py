@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from operator import attrgetter
 
-from sparklake.engine.sort import sliced
 from sparklake.errors import CorruptFileError, RepositoryNotFoundError
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot
-from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.refs.dump import (
     MANIFEST_KEY,
     DumpManifest,
@@ -19,12 +15,12 @@ from sparklake.graveler.refs.dump import (
     manifest_bytes,
     read_refs,
 )
-from sparklake.graveler.refs.lakefs_limits import refused_branches, refused_tags
+from sparklake.graveler.refs.lakefs_limits import refused_addresses, refused_branches, refused_tags
 from sparklake.stores.objects import open_store
-from sparklake.udfs.refs import encode_ranges, refused_body
 from sparklake.udfs.swept_tables import put_tables
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
+from sparklake.verbs.refs.addresses import find_refused
 from sparklake.verbs.refs.dump_faults import check_replaceable, newer_dump
 from sparklake.verbs.refs.dump_settings import (
     LogPosition,
@@ -186,26 +182,11 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _address_warnings(context: Context, refs: RefsSnapshot) -> list[str]:
-    """Return the warning about addresses in the heads of branches and tags."""
-    named = {each.commit_id for each in refs.named}
-    trees = dict.fromkeys(each.meta_range_id for each in refs.commits if each.id in named)
-    ranges: dict[str, RangeInfo] = {}
-    for each in trees:
-        ranges.update((info.id, info) for info in context.trees.get(each).ranges)
-    records = sum(each.count for each in ranges.values())
-    runner = context.runner(records, "refs", "dump")
-    shares = sliced(ranges.values(), runner.task_records(records), attrgetter("count"))
-    work = encode_ranges(shares)
-    tasks = getattr(runner, "tasks", None)
-    body = partial(refused_body, context.workspace)
-    batches = runner.collect(body, work if tasks is None else tasks(work))
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    if not rows:
+    found = find_refused(context, refs, refused_addresses, "dump")
+    if found is None:
         return []
-    first = min(rows, key=lambda row: row["path"])
-    count = sum(row["count"] for row in rows)
     return [
-        f"lakeFS cannot read the addresses of {count:,} objects, and fails to list commits with "
-        f"them: the first is {first['path'].decode(errors='replace')!r} at {first['address']}. "
-        "Remove these objects, commit, and import them again"
+        f"lakeFS cannot read the addresses of {found.objects:,} objects, and fails to list commits "
+        f"with them: the first is {found.first}. Remove these objects, commit, and import them "
+        "again"
     ]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from sparklake.errors import MissingFileError
+from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.refs.dump import find_dump, name_problems, read_dump_manifest
+from sparklake.graveler.refs.lakefs_limits import unsupported_addresses
 from sparklake.graveler.refs.problems import problem_text, raise_all
 from sparklake.udfs.adopted_ranges import MARKER_KEY, open_purge_key, open_purges
-from sparklake.verbs.base.context import now
+from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_enclosing, given_place, take_over_namespace
+from sparklake.verbs.refs.addresses import find_refused
 from sparklake.verbs.refs.dump_settings import renames_of, write_kept
 from sparklake.verbs.refs.restore_settings import (
     RestoredSettings,
@@ -28,14 +31,21 @@ from sparklake.verbs.refs.restore_settings import RestoreOptions as RestoreOptio
 from sparklake.verbs.refs.verify_trees import verify_trees
 
 
+class RestoredRefs(NamedTuple):
+    """A repository, notes on what was not carried over, and whether another program dumped it."""
+
+    info: RepositoryInfo
+    notes: Sequence[str]
+    is_foreign: bool
+
+
 def restore_refs(
     store: ObjectStore, ref_store: RefStore, options: RestoreOptions, committer: str
-) -> tuple[RepositoryInfo, Sequence[str]]:
+) -> RestoredRefs:
     """Create a repository from the dump in a namespace, after the dump is verified.
 
-    Returns the repository, and notes on what was not carried over. From then on the repository owns
-    the namespace, which must not be inside another one. An error names all problems of a dump and
-    of the options.
+    From then on the repository owns the namespace, which must not be inside another one. An error
+    names all problems of a dump and of the options.
 
     Raises:
         MissingFileError: A file of the dump or a tree is missing. As for all errors, no repository
@@ -70,7 +80,7 @@ def restore_refs(
     except BaseException:
         ref_store.delete_repository(info.name, force=True)
         raise
-    return info, found.notes
+    return RestoredRefs(info, found.notes, verified.is_foreign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,7 @@ class _VerifiedDump:
     refs: RefsSnapshot
     collected: set[CommitId]
     settings: RestoredSettings
+    is_foreign: bool
 
 
 def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
@@ -108,4 +119,19 @@ def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
     if trees.problems:
         note = f"trees are incomplete, as `sparklake check` shows: {problem_text(trees.problems)}"
         settings = replace(settings, notes=(*settings.notes, note))
-    return _VerifiedDump(found.refs, trees.collected, settings)
+    return _VerifiedDump(found.refs, trees.collected, settings, file.kept is None)
+
+
+def address_notes(context: Context) -> Sequence[str]:
+    """Return the note on objects of branches and tags in stores that sparklake cannot read."""
+    try:
+        found = find_refused(context, context.refs.snapshot(), unsupported_addresses, "restore")
+    except (CorruptFileError, MissingFileError) as error:  # The restore reads no other records.
+        return [f"the addresses of objects could not be read, as `sparklake check` shows: {error}"]
+    if found is None:
+        return ()
+    return [
+        f"{found.objects:,} objects are in stores that sparklake cannot read: the first is "
+        f"{found.first}. Only their entries are there: copy the objects to S3 or to files, and "
+        "import them again"
+    ]

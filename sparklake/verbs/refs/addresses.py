@@ -1,0 +1,45 @@
+"""Addresses in the heads of branches and tags that a program cannot use."""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import attrgetter
+from typing import NamedTuple
+
+from sparklake.engine.sort import sliced
+from sparklake.graveler.ports import RefsSnapshot
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.udfs.refs import AddressTest, encode_ranges, refused_body
+from sparklake.verbs.base.context import Context
+from sparklake.visible import visible_line
+
+
+class RefusedAddresses(NamedTuple):
+    """The number of objects with refused addresses, and the first one."""
+
+    objects: int
+    first: str
+
+
+def find_refused(
+    context: Context, refs: RefsSnapshot, test: AddressTest, verb: str
+) -> RefusedAddresses | None:
+    """Return the refused addresses in all heads, each range read once; None if there are none."""
+    named = {each.commit_id for each in refs.named}
+    trees = dict.fromkeys(each.meta_range_id for each in refs.commits if each.id in named)
+    ranges: dict[str, RangeInfo] = {}
+    for each in trees:
+        ranges.update((info.id, info) for info in context.trees.get(each).ranges)
+    records = sum(each.count for each in ranges.values())
+    runner = context.runner(records, "refs", verb)
+    shares = sliced(ranges.values(), runner.task_records(records), attrgetter("count"))
+    work = encode_ranges(shares)
+    tasks = getattr(runner, "tasks", None)
+    body = partial(refused_body, context.workspace, test)
+    batches = runner.collect(body, work if tasks is None else tasks(work))
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    if not rows:
+        return None
+    first = min(rows, key=lambda row: row["path"])
+    shown = f"{first['path'].decode(errors='replace')!r} at {visible_line(first['address'])}"
+    return RefusedAddresses(sum(row["count"] for row in rows), shown)
