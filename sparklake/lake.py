@@ -230,6 +230,8 @@ class Lake:
         rename: Mapping[str, str] | None = None,
         incomplete: bool = False,
         on_note: Callable[[str], object] | None = None,
+        manifest: str | None = None,
+        accept_old: bool = False,
         check_addresses: bool = True,
     ) -> Repository:
         """Create a repository from a dump of sparklake or lakeFS in a namespace.
@@ -242,8 +244,11 @@ class Lake:
         and tags; `heads/NAME` and `tags/NAME` choose one kind. A later restore of the same dump
         uses the same new names, except for names in its own `rename`. With `incomplete`, missing
         and damaged tables of trees are accepted: `check` lists them, and `repair` restores what it
-        can. `on_note` gets a line for each thing that is not carried over. After a dump of lakeFS, all
-        heads are read for a line about objects in stores that sparklake cannot read, unless
+        can. `manifest` is the path or URI of a manifest, such as `lakectl refs-dump` prints, or
+        "-" for stdin; by default the one in the namespace. Unless `accept_old`, raises
+        NewerDumpError for a dump that is not the newest one. `on_note` gets a line with the age of
+        the dump, and one for each thing that is not carried over. After a dump of lakeFS, all heads
+        are read for a line about objects in stores that sparklake cannot read, unless
         `check_addresses` is false.
         """
         store = self._place(name, storage_namespace, None)
@@ -253,6 +258,8 @@ class Lake:
             range_records,
             dict(rename or {}),
             incomplete,
+            manifest,
+            accept_old,
         )
         made = dumps.restore_refs(store, self._ref_store, options, self._committer)
         repository = self._open(made.info)

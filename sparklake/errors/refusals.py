@@ -98,7 +98,7 @@ class AddressTakenError(SparklakeError):
 
 
 class NewerDumpError(SparklakeError):
-    """A dump of refs that another program has written since. Nothing was dumped."""
+    """A newer dump of refs, or newer trees, of another program. Nothing was dumped or restored."""
 
     kind = "newer_dump"
     exit_code = 4

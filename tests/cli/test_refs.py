@@ -80,3 +80,37 @@ def test_what_is_refused(scene: Scene, tmp_path: Path) -> None:
     assert "no repository" in failed(13, "refs", "dump", "lakefs://nothing")
     (scene.namespace / "_lakefs" / "refs_manifest.json").write_text("{")
     assert run("--output", "json", *words).json["kind"] == "corrupt_file"
+
+
+def test_the_manifest_comes_from_stdin_or_a_file(scene: Scene, tmp_path: Path) -> None:
+    scene.commit("main", {"a": "1"})
+    made = said("refs", "dump", scene.uri())
+    manifest = scene.namespace / "_lakefs" / "refs_manifest.json"
+    body = manifest.read_bytes()
+    (tmp_path / "made.json").write_text(json.dumps(made))
+    for number, (place, given) in enumerate((("-", body), (str(tmp_path / "made.json"), b""))):
+        copy, name = tmp_path / f"copy{number}", f"{scene.uri()}-{number}"
+        shutil.copytree(scene.namespace, copy)
+        (copy / "_lakefs" / "refs_manifest.json").unlink()
+        assert "--manifest" in failed(10, "refs", "restore", name, str(copy))
+        ran = run("refs", "restore", name, str(copy), "--manifest", place, stdin=given)
+        assert ran.code == 0
+        assert ran.err.startswith("the dump was written at ")
+        assert json.loads((copy / "_lakefs" / "refs_manifest.json").read_text()) == json.loads(body)
+    words = ("refs", "restore", f"{scene.uri()}-none", str(copy), "--manifest", "-")
+    assert "the manifest on stdin is damaged" in failed(10, *words)
+
+
+def test_an_old_dump_of_lakefs_is_refused(scene: Scene, tmp_path: Path) -> None:
+    golden = Path(__file__).parents[1] / "golden"
+    for part in ("namespace", "dump"):
+        shutil.copytree(golden / part, tmp_path / "ns", dirs_exist_ok=True)
+    older = tmp_path / "older"
+    said("repo", "create", f"{scene.uri()}-older", str(older))
+    said("refs", "dump", f"{scene.uri()}-older")
+    for path in (older / "_lakefs").iterdir():
+        shutil.copy(path, tmp_path / "ns" / "_lakefs" / path.name)
+    (tmp_path / "ns" / "_lakefs" / "dummy").unlink()
+    words = ("refs", "restore", f"{scene.uri()}-again", str(tmp_path / "ns"))
+    assert "another dump of lakeFS there has" in failed(4, *words)
+    assert "is restored" in ok(*words, "--accept-old")

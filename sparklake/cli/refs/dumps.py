@@ -85,6 +85,17 @@ def restore(
     incomplete: Annotated[
         bool, typer.Option("--incomplete", help="Accept missing and damaged tables of trees.")
     ] = False,
+    manifest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|URI|-",
+            help="The manifest that `lakectl refs-dump` prints; - for stdin.",
+            show_default=False,
+        ),
+    ] = None,
+    accept_old: Annotated[
+        bool, typer.Option("--accept-old", help="Accept a dump that is not the newest one.")
+    ] = False,
     check_addresses: Annotated[
         bool,
         typer.Option(help="Read all addresses, and name those without a known store."),
@@ -104,6 +115,8 @@ def restore(
         rename=renames(rename),
         incomplete=incomplete,
         on_note=notes.append,
+        manifest=manifest,
+        accept_old=accept_old,
         check_addresses=check_addresses,
     )
     info = repository.info

@@ -59,10 +59,16 @@ def read_dump_manifest(store: ObjectStore) -> DumpManifest:
     except MissingFileError as error:
         raise MissingFileError(
             f"{store.uri} has no {MANIFEST_KEY}, so it contains no dump: write one with "
-            "`sparklake refs dump` or lakeFS"
+            "`sparklake refs dump`. `lakectl refs-dump` prints it instead: pass it with --manifest"
         ) from error
-    way_out = "dump the refs again, or restore the file from a backup"
-    return decode_json(body, DumpManifest, f"the manifest {MANIFEST_KEY} in {store.uri}", way_out)
+    return parse_manifest(body, f"the manifest {MANIFEST_KEY} in {store.uri}")
+
+
+def parse_manifest(body: bytes, what: str) -> DumpManifest:
+    """Return the manifest in the bytes of a file; raise CorruptFileError, which calls it `what`."""
+    return decode_json(
+        body, DumpManifest, what, "dump the refs again, or restore the file from a backup"
+    )
 
 
 # --- writing --------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
 
 from sparklake.errors import (
     CorruptFileError,
@@ -28,7 +29,7 @@ from sparklake.graveler.messages import (
     RangeDataMessage,
     TagDataMessage,
 )
-from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ports import Content, ObjectStore
 from sparklake.graveler.records import Record, ValueRecord, decode_record, plain_value
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable import (
@@ -39,7 +40,8 @@ from sparklake.graveler.sstable import (
 )
 from sparklake.graveler.sstable.range_files import lakefs_id, table_key
 
-_RANGES, _META_RANGES = "ranges", "metaranges"
+_RANGES, META_RANGES = "ranges", "metaranges"
+_ONLY_IN_LAKEFS = b"rocksdb.creation.time"
 _HASHED = ("entity", "schema_definition", "schema_name", "type")
 _RANGE_BYTES = 8 * 1024 * 1024
 _UNREADABLE = (CorruptFileError, MissingFileError, InvalidDumpError)
@@ -75,7 +77,7 @@ def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dic
         )
         value = plain_value(range_id.encode(), described.SerializeToString(deterministic=True))
         ranges.append((some[-1][0], value))
-    return (_add_table(files, entity, _META_RANGES, ranges) if ranges else ""), files
+    return (_add_table(files, entity, META_RANGES, ranges) if ranges else ""), files
 
 
 def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[ValueRecord]:
@@ -116,8 +118,29 @@ def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str
     """Return the ids of a metarange and its ranges. The metarange is verified."""
     if not table_id:
         return []
-    (ranges,) = _read(store, [table_id], entity, _META_RANGES)
+    (ranges,) = _read(store, [table_id], entity, META_RANGES)
     return [table_id, *(each.identity.decode(errors="replace") for each in ranges)]
+
+
+def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
+    """Return the kind of records in a table of lakeFS, "" for a tree's, and the type of the table.
+
+    Both are "" for a table of sparklake. Raises CorruptFileError.
+    """
+    found = table_properties(name, file)
+    if _ONLY_IN_LAKEFS not in found:
+        return "", ""
+    entity, kind = (found.get(each, b"").decode(errors="replace") for each in (b"entity", b"type"))
+    return entity, kind
+
+
+def record_total(store: ObjectStore, table_id: str, entity: Entity) -> int:
+    """Return the number of records under a metarange, as it says. Only this table is read."""
+    (ranges,) = _read(store, [table_id], entity, META_RANGES)
+    try:
+        return sum(RangeDataMessage.FromString(each.data).count for each in ranges)
+    except DecodeError as error:
+        raise InvalidDumpError(f"{table_key(table_id)} does not describe its ranges") from error
 
 
 def _read(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,14 +11,25 @@ from typing import NamedTuple
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
-from sparklake.graveler.refs.dump import find_dump, name_problems, read_dump_manifest
+from sparklake.graveler.refs.dump import (
+    MANIFEST_KEY,
+    DumpManifest,
+    find_dump,
+    manifest_bytes,
+    name_problems,
+    parse_manifest,
+    read_dump_manifest,
+)
+from sparklake.graveler.refs.dump_tables import Entity
 from sparklake.graveler.refs.lakefs_limits import unsupported_addresses
 from sparklake.graveler.refs.problems import problem_text, raise_all
+from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.adopted_ranges import MARKER_KEY, open_purge_key, open_purges
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_enclosing, given_place, take_over_namespace
 from sparklake.verbs.refs.addresses import find_refused
 from sparklake.verbs.refs.dump_settings import renames_of, write_kept
+from sparklake.verbs.refs.newer_tables import age_note, newer_problems
 from sparklake.verbs.refs.restore_settings import (
     RestoredSettings,
     find_settings,
@@ -55,6 +67,7 @@ def restore_refs(
         InvalidInputError: An option does not fit the dump.
         AlreadyExistsError: A repository has this name.
         NamespaceInUseError: Another repository uses the namespace.
+        NewerDumpError: The namespace has a newer dump, or newer trees of lakeFS.
     """
     check_enclosing(store.uri)
     verified = _verify(store, options)
@@ -75,6 +88,8 @@ def restore_refs(
         store.delete(MARKER_KEY)
         for purge_id in open_purges(store):  # These refs have no such purges.
             store.delete(open_purge_key(purge_id))
+        if options.manifest is not None:
+            store.replace(MANIFEST_KEY, manifest_bytes(verified.manifest))
         if found.beside is not None:
             write_kept(store, found.beside)
     except BaseException:
@@ -87,6 +102,7 @@ def restore_refs(
 class _VerifiedDump:
     """The refs of a dump without problems, the commits without trees, and the settings."""
 
+    manifest: DumpManifest
     refs: RefsSnapshot
     collected: set[CommitId]
     settings: RestoredSettings
@@ -97,7 +113,7 @@ def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
     """Verify a dump and the options; raise an error that names all problems."""
     try:
         with given_place(store.uri):
-            manifest = read_dump_manifest(store)
+            manifest = _manifest(store, options.manifest)
     except MissingFileError:
         raise_all(invalid_options(options))  # They are invalid with any dump.
         raise
@@ -106,6 +122,7 @@ def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
     found = find_dump(store, manifest, renames)
     renames = settled_renames(renames, found)
     trees = verify_trees(store, found.refs)
+    is_any_age = options.accept_old or Entity.COMMIT in found.unread
     raise_all(
         [
             *found.problems,
@@ -113,13 +130,26 @@ def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
             *file.problems,
             *option_problems(options, file, found, renames),
             *(() if options.incomplete else trees.problems),
+            *(() if is_any_age else newer_problems(store, manifest, found.refs, trees)),
         ]
     )
     settings = restored_settings(store, manifest, options, file, renames)
+    notes = [age_note(found.refs, manifest, trees), *settings.notes]
     if trees.problems:
-        note = f"trees are incomplete, as `sparklake check` shows: {problem_text(trees.problems)}"
-        settings = replace(settings, notes=(*settings.notes, note))
-    return _VerifiedDump(found.refs, trees.collected, settings, file.kept is None)
+        shown = problem_text(trees.problems)
+        notes.append(f"trees are incomplete, as `sparklake check` shows: {shown}")
+    settings = replace(settings, notes=notes)
+    return _VerifiedDump(manifest, found.refs, trees.collected, settings, file.kept is None)
+
+
+def _manifest(store: ObjectStore, place: str | None) -> DumpManifest:
+    """Return the manifest at a path or URI, on stdin ("-"), or that of the namespace."""
+    if place is None:
+        return read_dump_manifest(store)
+    if place == "-":
+        return parse_manifest(sys.stdin.buffer.read(), "the manifest on stdin")
+    found, key = open_object(normalise_object_uri(place))
+    return parse_manifest(found.get(key), f"the manifest {place}")
 
 
 def address_notes(context: Context) -> Sequence[str]:

@@ -39,7 +39,8 @@ class RestoreOptions:
 
     `renames` are new names of branches and tags by old ones, as in `find_dump`. They have
     precedence over those of an earlier restore of the dump. With `incomplete`, missing and damaged
-    tables of trees are accepted.
+    tables of trees are accepted. `manifest` is the path or URI of a manifest, or "-" for stdin;
+    None means that of the namespace. With `accept_old`, it need not be that of the newest dump.
     """
 
     name: str
@@ -47,6 +48,8 @@ class RestoreOptions:
     range_records: int | None = None
     renames: Mapping[str, str] = field(default_factory=dict)
     incomplete: bool = False
+    manifest: str | None = None
+    accept_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -11,7 +11,7 @@ from typing import TypeVar
 from sparklake.errors import CorruptFileError, MissingFileError, SparklakeError
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
-from sparklake.graveler.ports import ObjectStore, RefsSnapshot
+from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
 from sparklake.graveler.sstable import ends_whole
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.interrupts import Threads
@@ -32,10 +32,13 @@ class VerifiedTrees:
     """The commits whose trees a garbage collection has deleted, and all problems with the others.
 
     A commit that was made again since has its tree, and so has one whose tree is not deleted yet.
+    `tables` are all objects in the folder of tables by key, and `named` the keys that trees name.
     """
 
     collected: set[CommitId]
     problems: Sequence[SparklakeError]
+    tables: Mapping[str, StoredObject]
+    named: Set[str]
 
 
 def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
@@ -47,12 +50,14 @@ def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
     """
     problems: list[SparklakeError] = []
     trees, listed = _trees(store, refs, problems)
-    sizes = {each.key: each.size for each in store.list(table_key(""))} if trees else {}
+    tables = {each.key: each for each in store.list(table_key(""))}
+    named = {table_key(each) for each in trees}
     lacking: dict[str, CommitId] = {}
     ends: dict[str, CommitId] = {}
     gone: set[MetaRangeId] = set()
-    for read in _in_threads(partial(_read_tree, store, sizes), trees.values()):
+    for read in in_threads(partial(_read_tree, store, tables), trees.values()):
         tree = read.tree
+        named.update(read.ranges)
         if read.problem is not None:
             problems.append(read.problem)
         if read.missing and tree.may_be_gone:
@@ -60,15 +65,16 @@ def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
             continue
         for key in read.missing:
             lacking.setdefault(key, tree.commit_id)
-        for key in read.ends:
-            ends.setdefault(key, tree.commit_id)
-    for problem in _in_threads(partial(_end_problem, store, sizes), ends.items()):
+        for key in read.ranges if tree.is_head else ():
+            if key in tables:
+                ends.setdefault(key, tree.commit_id)
+    for problem in in_threads(partial(_end_problem, store, tables), ends.items()):
         problems += problem
     problems += [_missing(store, *each) for each in lacking.items()]
     collected = {
         each.id for each in refs.commits if each.id in listed and each.meta_range_id in gone
     }
-    return VerifiedTrees(collected, problems)
+    return VerifiedTrees(collected, problems, tables, named)
 
 
 # --- trees ----------------------------------------------------------------------------------------
@@ -89,11 +95,11 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class _ReadTree:
-    """What was found about a tree: its missing tables, and those whose ends must be verified."""
+    """What was found about a tree: its ranges, and its missing tables."""
 
     tree: _Tree
+    ranges: Sequence[str] = ()
     missing: Sequence[str] = ()
-    ends: Sequence[str] = ()
     problem: SparklakeError | None = None
 
 
@@ -128,10 +134,10 @@ def _listed(store: ObjectStore) -> set[CommitId]:
     return set(decode_json(body, list[CommitId], f"{COLLECTED_KEY} in {store.uri}", way_out))
 
 
-def _read_tree(store: ObjectStore, sizes: Mapping[str, int], tree: _Tree) -> _ReadTree:
+def _read_tree(store: ObjectStore, tables: Mapping[str, StoredObject], tree: _Tree) -> _ReadTree:
     """Read and verify the metarange of a tree, and look for its ranges among existing tables."""
     key = table_key(tree.id)
-    if key not in sizes:
+    if key not in tables:
         return _ReadTree(tree, missing=(key,))
     try:
         ranges = [table_key(each.id) for each in read_meta_range(store, tree.id).ranges]
@@ -139,8 +145,7 @@ def _read_tree(store: ObjectStore, sizes: Mapping[str, int], tree: _Tree) -> _Re
         return _ReadTree(tree, problem=error)
     except MissingFileError:
         return _ReadTree(tree, missing=(key,))
-    missing = [each for each in ranges if each not in sizes]
-    return _ReadTree(tree, missing, [each for each in ranges if each in sizes and tree.is_head])
+    return _ReadTree(tree, ranges, [each for each in ranges if each not in tables])
 
 
 def _missing(store: ObjectStore, key: str, commit_id: CommitId) -> MissingFileError:
@@ -153,13 +158,20 @@ def _missing(store: ObjectStore, key: str, commit_id: CommitId) -> MissingFileEr
 
 
 @dataclass(frozen=True, slots=True)
-class _EndOfFile:
+class EndOfFile:
     """The content of an object whose end has been read. Other parts are read on request."""
 
     store: ObjectStore
     key: str
     size: int
     end: bytes
+
+    @classmethod
+    def read(cls, store: ObjectStore, listed: StoredObject) -> EndOfFile:
+        """Read the end of an object with a listed size; raise MissingFileError."""
+        start = max(0, listed.size - _END_BYTES)
+        part = store.get_part(listed.key, start, listed.size)
+        return cls(store, listed.key, part.size, part.body)
 
     def __len__(self) -> int:
         return self.size
@@ -173,14 +185,13 @@ class _EndOfFile:
 
 
 def _end_problem(
-    store: ObjectStore, sizes: Mapping[str, int], needed: tuple[str, CommitId]
+    store: ObjectStore, tables: Mapping[str, StoredObject], needed: tuple[str, CommitId]
 ) -> list[SparklakeError]:
     """Return the problem of a table that is not a whole file."""
     key, commit_id = needed
-    size = sizes[key]
     try:
-        part = store.get_part(key, max(0, size - _END_BYTES), size)
-        if part.size == size and ends_whole(_EndOfFile(store, key, size, part.body)):
+        file = EndOfFile.read(store, tables[key])
+        if file.size == tables[key].size and ends_whole(file):
             return []
     except MissingFileError:
         return [_missing(store, key, commit_id)]
@@ -191,7 +202,7 @@ def _end_problem(
     return [CorruptFileError(problem)]
 
 
-def _in_threads(call: Callable[[_In], _Out], things: Iterable[_In]) -> Iterator[_Out]:
+def in_threads(call: Callable[[_In], _Out], things: Iterable[_In]) -> Iterator[_Out]:
     """Yield the results of a call in order. Few of them wait at a time."""
     waiting = iter(things)
     with Threads(OBJECT_THREADS, "sparklake-verify") as threads:

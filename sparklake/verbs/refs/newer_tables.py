@@ -1,0 +1,108 @@
+"""The age of a dump, and tables of lakeFS which show that it is not the newest one there.
+
+Each dump has all commits that existed, so one with more commits is newer. lakeFS writes a tree for
+a commit, so one that is younger than all tables of a dump is probably that of a newer commit.
+Tables of sparklake show nothing: staged changes, failed verbs and interrupted dumps leave some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from heapq import nlargest
+
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidDumpError,
+    MissingFileError,
+    NewerDumpError,
+)
+from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
+from sparklake.graveler.refs.dump import DumpManifest
+from sparklake.graveler.refs.dump_tables import META_RANGES, Entity, lakefs_kind, record_total
+from sparklake.graveler.refs.names import is_commit_id
+from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.times import SECOND, text_of_second
+from sparklake.verbs.base.context import now
+from sparklake.verbs.refs.verify_trees import EndOfFile, VerifiedTrees, in_threads
+
+_MOST_READ = 1_000
+_DAY = 24 * 60 * 60
+
+_WAY_OUT = (
+    "`lakectl refs-dump` prints the manifest of a new dump: pass it with --manifest. Restore this "
+    "older state with --accept-old"
+)
+
+
+def age_note(refs: RefsSnapshot, manifest: DumpManifest, trees: VerifiedTrees) -> str:
+    """Return a note on the time of a dump and of its newest commit."""
+    written = max((each.mtime for each in _own_tables(manifest, trees)), default=0) // SECOND
+    newest = max(refs.commits, key=lambda each: (each.creation_date, each.generation))
+    days = max(0, now() - written) // _DAY
+    ago = "today" if not days else f"{days:,} {'day' if days == 1 else 'days'} ago"
+    return (
+        f"the dump was written at {text_of_second(written)} ({ago}), and its newest commit is "
+        f"{newest.id[:12]} of {text_of_second(newest.creation_date)}"
+    )
+
+
+def newer_problems(
+    store: ObjectStore, manifest: DumpManifest, refs: RefsSnapshot, trees: VerifiedTrees
+) -> Sequence[NewerDumpError]:
+    """Return the problem of a dump that is not the newest one.
+
+    The ends of the 1,000 youngest tables that the dump does not name are read.
+    """
+    own = {each.key for each in _own_tables(manifest, trees)}
+    known = own | trees.named
+    others = [each for each in trees.tables.values() if each.key not in known and _is_table(each)]
+    youngest = nlargest(_MOST_READ, others, key=lambda each: each.mtime)
+    named_until = max((trees.tables[each].mtime for each in known & trees.tables.keys()), default=0)
+    commits, newer = 0, list[str]()
+    kinds = in_threads(partial(_kind, store), youngest)
+    for each, kind in zip(youngest, kinds, strict=True):
+        if kind == (Entity.COMMIT, META_RANGES):
+            commits = max(commits, _commits_of(store, each))
+        elif kind == ("", META_RANGES) and each.mtime > named_until:
+            newer.append(each.key)
+    found = []
+    if commits > len(refs.commits):
+        found.append(f"another dump of lakeFS there has {commits:,} commits")
+    if newer:
+        found.append(f"lakeFS has written trees there since, such as {newer[0]}")
+    if not found:
+        return ()
+    problem = (
+        f"the dump of {len(refs.commits):,} commits in {store.uri} is not the newest: "
+        f"{' and '.join(found)}. {_WAY_OUT}"
+    )
+    return [NewerDumpError(problem)]
+
+
+def _own_tables(manifest: DumpManifest, trees: VerifiedTrees) -> Sequence[StoredObject]:
+    """Return the metaranges of a dump."""
+    ids = (
+        manifest.branches_meta_range_id,
+        manifest.commits_meta_range_id,
+        manifest.tags_meta_range_id,
+    )
+    return [trees.tables[key] for key in map(table_key, ids) if key in trees.tables]
+
+
+def _is_table(stored: StoredObject) -> bool:
+    return is_commit_id(stored.key.removeprefix(table_key("")))  # Both ids have the same form.
+
+
+def _kind(store: ObjectStore, stored: StoredObject) -> tuple[str, str]:
+    with suppress(CorruptFileError, MissingFileError):  # A damaged table shows nothing.
+        return lakefs_kind(stored.key, EndOfFile.read(store, stored))
+    return "", ""
+
+
+def _commits_of(store: ObjectStore, stored: StoredObject) -> int:
+    """Return the number of commits in a dump, or 0 for a damaged one."""
+    with suppress(CorruptFileError, MissingFileError, InvalidDumpError):
+        return record_total(store, stored.key.removeprefix(table_key("")), Entity.COMMIT)
+    return 0
