@@ -7,7 +7,7 @@ place, which refers to each file by its absolute address.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,11 +58,11 @@ def files_to_read(names: Iterable[str], folder: str) -> LogFiles:
 def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
     """Return the actions of a log entry with other paths.
 
-    Raises CorruptFileError, and InvalidInputError for unsupported file references.
+    Raises CorruptFileError, and InvalidInputError for checkpoints in several files.
     """
-    actions = rewritten_actions(body, name, _checked(rewrite))
+    actions = rewritten_actions(body, name, rewrite)
     if any(True for _ in said_of(actions, *SECOND_FORM)):
-        raise _unsupported("checkpoints in several files")
+        raise _several_files()
     return actions
 
 
@@ -70,30 +70,18 @@ def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
     """Return a checkpoint with other paths; raises CorruptFileError, InvalidInputError."""
     table = decode_parquet(body, "a checkpoint of a Delta log")
     if has_any(table, *SECOND_FORM):
-        raise _unsupported("checkpoints in several files")
+        raise _several_files()
     batches = table.combine_chunks().to_batches()
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, table.schema) as writer:
         for each in batches:
-            writer.write_batch(rewritten_batch(each, _checked(rewrite)))
+            writer.write_batch(rewritten_batch(each, rewrite))
     return sink.getvalue()
 
 
-def _checked(rewrite: Rewrite) -> Rewrite:
-    """Return a rewrite that first refuses deletion vectors in separate files."""
-
-    def checked(files: Sequence[dict[str, Any]]) -> None:
-        vectors = (said.get("deletionVector") or {} for said in files)
-        if any(each.get("storageType", "i") != "i" for each in vectors):
-            raise _unsupported("deletion vectors")
-        rewrite(files)
-
-    return checked
-
-
-def _unsupported(what: str) -> InvalidInputError:
+def _several_files() -> InvalidInputError:
     return InvalidInputError(
-        f"nothing was staged: the Delta table has {what}, and such tables cannot be written "
-        "to on a branch yet. Turn off delta.enableDeletionVectors, run REORG TABLE ... APPLY "
-        "(PURGE), and import the table again"
+        "nothing was staged: the Delta table has checkpoints in several files, and such tables "
+        "cannot be written to on a branch yet. Set delta.checkpointPolicy to classic where the "
+        "table is, write a checkpoint, and import the table again"
     )

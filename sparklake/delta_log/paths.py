@@ -29,8 +29,11 @@ def name_of(path: str) -> str:
 
 
 def encoded_path(uri: str) -> str:
-    """Return a verbatim URI as a path in a log."""
-    return quote(uri, safe="/:")
+    """Return a verbatim URI as a path in a log, in Hadoop's spelling.
+
+    Delta compares it with the paths of Spark's scans, and local ones have a single slash there.
+    """
+    return quote(_LOCAL.sub("file:/", uri), safe="/:")
 
 
 def canonical_path(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +19,7 @@ Resolve = Callable[[pa.Array], pa.Array]
 """A function from file names below the table to percent-encoded addresses."""
 
 _VECTOR = "deletionVector"
-
-_Slot = tuple[dict[str, Any], str, str]
-"""A mapping, one of its keys, and the file name whose address belongs there."""
+_VECTOR_PATH = "pathOrInlineDv"
 
 
 def rewritten_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
@@ -68,19 +67,53 @@ def to_addresses(resolve: Resolve) -> Rewrite:
     """
 
     def rewrite(files: Sequence[dict[str, Any]]) -> None:
-        slots = [slot for said in files for slot in _slots(said)]
-        addresses = resolve(pa.array([name for _, _, name in slots], pa.string()))
-        for (holder, key, _), address in zip(slots, addresses.to_pylist(), strict=True):
-            holder[key] = address
+        places = [place for said in files for place in relative_places(said)]
+        addresses = resolve(pa.array([each.name for each in places], pa.string()))
+        for place, address in zip(places, addresses.to_pylist(), strict=True):
+            place.replace(address)
 
     return rewrite
 
 
-def _slots(said: dict[str, Any]) -> Iterator[_Slot]:
-    """Yield the places of an action's relative paths. Deletion vectors become absolute."""
+@dataclass(frozen=True, slots=True)
+class RelativePlace:
+    """A relative path in an action: of its file, or of its deletion vector.
+
+    `name` is the file name below the table.
+    """
+
+    holder: dict[str, Any]
+    key: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """The path as the log spells it."""
+        text: str = self.holder[self.key]
+        return text
+
+    def replace(self, address: str) -> None:
+        """Put an absolute path there."""
+        self.holder[self.key] = address
+        if self.key == _VECTOR_PATH:
+            self.holder["storageType"] = "p"
+
+
+def relative_places(said: dict[str, Any]) -> Iterator[RelativePlace]:
+    """Yield the relative paths of an action of a file."""
     path, vector = said.get("path"), said.get(_VECTOR)
     if path is not None and is_relative_path(path):
-        yield said, "path", name_of(path)
-    if vector and vector["storageType"] == "u":
-        vector["storageType"] = "p"
-        yield vector, "pathOrInlineDv", vector_path(vector["pathOrInlineDv"])
+        yield RelativePlace(said, "path", name_of(path))
+    if vector and vector.get("storageType") == "u":
+        yield RelativePlace(vector, _VECTOR_PATH, vector_path(vector[_VECTOR_PATH]))
+
+
+def restore_relative(said: dict[str, Any], find: Callable[[str], str | None]) -> None:
+    """Replace the absolute paths of an action by the relative ones that `find` returns."""
+    vector = said.get(_VECTOR) or {}
+    for holder, key in ((said, "path"), (vector, _VECTOR_PATH)):
+        relative = find(holder[key]) if key in holder else None
+        if relative is not None:
+            holder[key] = relative
+            if holder is vector:
+                vector["storageType"] = "u"

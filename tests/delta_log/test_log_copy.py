@@ -80,17 +80,9 @@ def test_every_file_gets_another_path_and_nothing_else_changes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("action", "words"),
-    [
-        ({"add": {"path": "a", "deletionVector": {"storageType": "u"}}}, "deletion vectors"),
-        ({"remove": {"path": "a", "deletionVector": {"storageType": "p"}}}, "deletion vectors"),
-        ({"sidecar": {"path": "a"}}, "several files"),
-        ({"checkpointMetadata": {}}, "several files"),
-    ],
-)
-def test_what_names_files_otherwise_is_refused(action: Mapping[str, Any], words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words):
+@pytest.mark.parametrize("action", [{"sidecar": {"path": "a"}}, {"checkpointMetadata": {}}])
+def test_what_names_files_otherwise_is_refused(action: Mapping[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match="several files"):
         copied_actions(lines(action), "it", elsewhere)
     with pytest.raises(CorruptFileError, match="it of a Delta log"):
         copied_actions(lines(action) + b"{", "it", elsewhere)
@@ -113,12 +105,8 @@ def test_a_checkpoint_is_copied_as_its_commits_are() -> None:
     assert copied.schema == schema
     found = [each["path"] for each in copied["add"].to_pylist()]
     assert found == ["there/a", "there/b"]
-    for row, words in (
-        ({"add": {"path": "a", "deletionVector": {"storageType": "u"}}}, "deletion vectors"),
-        ({"sidecar": {"path": "s"}}, "several files"),
-    ):
-        with pytest.raises(InvalidInputError, match=words):
-            copied_checkpoint(body(row), elsewhere)
+    with pytest.raises(InvalidInputError, match="several files"):
+        copied_checkpoint(body({"sidecar": {"path": "s"}}), elsewhere)
 
 
 APPEND = [{"commitInfo": {"isBlindAppend": True}}, {"add": {"path": "a"}}]

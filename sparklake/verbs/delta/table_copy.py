@@ -9,7 +9,8 @@ from typing import Any
 from sparklake.delta_log.actions import Action, encode_actions
 from sparklake.delta_log.file_names import LOG_FOLDER, commit_version
 from sparklake.delta_log.log_copy import LogFiles, copied_actions, copied_checkpoint, files_to_read
-from sparklake.delta_log.paths import canonical_path, encoded_path, is_relative_path, name_of
+from sparklake.delta_log.paths import canonical_path, encoded_path
+from sparklake.delta_log.rewrite import relative_places, restore_relative
 from sparklake.graveler.ports import Write
 from sparklake.stores.objects.prefetch import overlapped
 from sparklake.verbs.base.content import read_body
@@ -25,8 +26,9 @@ _PUT_AT_ONCE = 64
 class BaseTable:
     """A table at the start of a write.
 
-    `checksums` are those of the files of its log. `spelled` maps the address of each data file to
-    its path in the log: two short texts per file, about 300 MB for a table of a million files.
+    `checksums` are those of the files of its log. `spelled` maps the address of each data file and
+    deletion vector to its path in the log: two short texts per file, about 300 MB for a table of a
+    million files.
     """
 
     files: LogFiles
@@ -38,14 +40,10 @@ class BaseTable:
         """Whether the table did not exist."""
         return self.files.version < 0
 
-    def name_in_tree(self, path: str) -> str:
-        """Return the path in the branch's log for a path of the copied log."""
-        return path if is_relative_path(path) else self.spelled.get(canonical_path(path), path)
-
     def name_files(self, files: Iterable[dict[str, Any]]) -> None:
         """Replace the paths of files in the copied log by their paths in the branch's log."""
         for said in files:
-            said["path"] = self.name_in_tree(said["path"])
+            restore_relative(said, lambda path: self.spelled.get(canonical_path(path)))
 
 
 def log_checksums(context: Context, branch: str, folder: str) -> dict[str, str]:
@@ -123,11 +121,14 @@ class _Copier:
 
     def _rewrite(self, files: Sequence[dict[str, Any]]) -> None:
         """Replace relative paths by addresses. A file missing from the tree keeps its path."""
-        relative = sorted({each["path"] for each in files if is_relative_path(each["path"])})
-        asked = [self._folder + name_of(each) for each in relative]
-        addresses = self._snapshot.lookup(asked)["address"].to_pylist() if asked else []
-        for path, address in zip(relative, addresses, strict=True):
+        places = [place for said in files for place in relative_places(said)]
+        names = sorted({each.name for each in places})
+        asked = [self._folder + each for each in names]
+        found = self._snapshot.lookup(asked)["address"].to_pylist() if asked else []
+        addresses = dict(zip(names, found, strict=True))
+        for place in places:
+            address = addresses[place.name]
             if address is not None:
-                self.moves[path] = encoded_path(spark_uri(address))
-        for said in files:
-            said["path"] = self.moves.get(said["path"], said["path"])
+                absolute = encoded_path(spark_uri(address))
+                self.moves[place.text] = absolute
+                place.replace(absolute)

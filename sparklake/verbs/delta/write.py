@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sparklake.delta_log.actions import Action, decode_actions, encode_actions, said_of
 from sparklake.delta_log.delta_commits import is_blind_append, lets_append
 from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
-from sparklake.delta_log.paths import is_relative_path, name_of
+from sparklake.delta_log.rewrite import relative_places
 from sparklake.errors import InvalidInputError, MissingFileError, TableMovedError
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
@@ -193,9 +193,15 @@ def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
 
     A file that a RESTORE brings back is already in the tree.
     """
-    paths = {said["path"] for each in entries for said in said_of(each, "add", "cdc")}
-    new = paths.difference(base.spelled.values())
-    return pa.array(sorted(map(name_of, filter(is_relative_path, new))), pa.string())
+    places = (
+        place
+        for each in entries
+        for said in said_of(each, "add", "cdc")
+        for place in relative_places(said)
+    )
+    known = set(base.spelled.values())
+    names = {each.name for each in places if each.text not in known}
+    return pa.array(sorted(names), pa.string())
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:

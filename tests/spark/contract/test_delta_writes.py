@@ -19,6 +19,7 @@ from sparklake.errors import (
 )
 from sparklake.frames.tables import spark_sources
 from sparklake.graveler.ports import WriteState
+from sparklake.session import delta_package
 from sparklake.verbs.delta import write as delta_writes
 from tests.support.lakes import contents
 
@@ -202,16 +203,6 @@ def test_what_cannot_be_done_is_said_and_stages_nothing(
     with pytest.raises(ZeroDivisionError):
         edit(main, delete_and_fail)
 
-    def leave_vectors(location: str) -> None:
-        enabled = "SET TBLPROPERTIES (delta.enableDeletionVectors = true)"
-        spark.sql(f"ALTER TABLE delta.`{location}` {enabled}")
-        news = frame(*((each, "x") for each in range(100)))
-        news.write.format("delta").mode("append").save(location)
-        spark.sql(f"DELETE FROM delta.`{location}` WHERE id = 50")
-
-    with pytest.raises(InvalidInputError, match="deletion vectors"):
-        edit(main, leave_vectors)
-    assert not main.is_dirty
     main.write(frame((3, "three")), "tables/files", "delta", mode="overwrite")
     assert not any(each.path.endswith("_SUCCESS") for each in repo.objects("main", "tables/files"))
 
@@ -219,9 +210,48 @@ def test_what_cannot_be_done_is_said_and_stages_nothing(
 def test_a_session_without_delta_is_told(
     repo: Repository, main: Branch, frame: Callable[..., DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_sources, "has_delta", lambda _: False)
-    with pytest.raises(MissingDependencyError, match="sparklake\\[delta"):
+    def lacking(_: SparkSession) -> spark_sources._Missing:
+        return spark_sources._Missing.JAR
+
+    monkeypatch.setattr(spark_sources, "_missing_for_delta", lacking)
+    with pytest.raises(MissingDependencyError, match=f"lacks the jar {delta_package()}"):
         main.write(frame((1, "one")), TABLE, "delta")
-    with pytest.raises(MissingDependencyError, match="sparklake\\[delta"):
+    with pytest.raises(MissingDependencyError, match="cannot read Delta tables"):
         edit(main, pytest.fail)
     assert repo.writes() == []
+
+
+def test_rows_are_deleted_by_vectors_in_every_edit(
+    spark: SparkSession,
+    repo: Repository,
+    main: Branch,
+    frame: Callable[..., DataFrame],
+    tmp_path: Path,
+) -> None:
+    main.write(frame(*((each, ODD) for each in range(100))), TABLE, "delta")
+    enabled = "SET TBLPROPERTIES (delta.enableDeletionVectors = true)"
+    edit(main, lambda location: spark.sql(f"ALTER TABLE delta.`{location}` {enabled}"))
+
+    def vectors() -> list[str]:
+        return [each.path for each in repo.objects("main", TABLE) if "deletion_vector" in each.path]
+
+    # The files, and then their vectors, lie in the places of other writes.
+    for number in (1, 2, 50):
+        edit(main, lambda at, n=number: spark.sql(f"DELETE FROM delta.`{at}` WHERE id = {n}"))
+    assert len(vectors()) == 3
+    main.commit("deleted")
+    edit(main, lambda at: spark.sql(f"UPDATE delta.`{at}` SET id = -id WHERE id IN (3, 4)"))
+    main.write(frame((200, "new")), TABLE, "delta", mode="append")
+    main.commit("updated")
+    expected = {*range(100), -3, -4, 200} - {1, 2, 3, 4, 50}
+    assert {row["id"] for row in repo.read("main", TABLE, "delta").collect()} == expected
+    place = tmp_path / "copy"
+    for path, body in contents(repo, "main").items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_bytes(body)
+        assert str(repo.info.storage_namespace).encode() not in body
+    copied = spark.read.format("delta").load(f"file://{place / TABLE}")
+    assert {row["id"] for row in copied.collect()} == expected
+    edit(main, lambda at: spark.sql(f"REORG TABLE delta.`{at}` APPLY (PURGE)"))
+    edit(main, lambda at: spark.sql(f"RESTORE TABLE delta.`{at}` TO VERSION AS OF 3"))
+    assert repo.read("main", TABLE, "delta").count() == 98
