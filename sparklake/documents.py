@@ -309,6 +309,7 @@ def preview_document(said: MergePreview) -> Document:
         "unresolved": said.unresolved,
         "delta": list(said.united),
         "taken": dict(said.taken),
+        "dropped": {name: asdict(each) for name, each in said.dropped.items()},
         "conflicts": [conflict_document(row) for row in said.conflicts],
         "cost": explanation_document(said.cost),
     }

@@ -61,6 +61,7 @@ def print_preview(out: Output, dest: str, said: MergePreview) -> None:
         f"{number(said.conflict_count, 'conflict')}, {said.unresolved:,} unresolved",
         *([f"united: Delta tables {', '.join(said.united)}"] if said.united else []),
         *([f"taken as a whole: Delta tables {_sides(said.taken)}"] if said.taken else []),
+        *(f"dropped: Delta table {name}: {each}" for name, each in said.dropped.items()),
         described_cost(out, said.cost),
     ]
     out.one(preview_document(said), "\n".join(lines))

@@ -27,6 +27,7 @@ _SHOWN_COLUMNS = ("commit", "date", "committer", "message", "parents", "metadata
 STRATEGY_METADATA_KEY = ".lakefs.merge.strategy"
 UNITED_METADATA_KEY = "sparklake.merge.delta"
 TAKEN_METADATA_KEY = "sparklake.merge.delta.taken"
+DROPPED_METADATA_KEY = "sparklake.merge.delta.dropped"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,15 @@ def test_a_side_is_taken_where_logs_do_not_unite(scene: Scene) -> None:
     rule = ("--rule", "tables/**=source-wins")
     shown = ok("merge", dev, main, "--dry-run", *rule).splitlines()
     assert "taken as a whole: Delta tables tables/t (source-wins)" in shown
+    lost = "1 commit of dest (added 1 file with unknown rows, removed 1 file)"
+    assert f"dropped: Delta table tables/t: {lost}" in shown
+    assert f"source-wins drops {lost}" in refused.err
     assert said("merge", dev, main, "--dry-run", *rule)["taken"] == {"tables/t": "source-wins"}
     made = said("merge", dev, main, *rule)
     assert made["metadata"]["sparklake.merge.delta.taken"] == "tables/t=source-wins"
+    assert made["metadata"]["sparklake.merge.delta.dropped"] == f"tables/t: {lost}"
+    again = ok("hard-reset", main, f"{main}~1", "--yes") and ok("merge", dev, main, *rule)
+    assert f"    dropped: tables/t: {lost}" in again.splitlines()
 
 
 def test_what_is_united_is_told(scene: Scene) -> None:

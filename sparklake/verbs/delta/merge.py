@@ -12,6 +12,7 @@ from sparklake.delta_log.actions import Action, FileKey, encode_actions
 from sparklake.delta_log.delta_commits import NotUnitedError
 from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, folder_of_log, too_many_tables
 from sparklake.delta_log.paths import file_keys
+from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.log_sides import UnionSignature
 from sparklake.delta_log.union.unite import united
@@ -185,7 +186,16 @@ def _union(
         commits = united(base_log, source_log, dest_log, made)
         needed = _needed(logs, apart, _DEST, commits)
     except NotUnitedError as error:
-        refused = replace(union, refusal=str(error))
+        base_commits, source_commits, dest_commits = apart
+        drops = {
+            Strategy.SOURCE_WINS: DroppedCommits.of(
+                "dest", dest_commits, source_commits, base_commits
+            ),
+            Strategy.DEST_WINS: DroppedCommits.of(
+                "source", source_commits, dest_commits, base_commits
+            ),
+        }
+        refused = replace(union, refusal=str(error), drops=drops)
         if any(each.metadata is None for each in (source_log, dest_log)):
             # One side dropped the table and its files. No log lists the files that the other side
             # needs.

@@ -8,9 +8,14 @@ from typing import NamedTuple
 
 from sparklake.delta_log.delta_commits import NotUnitedError
 from sparklake.delta_log.file_names import commit_key, folder_of_log, table_name
+from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
-from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
+from sparklake.graveler.commits import (
+    DROPPED_METADATA_KEY,
+    TAKEN_METADATA_KEY,
+    UNITED_METADATA_KEY,
+)
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record, tombstone
@@ -55,7 +60,7 @@ class TableUnion:
     log of the side that is `taken` as a whole, or, if only one side changed the log, that side's.
     `needed` has the keys of files that the table needs and that a merge by keys may not keep. Each
     has its required record id, or None for any. A refused union `may_be_taken` if a strategy could
-    decide it.
+    decide it, and `drops` are the commits that each strategy drops.
     """
 
     folder: bytes
@@ -65,6 +70,7 @@ class TableUnion:
     taken: Strategy | None = None
     refusal: str | None = None
     may_be_taken: bool = False
+    drops: Mapping[Strategy, DroppedCommits] = field(default_factory=dict)
     is_of_one_side: bool = False
 
     @property
@@ -75,7 +81,11 @@ class TableUnion:
     @property
     def said(self) -> str:
         """The text about the table in an error that refuses it."""
-        return f"Delta table {self.name!r} cannot be united: {self.refusal}"
+        why = f"Delta table {self.name!r} cannot be united: {self.refusal}"
+        if not self.may_be_taken:
+            return why
+        drops = (f"{strategy.value} drops {each}" for strategy, each in self.drops.items())
+        return f"{why}. {'; '.join(drops)}"
 
     @property
     def added(self) -> dict[bytes, bytes]:
@@ -157,10 +167,19 @@ def taken_tables(unions: Iterable[TableUnion]) -> dict[str, str]:
     return {each.name: each.taken.value for each in unions if each.taken and not each.refusal}
 
 
+def dropped_commits(unions: Iterable[TableUnion]) -> dict[str, DroppedCommits]:
+    """Return the commits that are dropped where one side is taken, by the names of tables."""
+    return {each.name: each.drops[each.taken] for each in unions if each.taken and not each.refusal}
+
+
 def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
     """Return the commit metadata for tables that both sides changed. Long lists are cut."""
     taken = [f"{name}={side}" for name, side in taken_tables(unions).items()]
-    said = {UNITED_METADATA_KEY: united_tables(unions), TAKEN_METADATA_KEY: taken}
+    said = {
+        UNITED_METADATA_KEY: united_tables(unions),
+        TAKEN_METADATA_KEY: taken,
+        DROPPED_METADATA_KEY: [f"{name}: {each}" for name, each in dropped_commits(unions).items()],
+    }
     return {key: _cut(tables) for key, tables in said.items() if tables}
 
 

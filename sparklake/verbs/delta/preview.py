@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.entries import record_entry
@@ -17,6 +18,7 @@ from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import (
     FindMany,
     TableUnion,
+    dropped_commits,
     refused_conflicts,
     taken_tables,
     united_tables,
@@ -29,6 +31,7 @@ class PreviewedUnions:
 
     united: tuple[str, ...]
     taken: Mapping[str, str]
+    dropped: Mapping[str, DroppedCommits]
     refused: tuple[tuple[Conflict, str], ...]
     counts: Counter[str]
 
@@ -59,7 +62,9 @@ def preview_unions(
         each.log[key].outcome is not KeyOutcome.CONFLICT for each, key in conflicts
     )
     reasons = tuple(refused_conflicts(refused))
-    return PreviewedUnions(united_tables(unions), taken_tables(unions), reasons, counts)
+    return PreviewedUnions(
+        united_tables(unions), taken_tables(unions), dropped_commits(unions), reasons, counts
+    )
 
 
 def _count(union: TableUnion, counts: Counter[str]) -> None:

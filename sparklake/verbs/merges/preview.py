@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.graveler.algebra import Conflict
@@ -48,7 +49,8 @@ class MergePreview:
     capped at 2^63 - 1. `cost` is that of the merge itself.
 
     `united` names the Delta tables whose logs are united. `taken` names the tables of which a
-    strategy takes one side as a whole, each with the strategy. They are included in the changes.
+    strategy takes one side as a whole, each with the strategy, and `dropped` the commits of the
+    other side. They are included in the changes.
     """
 
     base: Commit
@@ -66,6 +68,7 @@ class MergePreview:
     cost: Explanation
     united: tuple[str, ...] = ()
     taken: Mapping[str, str] = field(default_factory=dict)
+    dropped: Mapping[str, DroppedCommits] = field(default_factory=dict)
 
     @property
     def changes_nothing(self) -> bool:
@@ -111,6 +114,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
         united=unions.united,
         taken=unions.taken,
+        dropped=unions.dropped,
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
         raise nothing_to_merge(context, source_ref, dest, options.paths)

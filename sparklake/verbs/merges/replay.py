@@ -12,7 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparklake.errors import InvalidInputError, NoChangesError
-from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY, Commit
+from sparklake.graveler.commits import (
+    DROPPED_METADATA_KEY,
+    TAKEN_METADATA_KEY,
+    UNITED_METADATA_KEY,
+    Commit,
+)
 from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
@@ -126,7 +131,7 @@ def cherry_pick(
 
 def own_metadata(origin: Commit) -> dict[str, str]:
     """Return the metadata of a commit, without labels about tables that it united."""
-    merged = (UNITED_METADATA_KEY, TAKEN_METADATA_KEY)
+    merged = (UNITED_METADATA_KEY, TAKEN_METADATA_KEY, DROPPED_METADATA_KEY)
     return {key: said for key, said in origin.metadata.items() if key not in merged}
 
 

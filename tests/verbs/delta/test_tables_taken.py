@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,19 @@ def clash(desk: Desk) -> None:
     desk.change("main", delete("id = 1"), append(4), append(5))
 
 
+# What each strategy drops of these changes.
+DROPPED: dict[str, tuple[dict[str, object], str]] = {
+    "source-wins": (
+        {"side": "dest", "commits": 3, "added_files": 2, "added_rows": 2, "removed_files": 1},
+        "3 commits of dest (added 2 files with 2 rows, removed 1 file)",
+    ),
+    "dest-wins": (
+        {"side": "source", "commits": 2, "added_files": 1, "added_rows": 1, "removed_files": 1},
+        "2 commits of source (added 1 file with 1 row, removed 1 file)",
+    ),
+}
+
+
 def logs(desk: Desk, ref: str) -> dict[str, bytes]:
     return {path: body for path, body in contents(desk.repo, ref).items() if "_delta_log" in path}
 
@@ -59,6 +73,9 @@ def test_the_side_that_wins_has_its_table(desk: Desk, strategy: str, by_rule: bo
     assert "sparklake.merge.delta" not in made.metadata
     assert (said.united, said.taken) == ((), {TABLE: strategy})
     assert preview_document(said)["taken"] == {TABLE: strategy}
+    document, text = DROPPED[strategy]
+    assert preview_document(said)["dropped"] == {TABLE: document}
+    assert made.metadata["sparklake.merge.delta.dropped"] == f"{TABLE}: {text}"
     assert (said.unresolved, said.conflict_count) == (0, 2)
     new = {path: body for path, body in after.items() if path not in before}
     gone = {path: body for path, body in before.items() if path not in after}
@@ -70,6 +87,17 @@ def test_the_side_that_wins_has_its_table(desk: Desk, strategy: str, by_rule: bo
         (said.changed_bytes, both),
     ):
         assert volume == sum(map(len, bodies.values()))
+
+
+def test_a_conflict_tells_what_each_strategy_drops(desk: Desk) -> None:
+    clash(desk)
+    words = "; ".join(f"{strategy} drops {text}" for strategy, (_, text) in DROPPED.items())
+    with refused(desk.repo, re.escape(words)) as caught:
+        desk.repo.merge("dev", "main")
+    assert words in str(caught.value.conflicts[0].reason)
+    said = desk.repo.preview_merge("dev", "main")
+    assert words in str(preview_document(said)["conflicts"][0]["reason"])
+    assert said.dropped == {}
 
 
 def test_as_well_on_postgres(lake: Lake, folder: Path) -> None:

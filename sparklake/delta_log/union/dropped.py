@@ -1,0 +1,71 @@
+"""The commits of a table that a merge drops where it takes the other side as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sparklake.delta_log.actions import Said
+from sparklake.delta_log.delta_commits import DeltaCommit, commits_but, origins
+from sparklake.delta_log.union.liveness import live_after
+from sparklake.graveler.json_errors import BAD_JSON
+
+
+class _Statistics(msgspec.Struct):
+    numRecords: int | None = None  # noqa: N815  (Delta's name)
+
+
+_decode = msgspec.json.Decoder(_Statistics).decode
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedCommits:
+    """The dropped commits of a side, `source` or `dest`, and their effect on the table.
+
+    `added_rows` is None if the log does not show them.
+    """
+
+    side: str
+    commits: int
+    added_files: int
+    added_rows: int | None
+    removed_files: int
+
+    @staticmethod
+    def of(
+        side: str,
+        loser: Sequence[DeltaCommit],
+        winner: Sequence[DeltaCommit],
+        base: Sequence[DeltaCommit],
+    ) -> DroppedCommits:
+        """Return the commits of the loser that neither the winner nor base has."""
+        own = commits_but(commits_but(loser, origins(base)), origins(winner))
+        added = live_after((each.actions for each in own), {})
+        rows = [_rows(each) for each in added]
+        new = {key for each in own for key in each.adds}
+        old = {key for each in own for key in each.removes} - new
+        total = None if None in rows else sum(filter(None, rows))
+        return DroppedCommits(side, len(own), len(added), total, len(old))
+
+    def __str__(self) -> str:
+        """Return a text such as "2 commits of dest (added 3 files with 30 rows)"."""
+        rows = "unknown rows" if self.added_rows is None else _count(self.added_rows, "row")
+        effects = f"added {_count(self.added_files, 'file')} with {rows}"
+        removed = f", removed {_count(self.removed_files, 'file')}" if self.removed_files else ""
+        return f"{_count(self.commits, 'commit')} of {self.side} ({effects}{removed})"
+
+
+def _rows(said: Said) -> int | None:
+    """Return the number of rows of a live file, or None if the log does not show it."""
+    try:
+        rows = _decode(said.get("stats") or "{}").numRecords
+    except BAD_JSON:
+        return None
+    vector = said.get("deletionVector") or {}
+    return None if rows is None else rows - int(vector.get("cardinality", 0))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
