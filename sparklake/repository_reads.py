@@ -150,14 +150,15 @@ class RepositoryReads:
         self,
         ref: str,
         path: str,
-        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        format: str | None = None,  # noqa: A002  (Spark's own word)
         timestamp: datetime | None = None,
         **options: Any,
     ) -> DataFrame:
         """Return the table under a path as a DataFrame, including partition columns.
 
-        With a timestamp, return its state on a branch at that time. `options` go to Spark's reader.
-        Raises ObjectNotFoundError.
+        With a timestamp, return its state on a branch at that time. The default format is delta for
+        a path with a Delta log, else parquet. `options` go to Spark's reader. Raises
+        ObjectNotFoundError.
         """
         ref = ref if timestamp is None else self.at_time(ref, timestamp).id
         return tables.read_table(
@@ -172,13 +173,13 @@ class RepositoryReads:
         self,
         ref: str,
         path: str,
-        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        format: str | None = None,  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> str:
         """Return the URI of a Delta table that shows the files under a path.
 
-        It shows Parquet files or a Delta table, for any reader of Delta. It never changes, and must
-        not be written to.
+        It shows Parquet files or a Delta table, for any reader of Delta, with the default format of
+        `read`. It never changes, and must not be written to.
         """
         return tables.view_table(
             self._context,
@@ -250,14 +251,15 @@ class RepositoryReads:
         right: str,
         path: str,
         key: Sequence[str],
-        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        format: str | None = None,  # noqa: A002  (Spark's own word)
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> TableDiff:
         """Return the rows of a table that differ from left to right, as committed.
 
-        The format is parquet, orc or delta; `columns` are those to compare, by default all. Only
-        files that differ are read. Call `to_df()`, `counts()` or `schema_changes`.
+        The format is parquet, orc or delta, by default that of `read`. `columns` are those to
+        compare, by default all. Only files that differ are read. Call `to_df()`, `counts()` or
+        `schema_changes`.
         """
         refs = left, right
         return row_diff.diff_table(

@@ -32,14 +32,15 @@ def diff_table(
         typer.Option(metavar="COLUMN", help="Use this column as part of the key; repeatable."),
     ],
     table_format: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
             autocompletion=one_of("parquet", "orc", "delta"),
-            help="Format of the table: parquet, orc or delta.",
+            help="Format: delta or parquet (default: detected), or orc.",
+            show_default=False,
         ),
-    ] = "parquet",
+    ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(

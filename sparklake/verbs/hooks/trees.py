@@ -55,7 +55,7 @@ class PublishedTree:
     def read(
         self,
         path: str,
-        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        format: str | None = None,  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> DataFrame:
         """Return the table under a path as a DataFrame; raise ObjectNotFoundError."""

@@ -33,9 +33,14 @@ class TableFormat:
     ]
 
 
+def has_log(table: TableVersion) -> bool:
+    """Return whether a table is a Delta table."""
+    return any(log_listing([each]).versions for each in log_files(table))
+
+
 def check_no_log(table: TableVersion) -> None:
     """Raise InvalidInputError for a Delta table, because its folder has other files, too."""
-    if any(log_listing([each]).versions for each in log_files(table)):
+    if has_log(table):
         raise InvalidInputError(
             f"{table.path!r} is a Delta table at {table.ref!r}, and only its log shows which "
             "files are valid: use the format 'delta'"

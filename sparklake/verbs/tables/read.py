@@ -11,7 +11,7 @@ from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
 from sparklake.errors import InvalidInputError
 from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.tables.formats import VERSION_AS_OF, TableFormat, check_no_log
+from sparklake.verbs.tables.formats import VERSION_AS_OF, TableFormat, check_no_log, has_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.parquet_view import PARQUET, find_parquet_view, no_data_file
 from sparklake.verbs.tables.version import TableVersion, open_table
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 def read_table(
     context: Context,
     table: TableVersion,
-    table_format: str,
+    table_format: str | None,
     options: Mapping[str, Any],
     delta: TableFormat,
 ) -> DataFrame:
     """Return the rows of a table, including partition columns.
+
+    Without a format, a table with a Delta log is a Delta table, and others are Parquet.
 
     Parquet and Delta are read through a Delta log of the version, so that Spark prunes partitions
     and files. Other formats, and all formats without Delta, are read from a list of files.
@@ -46,6 +48,7 @@ def read_table(
         missing_client,
     )
 
+    table_format = table_format or _found_format(table)
     check_supported(table_format)
     if table_format != DELTA:
         _check_plain(context, table)
@@ -68,14 +71,17 @@ def read_table(
 def view_table(
     context: Context,
     table: TableVersion,
-    table_format: str,
+    table_format: str | None,
     options: Mapping[str, Any],
     delta: TableFormat,
 ) -> str:
     """Return the URI of a Delta table with the content of a version of a table.
 
+    Without a format, it is found as in `read_table`.
+
     Raises InvalidInputError if Delta cannot represent the table.
     """
+    table_format = table_format or _found_format(table)
     check_supported(table_format)
     if table_format not in (DELTA, PARQUET):
         raise InvalidInputError(f"a view needs the format parquet or delta, not {table_format}")
@@ -89,6 +95,10 @@ def view_table(
             f"support, or {context.info.storage_namespace} is not writable"
         )
     return view.uri
+
+
+def _found_format(table: TableVersion) -> str:
+    return DELTA if has_log(table) else PARQUET
 
 
 def _view(

@@ -16,7 +16,7 @@ from sparklake.session import job_description
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import kept_commit
 from sparklake.verbs.tables.diff_sides import TableSide, folder_sides
-from sparklake.verbs.tables.formats import TableFormat, check_no_log
+from sparklake.verbs.tables.formats import TableFormat, check_no_log, has_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.spark_places import handled_uri
 from sparklake.verbs.tables.version import table_prefix, tree_table
@@ -98,12 +98,14 @@ def diff_table(
     refs: tuple[str, str],
     path: str,
     key: Sequence[str],
-    table_format: str,
+    table_format: str | None,
     columns: Sequence[str] | None,
     options: Mapping[str, Any],
     delta: TableFormat,
 ) -> TableDiff:
     """Return the differences of a table between two refs, as committed.
+
+    Without a format, a table with a Delta log is a Delta table, and others are Parquet.
 
     Raises:
         ObjectNotFoundError: Neither ref has the table.
@@ -113,9 +115,12 @@ def diff_table(
         raise InvalidInputError(
             "the columns of the key, and the columns to compare, must be lists of names"
         )
-    folder, chosen_format = table_prefix(path), _format(table_format)
+    folder = table_prefix(path)
+    chosen_format = None if table_format is None else _format(table_format)
     commits = [kept_commit(context, ref) for ref in refs]
     trees = context.tree(commits[0]), context.tree(commits[1])
+    if chosen_format is None:
+        chosen_format = _found_format(context, folder, refs, trees)
     left, right = _sides(context, chosen_format, folder, refs, trees, options, delta)
     if not (left.is_there or right.is_there):
         raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
@@ -153,6 +158,20 @@ def _format(name: str) -> ComparedFormat:
     except ValueError as error:
         known = ", ".join(each.value for each in ComparedFormat)
         raise InvalidInputError(f"rows of {name!r} cannot be compared: choose {known}") from error
+
+
+def _found_format(
+    context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
+) -> ComparedFormat:
+    """Return the format of a table at both refs; raise InvalidInputError if they differ."""
+    tables = [tree_table(context, tree, ref, folder) for ref, tree in zip(refs, trees, strict=True)]
+    is_delta = [has_log(each) for each in tables if next(iter(each.objects), None) is not None]
+    if any(is_delta) != all(is_delta):
+        raise InvalidInputError(
+            f"{folder!r} is a Delta table at only one of {' and '.join(map(repr, refs))}: to "
+            "compare the files of both, export them and compare the copies"
+        )
+    return ComparedFormat.DELTA if any(is_delta) else ComparedFormat.PARQUET
 
 
 def _sides(

@@ -239,17 +239,23 @@ def test_a_delta_table_is_read_as_nothing_else(
         spark.sql(f"DELETE FROM delta.`{location}` WHERE id < 2")
     main.commit("without two rows, whose files are still there")
     for reading in (
-        lambda: repo.read("main", TABLE),
-        lambda: repo.read("main", TABLE, pathGlobFilter="*"),
+        lambda: repo.read("main", TABLE, format="parquet"),
         lambda: repo.read("main", TABLE, format="orc"),
-        lambda: repo.view("main", TABLE),
-        lambda: repo.diff_table("main~1", "main", TABLE, ["id"]),
+        lambda: repo.view("main", TABLE, format="parquet"),
+        lambda: repo.diff_table("main~1", "main", TABLE, ["id"], format="parquet"),
     ):
         with pytest.raises(InvalidInputError, match=r"is a Delta table at .* the format 'delta'"):
             reading()
     assert rows_of(repo.read("main", TABLE, format="delta")) == [(2,), (3,)]
+    # Without a format, the log decides.
+    assert rows_of(repo.read("main", TABLE)) == [(2,), (3,)]
+    assert repo.view("main", TABLE) == repo.view("main", TABLE, format="delta")
+    assert repo.diff_table("main~1", "main", TABLE, ["id"]).counts().added == 2
     main.write(rows, TABLE, mode="overwrite")
     assert repo.read("main", TABLE).count() == 4
+    main.commit("files")
+    with pytest.raises(InvalidInputError, match="is a Delta table at only one of 'main~1' and"):
+        repo.diff_table("main~1", "main", TABLE, ["id"])
     # Nor is a partition of one a table of files.
     main.write(rows.withColumn("p", rows.id % 2), TABLE, "delta", "overwrite", ["p"])
     with pytest.raises(InvalidInputError, match="'tables/x' is a Delta table"):
