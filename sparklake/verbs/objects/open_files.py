@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Any, Protocol, cast
 
@@ -187,9 +187,12 @@ class ObjectWriter(io.BufferedWriter):
         self._publish = publish
 
     @property
-    def name(self) -> str:
-        """The path of the object."""
-        return self._name
+    def name(self) -> PurePosixPath:
+        """The path of the object.
+
+        No text: pandas opens a file whose name is a text, by that name, on the local disk.
+        """
+        return PurePosixPath(self._name)
 
     @property
     def file(self) -> Path:

@@ -8,6 +8,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,9 +125,22 @@ def test_there_is_no_file_of_nothing(repo: Repository, main: Branch) -> None:
 # --- writing --------------------------------------------------------------------------------------
 
 
+def test_pandas_writes_to_the_branch_and_to_no_local_file(
+    main: Branch, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "files").mkdir()
+    rows = pd.DataFrame({"id": [1, 2]})
+    with main.open("files/a.parquet", "wb") as file:
+        rows.to_parquet(file)
+    assert not list((tmp_path / "files").iterdir())
+    with repo.open("main", "files/a.parquet") as file:
+        assert pd.read_parquet(file).equals(rows)
+
+
 def test_a_file_is_staged_when_it_is_closed(repo: Repository, main: Branch) -> None:
     with main.open("a b/%?", "wb", metadata={"k": "v"}, content_type="text/x") as file:
-        assert file.name == "a b/%?"
+        assert str(file.name) == "a b/%?"
         file.write(LARGE)
         file.write(b"end")
         assert not main.is_dirty
