@@ -31,13 +31,11 @@ def shell_word(text: str) -> str:
     """Return a string as one word for a shell. Unprintable characters need bash or zsh."""
     if text.isprintable():
         return shlex.quote(text)
-    shown = (
-        "".join(f"\\x{byte:02x}" for byte in each.encode(errors="surrogateescape"))
-        if not each.isprintable() or each in "\\'"
-        else each
-        for each in text
+    shown = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\x{byte:02x}"
+        for byte in text.encode(errors="surrogateescape")
     )
-    return f"$'{''.join(shown)}'"
+    return f"$'{shown}'"
 
 
 def _escaped(text: str, kept: str) -> str:

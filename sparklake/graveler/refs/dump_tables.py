@@ -15,7 +15,6 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import DecodeError
 
 from sparklake.errors import (
     CorruptFileError,
@@ -135,12 +134,12 @@ def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
 
 
 def record_total(store: ObjectStore, table_id: str, entity: Entity) -> int:
-    """Return the number of records under a metarange, as it says. Only this table is read."""
+    """Return the number of records under a metarange, as it says. Only this table is read.
+
+    Raises DecodeError, too, if it does not describe its ranges.
+    """
     (ranges,) = _read(store, [table_id], entity, META_RANGES)
-    try:
-        return sum(RangeDataMessage.FromString(each.data).count for each in ranges)
-    except DecodeError as error:
-        raise InvalidDumpError(f"{table_key(table_id)} does not describe its ranges") from error
+    return sum(RangeDataMessage.FromString(each.data).count for each in ranges)
 
 
 def _read(

@@ -173,11 +173,7 @@ def _name_warning(noun: str, names: Sequence[str]) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = (
-        f" and {len(names) - _NAMED:,} more, which `--output json` lists"
-        if len(names) > _NAMED
-        else ""
-    )
+    more = f" and {len(names) - _NAMED:,} more (--output json)" if names[_NAMED:] else ""
     return f"{', '.join(names[:_NAMED])}{more}"
 
 

@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import partial
 from heapq import nlargest
 
+from google.protobuf.message import DecodeError
+
 from sparklake.errors import (
     CorruptFileError,
     InvalidDumpError,
@@ -21,6 +23,7 @@ from sparklake.errors import (
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
 from sparklake.graveler.refs.dump import DumpManifest
 from sparklake.graveler.refs.dump_tables import META_RANGES, Entity, lakefs_kind, record_total
+from sparklake.graveler.refs.dumped_trees import dump_roots
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.graveler.times import SECOND, text_of_second
@@ -57,16 +60,17 @@ def newer_problems(
     """
     own = {each.key for each in _own_tables(manifest, trees)}
     known = own | trees.named
-    others = [each for each in trees.tables.values() if each.key not in known and _is_table(each)]
+    tables = (each for each in trees.tables.values() if is_commit_id(_id_of(each)))
+    others = (each for each in tables if each.key not in known)
     youngest = nlargest(_MOST_READ, others, key=lambda each: each.mtime)
     named_until = max((trees.tables[each].mtime for each in known & trees.tables.keys()), default=0)
-    commits, newer = 0, list[str]()
-    kinds = in_threads(partial(_kind, store), youngest)
-    for each, kind in zip(youngest, kinds, strict=True):
-        if kind == (Entity.COMMIT, META_RANGES):
-            commits = max(commits, _commits_of(store, each))
-        elif kind == ("", META_RANGES) and each.mtime > named_until:
-            newer.append(each.key)
+    shown = list(in_threads(partial(_shown, store), youngest))
+    commits = max((count for count, _ in shown), default=0)
+    newer = [
+        each.key
+        for each, (_, is_tree) in zip(youngest, shown, strict=True)
+        if is_tree and each.mtime > named_until
+    ]
     found = []
     if commits > len(refs.commits):
         found.append(f"another dump of lakeFS there has {commits:,} commits")
@@ -83,26 +87,20 @@ def newer_problems(
 
 def _own_tables(manifest: DumpManifest, trees: VerifiedTrees) -> Sequence[StoredObject]:
     """Return the metaranges of a dump."""
-    ids = (
-        manifest.branches_meta_range_id,
-        manifest.commits_meta_range_id,
-        manifest.tags_meta_range_id,
-    )
-    return [trees.tables[key] for key in map(table_key, ids) if key in trees.tables]
+    keys = [table_key(each) for each, _ in dump_roots(manifest)]
+    return [trees.tables[key] for key in keys if key in trees.tables]
 
 
-def _is_table(stored: StoredObject) -> bool:
-    return is_commit_id(stored.key.removeprefix(table_key("")))  # Both ids have the same form.
+def _id_of(stored: StoredObject) -> str:
+    return stored.key.removeprefix(table_key(""))
 
 
-def _kind(store: ObjectStore, stored: StoredObject) -> tuple[str, str]:
-    with suppress(CorruptFileError, MissingFileError):  # A damaged table shows nothing.
-        return lakefs_kind(stored.key, EndOfFile.read(store, stored))
-    return "", ""
-
-
-def _commits_of(store: ObjectStore, stored: StoredObject) -> int:
-    """Return the number of commits in a dump, or 0 for a damaged one."""
-    with suppress(CorruptFileError, MissingFileError, InvalidDumpError):
-        return record_total(store, stored.key.removeprefix(table_key("")), Entity.COMMIT)
-    return 0
+def _shown(store: ObjectStore, stored: StoredObject) -> tuple[int, bool]:
+    """Return the number of commits that a table of lakeFS dumps, and whether it is a tree."""
+    damages = CorruptFileError, DecodeError, InvalidDumpError, MissingFileError
+    with suppress(*damages):  # A damaged table shows nothing.
+        kind = lakefs_kind(stored.key, EndOfFile.read(store, stored))
+        if kind == (Entity.COMMIT, META_RANGES):
+            return record_total(store, _id_of(stored), Entity.COMMIT), False
+        return 0, kind == ("", META_RANGES)
+    return 0, False

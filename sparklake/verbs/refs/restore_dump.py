@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sparklake.errors import CorruptFileError, MissingFileError
+from sparklake.errors import MissingFileError, SparklakeError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.refs.dump import (
@@ -156,7 +156,7 @@ def address_notes(context: Context) -> Sequence[str]:
     """Return the note on objects of branches and tags in stores that sparklake cannot read."""
     try:
         found = find_refused(context, context.refs.snapshot(), unsupported_addresses, "restore")
-    except (CorruptFileError, MissingFileError) as error:  # The restore reads no other records.
+    except SparklakeError as error:  # The repository is restored all the same.
         return [f"the addresses of objects could not be read, as `sparklake check` shows: {error}"]
     if found is None:
         return ()
