@@ -122,6 +122,8 @@ def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, w
 
     The comparison ends at the first difference, and begins only if the trees have equally many.
     """
+    if one == other:
+        return True
     left, right = context.trees.get(one), context.trees.get(other)
     if record_count(left.ranges) != record_count(right.ranges):
         return False
