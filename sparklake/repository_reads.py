@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from sparklake.verbs.history.blame import Blame
     from sparklake.verbs.history.log import Log
     from sparklake.verbs.history.show import CommitSummary
-    from sparklake.verbs.merges import bases
+    from sparklake.verbs.merges import bases, text_diff
     from sparklake.verbs.merges import diff as diffs
+    from sparklake.verbs.merges.text_diff import TextDiff
     from sparklake.verbs.objects import list as folders
     from sparklake.verbs.objects import open_files
     from sparklake.verbs.objects.list import Folder
@@ -52,6 +53,7 @@ else:
     summaries = lazy_module("sparklake.verbs.history.show")
     bases = lazy_module("sparklake.verbs.merges.bases")
     diffs = lazy_module("sparklake.verbs.merges.diff")
+    text_diff = lazy_module("sparklake.verbs.merges.text_diff")
     folders = lazy_module("sparklake.verbs.objects.list")
     open_files = lazy_module("sparklake.verbs.objects.open_files")
     moves = lazy_module("sparklake.verbs.refs.moves")
@@ -244,6 +246,20 @@ class RepositoryReads:
         if three_way:
             return diffs.diff_three_way(self._context, left, right, prefix)
         return diffs.diff_refs(self._context, left, right, prefix, three_dot=three_dot)
+
+    def diff_texts(
+        self, left: str, right: str | None = None, prefix: str = "", three_dot: bool = False
+    ) -> Iterator[TextDiff]:
+        """Yield the differences of `diff`, with the changed lines of text objects.
+
+        Without a right ref, they are the staged changes of a branch. Objects that are not text, or
+        larger than 1 MiB or 20,000 lines, have no lines but a reason.
+
+        Examples:
+            >>> [each.lines[-2:] for each in repo.diff_texts("main", "dev", "config/")]
+            [('-{"tax": 19}', '+{"tax": 20}')]
+        """
+        return text_diff.diff_texts(self._context, left, right, prefix, three_dot=three_dot)
 
     def diff_table(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,6 +29,7 @@ from sparklake.cli.text import one_line, size
 from sparklake.documents import Document, diff_document, diff_tree_document, folder_diff_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import ref_uri, same_repository
+from sparklake.visible import visible_text
 
 if TYPE_CHECKING:
     from sparklake.verbs.base.differences import Differences, DiffTree
@@ -93,6 +94,7 @@ _SIGNS = {
     "changed": ("~", "yellow"),
     "conflict": ("!", "magenta"),
 }
+_LINE_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @command
@@ -189,6 +191,9 @@ def diff(
             min=1, help="Number of folder levels; 1, or 3 with --tree.", show_default=False
         ),
     ] = None,
+    content: Annotated[
+        bool, typer.Option("--content", help="Show the changed lines of text objects.")
+    ] = False,
     to: ToOption = None,
     explain: ExplainOption = False,
 ) -> None:
@@ -196,6 +201,8 @@ def diff(
     shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
     if to is not None and shape is not DiffShape.ROWS:
         raise InvalidInputError("--to writes rows: remove --by-folder, --tree or --summary")
+    if content and (to is not None or three_way or explain or shape is not DiffShape.ROWS):
+        raise InvalidInputError("--content shows the lines of two sides: remove the other option")
     invocation.uses_spark = to is not None
     invocation.page()
     found = _diff(invocation, left, right, prefix, three_way=three_way, three_dot=three_dot)
@@ -204,8 +211,16 @@ def diff(
         return
     if to is not None:
         _save(invocation.out, found, to)
+    elif content:
+        ref = None if right is None else ref_uri(right).ref
+        left_uri = ref_uri(left)
+        texts = invocation.repository(left_uri.repository).diff_texts(
+            left_uri.ref, ref, prefix, three_dot
+        )
+        documents = ({**diff_document(each.row), **each.document()} for each in texts)
+        _print_rows(invocation.out, documents)
     elif shape is DiffShape.ROWS:
-        _print_rows(invocation.out, found)
+        _print_rows(invocation.out, map(diff_document, found))
     else:
         with invocation.out.working("comparing"):
             _print_shape(invocation.out, found, shape, depth)
@@ -228,7 +243,14 @@ def _save(out: Output, found: Differences[Any], to: str) -> None:
     out.one(counts, f"{_total(counts)}; the rows are in {one_line(to)}")
 
 
-def _print_rows(out: Output, found: Differences[Any]) -> None:
+def _content_lines(out: Output, document: Document) -> Iterator[str]:
+    if document.get("reason"):
+        yield f"    {document['reason']}"
+    for line in document.get("lines", ()):
+        yield out.coloured(visible_text(line), _LINE_COLOURS.get(line[:1], ""))
+
+
+def _print_rows(out: Output, documents: Iterable[Document]) -> None:
     counts: Counter[str] = Counter()
 
     def line(each: Document) -> str:
@@ -236,10 +258,10 @@ def _print_rows(out: Output, found: Differences[Any]) -> None:
         sign, colour = _SIGNS[each["type"]]
         text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {one_line(each['path'])}"
         sides = side_lines(each) if each["type"] == "conflict" else ()
-        return "\n".join([out.coloured(text, colour), *sides])
+        return "\n".join([out.coloured(text, colour), *sides, *_content_lines(out, each)])
 
     with out.working("comparing"):
-        out.many(map(diff_document, found), line)
+        out.many(documents, line)
     out.note(_total(counts))
     if counts.total() > MOST_LINES and sys.stderr.isatty():
         out.note("--by-folder, --tree and --summary show less")

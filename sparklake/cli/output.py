@@ -195,7 +195,7 @@ class Output:
 
     def coloured(self, text: str, colour: str) -> str:
         """Return text in a colour if stdout supports colours."""
-        return _painted(text, colour) if self._has_colour else text
+        return _painted(text, colour) if colour and self._has_colour else text
 
     def write(self, text: str) -> None:
         """Write text to stdout; raise OutputClosedError."""

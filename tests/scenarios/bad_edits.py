@@ -327,6 +327,8 @@ def diff(**words: Any) -> Verb:
 
 
 HISTORIES: list[Case] = [
+    ("texts of nowhere", RefNotFoundError, "'nope'", lambda lab: lab.repo.diff_texts("nope")),
+    ("texts of a tag", RefNotFoundError, "it is a tag", lambda lab: lab.repo.diff_texts("v1")),
     ("blame of nowhere", RefNotFoundError, "'nope'", lambda lab: lab.repo.blame("nope")),
     ("blame, malformed", InvalidRefError, "not a ref", lambda lab: lab.repo.blame("main~x")),
     ("blame, staged", InvalidRefError, "means staged changes", lambda lab: lab.repo.blame("dev$")),

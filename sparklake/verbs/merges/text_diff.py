@@ -1,0 +1,96 @@
+"""Differences inside text objects, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+from sparklake.errors import MissingFileError
+from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.udfs.read import DiffRow
+from sparklake.verbs.base.content import read_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import diff_uncommitted, purged_error
+from sparklake.verbs.base.resolve import kept_commit
+from sparklake.verbs.base.snapshot import Snapshot, open_snapshot
+from sparklake.verbs.merges.bases import merge_base
+from sparklake.verbs.merges.diff import diff_refs
+from sparklake.visible import visible_line
+
+MOST_BYTES = 1 << 20
+MOST_LINES = 20_000
+"""The limits of each side. difflib takes half a second for that many lines."""
+
+_NO_END = "\n\\ No newline at end of file"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDiff:
+    """An object that differs, and the lines of a unified diff, as `diff -u` has them.
+
+    Without lines, `reason` is "binary", "too large" or "same content".
+    """
+
+    row: DiffRow
+    lines: tuple[str, ...] = ()
+    reason: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the lines and the reason as JSON."""
+        return {"lines": list(self.lines), "reason": self.reason}
+
+
+def diff_texts(
+    context: Context, left: str, right: str | None, prefix: str, *, three_dot: bool
+) -> Iterator[TextDiff]:
+    """Return the differences of two refs, or of a branch's staged changes, with their lines."""
+    if right is None:
+        rows, ids = diff_uncommitted(context, left, prefix), (f"{left}@", left)
+        right, left = left, f"{left}@"
+    else:
+        commit, other = (kept_commit(context, ref) for ref in (left, right))
+        start = merge_base(context, other, commit) if three_dot else commit
+        ids = start.id, other.id
+        rows = diff_refs(context, *ids, prefix, three_dot=False)
+    sides = [open_snapshot(context, each, kept=True) for each in ids]
+    refs = left, right
+    return (_text_diff(context, sides, refs, row) for row in rows)
+
+
+def _text_diff(
+    context: Context, sides: list[Snapshot], refs: tuple[str, str], row: DiffRow
+) -> TextDiff:
+    if row.left_checksum == row.right_checksum:
+        return TextDiff(row, reason="same content")
+    infos = [side.stat(row.path) if side.exists(row.path) else None for side in sides]
+    if any(each and each.size > MOST_BYTES for each in infos):
+        return TextDiff(row, reason="too large")
+    bodies = [_body(context, info, ref) for info, ref in zip(infos, refs, strict=True)]
+    if any(b"\0" in each for each in bodies):
+        return TextDiff(row, reason="binary")
+    texts = [_lines(each) for each in bodies]
+    if max(map(len, texts)) > MOST_LINES:
+        return TextDiff(row, reason="too large")
+    old, new = (
+        "/dev/null" if info is None else visible_line(f"{ref}/{row.path}")
+        for info, ref in zip(infos, refs, strict=True)
+    )
+    lines = "\n".join(unified_diff(texts[0], texts[1], old, new, lineterm=""))
+    return TextDiff(row, tuple(lines.split("\n")) if lines else ())
+
+
+def _body(context: Context, info: ObjectInfo | None, ref: str) -> bytes:
+    if info is None:
+        return b""
+    try:
+        return read_body(info, ref)
+    except MissingFileError as error:
+        raise purged_error(context, info, error) from error
+
+
+def _lines(body: bytes) -> list[str]:
+    """Return lines without their ends. Bytes that are not UTF-8 become escapes."""
+    *lines, tail = body.decode(errors="backslashreplace").split("\n")
+    return [*lines, tail + _NO_END] if tail else lines
