@@ -181,7 +181,7 @@ class Writer:
     def drop(self) -> None:
         name = self.branch()
         if name != "main":
-            self.repo.delete_branch(name)
+            self.repo.delete_branch(name, discard_staged=True)
 
 
 def md5(body: bytes) -> str:

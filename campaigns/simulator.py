@@ -226,7 +226,7 @@ class Actor:
 
     def delete_branch(self) -> None:
         name = self.branch()
-        self.run(DeleteBranch(name), lambda: self.repo.delete_branch(name))
+        self.run(DeleteBranch(name), lambda: self.repo.delete_branch(name, discard_staged=True))
 
     def create_tag(self) -> None:
         name, source = self.chance.choice(["tag", self.label("tag")]), self.branch()

@@ -178,7 +178,7 @@ def committed(specimen: Specimen) -> Any:
         stage_run(repository, branch, {"k/030": "k/001", "k/045": None})
         return branch.commit("a question").meta_range_id
     finally:
-        repository.delete_branch(branch.name)
+        repository.delete_branch(branch.name, discard_staged=True)
 
 
 def merged(specimen: Specimen) -> Any:
@@ -188,7 +188,7 @@ def merged(specimen: Specimen) -> Any:
     try:
         return repository.merge("dev", branch.name).meta_range_id
     finally:
-        repository.delete_branch(branch.name)
+        repository.delete_branch(branch.name, discard_staged=True)
 
 
 def restored(specimen: Specimen) -> Any:

@@ -136,7 +136,7 @@ def _tidy(scene: Scene) -> None:
     repository = scene.repository
     for branch in repository.branches(hidden=True):
         if branch.name != "main":
-            repository.delete_branch(branch.name)
+            repository.delete_branch(branch.name, discard_staged=True)
     for tag in repository.tags():
         repository.delete_tag(tag.name)
 

@@ -31,7 +31,7 @@ def create_branch(scene: Scene) -> None:
 
 
 def delete_branch(scene: Scene) -> None:
-    scene.repository.delete_branch(scene.label)
+    scene.repository.delete_branch(scene.label, discard_staged=True)
 
 
 def create_tag(scene: Scene) -> None:

@@ -10,6 +10,7 @@ from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.verbs.base.once import COUNT, NOTHING, Once, runs_once
+from sparklake.verbs.base.resolve import get_branch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from sparklake.graveler import keys
     from sparklake.udfs.objects.object_rows import ObjectInfo
+    from sparklake.verbs.base import staging
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.objects import copy as transfer
     from sparklake.verbs.objects import open_files, stage
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 else:
     # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
     keys = lazy_module("sparklake.graveler.keys")
+    staging = lazy_module("sparklake.verbs.base.staging")
     transfer = lazy_module("sparklake.verbs.objects.copy")
     open_files = lazy_module("sparklake.verbs.objects.open_files")
     stage = lazy_module("sparklake.verbs.objects.stage")
@@ -36,6 +39,10 @@ class BranchObjects:
 
     _context: Context
     name: str
+
+    def count_staged(self) -> int:
+        """Return the number of staged changes. A path may count once for each time it is staged."""
+        return staging.count_staged(self._context, get_branch(self._context, self.name))
 
     @runs_once("put", lambda: stage.RESULT)
     def put(

@@ -137,14 +137,17 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         """
         return refs.prune_branches(self._context, dry_run=dry_run)
 
-    def delete_branch(self, name: str, missing_ok: bool = False) -> None:
-        """Delete a branch and its staged changes; its commits stay.
+    def delete_branch(
+        self, name: str, missing_ok: bool = False, discard_staged: bool = False
+    ) -> None:
+        """Delete a branch; its commits stay.
 
-        Raises ProtectedError for the default branch, and without `missing_ok` RefNotFoundError for
-        a branch that does not exist.
+        Raises DirtyBranchError for a branch with staged changes, unless they are discarded, and
+        ProtectedError for the default branch. Without `missing_ok`, raises RefNotFoundError for a
+        branch that does not exist.
         """
         with suppress(*([RefNotFoundError] if missing_ok else [])):
-            refs.delete_branch(self._context, name)
+            refs.delete_branch(self._context, name, discard_staged=discard_staged)
 
     @runs_once("create-tag", _TAG)
     def create_tag(

@@ -131,7 +131,7 @@ def _report_of(branch: str, dest: str) -> Any:
             "%(source)s is not merged into %(target)s, and stays until it expires. Look at what is "
             "staged on it: sparklake diff %(source)s, and at what is committed: sparklake diff "
             "%(target)s %(source)s. Correct it and clear this task, or give this run up and delete "
-            "the branch: sparklake branch delete %(source)s",
+            "the branch: sparklake branch delete %(source)s --discard-staged",
             {"source": source, "target": target},
         )
 

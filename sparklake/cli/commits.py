@@ -20,12 +20,13 @@ from sparklake.cli.options import (
     MetaOption,
     OnceOption,
     PathsOption,
+    YesOption,
 )
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import ToOption, save_differences
-from sparklake.cli.text import one_line, size
+from sparklake.cli.text import number, one_line, size
 from sparklake.documents import Document, diff_document, diff_tree_document, folder_diff_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import ref_uri, same_repository
@@ -78,8 +79,8 @@ def tree_lines(tree: DiffTree, before: str = "") -> Iterator[str]:
     """Yield the lines below a folder, at most `MOST_LINES` for each level."""
     children: Sequence[DiffTree] = list(tree.children.values())
     more = len(children) - MOST_LINES
-    for number, child in enumerate(children[:MOST_LINES], start=1):
-        is_last = number == len(children)
+    for place, child in enumerate(children[:MOST_LINES], start=1):
+        is_last = place == len(children)
         name = child.total.path[len(tree.total.path) :]
         numbers = counts_line(folder_diff_document(child.total))
         yield f"{before}{'`-- ' if is_last else '|-- '}{one_line(name)}  {numbers}"
@@ -150,14 +151,23 @@ def reset(
             "--object", metavar="KEY", help="Drop only the change of this key.", show_default=False
         ),
     ] = None,
+    yes: YesOption = False,
     once: OnceOption = None,
 ) -> None:
     """Drop the staged changes of a branch, or a part of them."""
     target = ref_uri(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
+    place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
+    staged = 0 if yes else branch.count_staged()
+    if staged:
+        part = "" if path is prefix is None else f" those of {one_line(place)} among"
+        invocation.out.confirm(
+            f"This drops{part} the {number(staged, 'staged change')} of {target}, which cannot be "
+            "restored.",
+            "Drop them?",
+        )
     branch.reset(prefix, path, invocation.once(once))
     document = {"name": target.ref, "dirty": branch.is_dirty}
-    place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
     invocation.out.one(document, f"{one_line(place)} has no staged changes")
 
 

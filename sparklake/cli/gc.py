@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import global_options
+from sparklake.cli.options import YesOption, global_options
 from sparklake.cli.parsing import branch_days, duration
 from sparklake.cli.text import date, number, one_line, size
 from sparklake.documents import Document, collection_document, object_document, retention_document
@@ -112,7 +112,7 @@ def run(
     grace: Annotated[
         str, typer.Option(help="Keep objects younger than this: 30m, 12h, 7d.")
     ] = "6h",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete objects that no kept commit or staged change uses.
 
@@ -126,7 +126,8 @@ def run(
         invocation.out.confirm(
             "This permanently deletes all objects below data/ in "
             f"{one_line(repository.info.storage_namespace)} that no kept commit and no staged "
-            "change names, and trees that the rules give up. --dry-run lists them. Delete them?"
+            "change names, and trees that the rules give up. --dry-run lists them.",
+            "Delete them?",
         )
     with invocation.out.working("collecting garbage"):
         made = repository.collect_garbage(dry_run, sweep, spared)

@@ -17,7 +17,7 @@ from sparklake.cli.pager import Pager, pager_command
 from sparklake.cli.progress import Meter
 from sparklake.cli.text import rendered_table
 from sparklake.documents import Document, error_document, json_line, json_list, json_object
-from sparklake.errors import InterruptError, SparklakeError
+from sparklake.errors import InterruptError, InvalidInputError, SparklakeError
 from sparklake.visible import visible_line, visible_text
 
 if TYPE_CHECKING:
@@ -163,12 +163,18 @@ class Output:
         """Whether a person at a terminal can answer questions."""
         return self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()
 
-    def confirm(self, question: str) -> None:
-        """Ask at a terminal; raise InterruptError unless the answer is yes."""
+    def confirm(self, loss: str, question: str) -> None:
+        """Report what a command destroys, and ask; raise InterruptError unless the answer is yes.
+
+        Raises InvalidInputError where nobody can answer.
+        """
         if not self.can_ask:
-            return
+            raise InvalidInputError(
+                f"{loss} Nothing was changed, because no terminal can ask for confirmation: pass "
+                "--yes if you want this"
+            )
         with suppress(typer.Abort):
-            if typer.confirm(visible_text(question)):
+            if self.agrees(f"{loss} {question}"):
                 return
         raise InterruptError("not confirmed: nothing was changed")
 

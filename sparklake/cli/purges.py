@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import global_options
+from sparklake.cli.options import YesOption, global_options
 from sparklake.cli.text import date, one_line
 from sparklake.documents import Document, purge_document
 from sparklake.uri import repository_uri
@@ -45,7 +45,7 @@ def run(
         bool, typer.Option("--also-external", help="Also delete imported objects at their source.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; delete nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete the bytes of objects from all of history.
 
@@ -55,7 +55,9 @@ def run(
     if not (dry_run or yes):
         named = ", ".join(map(one_line, patterns))
         invocation.out.confirm(
-            f"Permanently delete {named} from all of {repository.name}'s history?"
+            f"This permanently deletes {named} from all of {repository.name}'s history. "
+            "--dry-run counts what would be deleted.",
+            "Delete it?",
         )
     with invocation.out.working("purging"):
         made = repository.purge(patterns, message, commit, even_shared, also_external, dry_run)

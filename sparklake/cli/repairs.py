@@ -56,7 +56,7 @@ def repair(
     """
     if not (yes or dry_run or invocation.out.can_ask):
         raise InvalidInputError(
-            "nothing was repaired: there is no terminal to ask for each step. Look at the steps "
+            "nothing was repaired, because no terminal can ask for each step: look at the steps "
             "with --dry-run, and do all of them with --yes"
         )
     level = one_level({"refs": refs, "tables": tables, "objects": objects, "content": content})

@@ -49,10 +49,18 @@ class NoChangesError(NothingToDoError):
 
 
 class DirtyBranchError(SparklakeError):
-    """A branch with uncommitted changes, which the verb would hide."""
+    """A branch with uncommitted changes, which the verb would hide or lose."""
 
     kind = "dirty_branch"
     exit_code = 4
+
+    @classmethod
+    def of_deletion(cls, branch: str, staged: str = "staged changes") -> DirtyBranchError:
+        """Return the error of a deletion that would lose staged changes."""
+        return cls(
+            f"{branch!r} has {staged}, which cannot be restored after a deletion: commit them, or "
+            "delete them, too, with --discard-staged (in Python discard_staged=True)"
+        )
 
 
 class ExpiredError(SparklakeError, LookupError):

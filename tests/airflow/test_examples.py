@@ -94,7 +94,7 @@ def test_a_failed_check_and_a_conflict_leave_the_branch_and_name_it(
     assert ran.code == 1
     assert "1 of 2 files are empty" in ran.log
     assert f"{uri} is not merged into lakefs://{repo.name}/main" in ran.log
-    assert f"sparklake branch delete {uri}" in ran.log
+    assert f"sparklake branch delete {uri} --discard-staged" in ran.log
     states = airflow.states("orders_load", date)
     assert states["load.check"] == "failed"
     assert states["load.merge"] == "upstream_failed"

@@ -55,7 +55,7 @@ def test_a_namespace_that_is_gone_is_named_as_it_is_spelled(scene: Scene, tmp_pa
 
 def test_what_was_named_is_shown_in_tables_and_notes(scene: Scene) -> None:
     scene.commit("main", {"a": "1"})
-    ok("purge", "run", f"lakefs://{scene.name}", "a", ODD, "--commit", "-m", ODD)
+    ok("purge", "run", "--yes", f"lakefs://{scene.name}", "a", ODD, "--commit", "-m", ODD)
     text = ok("purge", "list", f"lakefs://{scene.name}")
     assert SHOWN in text
     assert obeyed(text) == set()

@@ -87,7 +87,7 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (14, "already_exists", ["tag", "create", "R/v0", "R/main"]),
     (14, "already_exists", ["repo", "create", "R", "elsewhere"]),
     (14, "namespace_in_use", ["repo", "create", "lakefs://another-one", "namespace"]),
-    (11, "protected", ["branch", "delete", "R/main"]),
+    (11, "protected", ["branch", "delete", "R/main", "--yes"]),
     (2, "invalid_input", ["import", "R/main/", "--from", "no-such-folder"]),
     (2, "invalid_input", ["import", "R/main/", "--from", "full/file"]),
     (2, "invalid_input", ["import", "R/main/", "--inventory", "no-such-folder/manifest.json"]),

@@ -53,8 +53,8 @@ def test_a_repository_is_created_listed_and_deleted(tmp_path: Path, dsn: str) ->
     assert lines[1].split()[:3] == ["lakefs://one", f"file://{tmp_path / '1'}", "trunk"]
     (first,) = said(*lake, "log", "lakefs://one/trunk")
     assert (first["parents"], first["generation"]) == ([], 1)
-    assert said(*lake, "repo", "delete", "lakefs://one")["deleted"] is True
-    assert "the files in" in ok(*lake, "repo", "delete", "lakefs://two")
+    assert said(*lake, "repo", "delete", "--yes", "lakefs://one")["deleted"] is True
+    assert "the files in" in ok(*lake, "repo", "delete", "--yes", "lakefs://two")
     assert said(*lake, "repo", "list") == []
 
 
@@ -81,9 +81,9 @@ def test_branches(scene: Scene) -> None:
     ]
     lines = ok("branch", "list", scene.uri()).splitlines()
     assert lines[1].split() == ["dev:joe-bugfix-1234", head["id"][:12], "uncommitted", "changes"]
-    gone = said("branch", "delete", scene.uri("old"))
+    gone = said("branch", "delete", "--yes", scene.uri("old"))
     assert (gone["name"], gone["deleted"]) == ("old", True)
-    text = ok("branch", "delete", scene.uri("dev:joe-bugfix-1234"))
+    text = ok(*("branch", "delete", "--yes", "--discard-staged", scene.uri("dev:joe-bugfix-1234")))
     assert text.startswith(f"{scene.uri('dev:joe-bugfix-1234')} is deleted; ")
     assert [each["name"] for each in said("branch", "list", scene.uri())] == ["main"]
 
@@ -100,8 +100,10 @@ def test_tags(scene: Scene) -> None:
         "v2.3",
     ]
     assert ok("tag", "list", scene.uri()).splitlines()[2].split() == ["v2.3", head["id"][:12]]
-    assert said("tag", "delete", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
-    assert ok("tag", "delete", scene.uri("dev:jane-before-v2.3-merge")).endswith("is deleted\n")
+    assert said("tag", "delete", "--yes", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
+    assert ok("tag", "delete", "--yes", scene.uri("dev:jane-before-v2.3-merge")).endswith(
+        "is deleted\n"
+    )
     assert said("tag", "list", scene.uri()) == []
 
 
@@ -295,10 +297,10 @@ def test_commit_says_all_of_a_commit(scene: Scene) -> None:
 def test_reset_drops_what_is_staged(scene: Scene) -> None:
     scene.commit("main", {"a": "1"})
     scene.put("main", {"b": "2", "a": None})
-    assert said("reset", scene.uri("main")) == {"name": "main", "dirty": False}
+    assert said("reset", "--yes", scene.uri("main")) == {"name": "main", "dirty": False}
     assert scene.paths("main") == ["a"]
     scene.put("main", {"b": "2"})
-    assert ok("reset", scene.uri("main")) == f"{scene.uri('main')} has no staged changes\n"
+    assert ok("reset", "--yes", scene.uri("main")) == f"{scene.uri('main')} has no staged changes\n"
     assert "nothing to commit" in failed(4, "commit", scene.uri("main"), "-m", "x")
 
 
@@ -306,13 +308,13 @@ def test_reset_drops_a_part_of_what_is_staged(scene: Scene) -> None:
     scene.commit("main", {"a": "1", "d/x": "1"})
     scene.put("main", {"a": "2", "d/x": None, "d/y": "2", "e": "2"})
     main = scene.uri("main")
-    assert said("reset", main, "--prefix", "d/") == {"name": "main", "dirty": True}
+    assert said("reset", "--yes", main, "--prefix", "d/") == {"name": "main", "dirty": True}
     assert scene.paths("main") == ["a", "d/x", "e"]
-    text = ok("reset", main, "--object", "a")
+    text = ok("reset", "--yes", main, "--object", "a")
     assert text == f"{scene.uri('main', 'a')} has no staged changes\n"
     assert ok("cat", scene.uri("main", "a")) == "1"
-    assert "choose one of" in failed(2, "reset", main, "--object", "a", "--prefix", "a")
-    assert said("reset", main, "--object", "e") == {"name": "main", "dirty": False}
+    assert "choose one of" in failed(2, "reset", "--yes", main, "--object", "a", "--prefix", "a")
+    assert said("reset", "--yes", main, "--object", "e") == {"name": "main", "dirty": False}
     assert scene.paths("main") == ["a", "d/x"]
 
 
@@ -594,7 +596,7 @@ def test_a_hard_reset_moves_a_branch(scene: Scene) -> None:
     assert said("hard-reset", main, back, "--expect", main) == {**at, "commit_id": first["id"]}
     scene.put("main", {"b": "1"})
     assert "uncommitted" in failed(4, "hard-reset", main, scene.uri(second["id"]))
-    text = ok("hard-reset", main, scene.uri(second["id"]), "--force")
+    text = ok("hard-reset", main, scene.uri(second["id"]), "--force", "--yes")
     undo = f"`sparklake op undo {main}` moves it back"
     assert text == f"{main} is at {second['id'][:12]}; {undo}\n"
     assert scene.paths("main") == ["a"]
@@ -640,10 +642,10 @@ def test_json_lines_have_a_row_each(scene: Scene) -> None:
 
 def test_a_missing_branch_can_be_deleted_where_that_is_allowed(scene: Scene) -> None:
     dev = scene.branch("dev")
-    assert said("branch", "delete", dev, "--missing-ok")["deleted"] is True
-    gone = said("branch", "delete", dev, "--missing-ok")
+    assert said("branch", "delete", "--yes", dev, "--missing-ok")["deleted"] is True
+    gone = said("branch", "delete", "--yes", dev, "--missing-ok")
     assert gone == {"name": "dev", "deleted": False, "commit_id": None}
-    assert "dev" in failed(13, "branch", "delete", dev)
+    assert "dev" in failed(13, "branch", "delete", "--yes", dev)
 
 
 def test_a_program_can_ask_for_the_options_of_a_command() -> None:

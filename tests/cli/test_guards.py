@@ -51,7 +51,7 @@ def test_a_repository_is_read_only_and_has_labels(scene: Scene) -> None:
     assert said("repo", "show", uri) == made
     assert made in said("repo", "list")
     assert "read-only" in failed(11, "rm", at)
-    assert "read-only" in failed(11, "repo", "delete", uri)
+    assert "read-only" in failed(11, "repo", "delete", "--yes", uri)
     lines = ok("repo", "set", uri, "--unset", "tier").splitlines()
     assert lines[0] == f"{uri} (read-only)"
     assert lines[-1].split() == ["owner", "=", "joe"]
@@ -83,8 +83,8 @@ def test_a_repository_is_born_read_only_and_deleted_by_force(tmp_path: Path, dsn
     made = said(*lake, "repo", "create", uri, str(tmp_path / "1"), *words)
     assert (made["read_only"], made["metadata"]) == (True, {"owner": "joe"})
     assert ok(*lake, "repo", "list").splitlines()[1].endswith("read-only")
-    failed(11, *lake, "repo", "delete", uri)
-    assert said(*lake, "repo", "delete", uri, "--force")["deleted"] is True
+    failed(11, *lake, "repo", "delete", "--yes", uri)
+    assert said(*lake, "repo", "delete", "--yes", uri, "--force")["deleted"] is True
 
 
 def test_hidden_branches_and_their_expiry(scene: Scene) -> None:

@@ -132,7 +132,7 @@ VERBS = {
     "import": ("import", "lakefs://lake/dev/in/", "--from", "s3://elsewhere/raw"),
     "export": ("export", "lakefs://lake/main", "--to", "{out}"),
     "export to a bucket": ("export", "lakefs://lake/main", "--to", "s3://elsewhere/out"),
-    "gc": ("gc", "run", "lakefs://lake"),
+    "gc": ("gc", "run", "--yes", "lakefs://lake"),
     "dump": ("refs", "dump", "lakefs://lake"),
     "create": ("repo", "create", "lakefs://other", "s3://elsewhere/lake"),
     "json": ("put", "{file}", "lakefs://lake/main/new", "--output", "json"),

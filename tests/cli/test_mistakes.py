@@ -68,7 +68,7 @@ def test_a_command_for_one_object_names_the_folder_of_its_key(scene: Scene, key:
         assert proposed(error) == typed
         ok(*typed)
     assert scene.paths("main") == ["c"]
-    ok("reset", scene.uri("main"))
+    ok("reset", "--yes", scene.uri("main"))
     if not key.endswith("/"):
         for word in ("cp", "mv"):
             error = failed(13, word, uri, new)

@@ -34,7 +34,7 @@ COMMANDS = {
     "revert": ["revert", "main", "main"],
     "cherry-pick": ["cherry-pick", "main", "dev"],
     "rebase": ["rebase", "main", "--onto", "dev"],
-    "reset": ["reset", "main"],
+    "reset": ["reset", "main", "--yes"],
     "hard-reset": ["hard-reset", "main", "dev"],
     "undo": ["op", "undo", "dev"],
     "import": ["import", "main/in/", "--from", "FILES"],
@@ -64,7 +64,7 @@ def test_a_repeated_command_prints_the_first_result(
     command = words(filled, tmp_path, name)
     first = said(*command)
     if name == "branch create":
-        ok("branch", "delete", filled.uri("new"))
+        ok("branch", "delete", "--yes", filled.uri("new"))
     again = said(*command)
     if isinstance(first, list):
         assert again == [{**each, "repeated": True} for each in first]

@@ -94,7 +94,7 @@ def test_an_export_shows_objects_bytes_and_rate(scene: Scene, tmp_path: Path) ->
 
 def test_a_collection_shows_objects_bytes_and_rate(scene: Scene) -> None:
     scene.put("main", {"a": "1" * 1500, "b": "2" * 500})
-    ok("reset", scene.uri("main"))
+    ok("reset", "--yes", scene.uri("main"))
     words = ("gc", "run", scene.uri(), "--yes", "--grace", "0m")
     seen = on_terminal(*words, command=AT_ONCE)
     assert re.search(rf"collecting garbage.*2 of 2 objects, 2.0 kB of 2.0 kB, {RATE}", seen)

@@ -8,7 +8,7 @@ from tests.jobs.running import job
 
 def test_purge(scene: Scene) -> None:
     scene.commit("main", {"users/1": "one", "kept": "kept"})
-    assert run("purge", "run", scene.uri(), "users/1").code == 4
+    assert run("purge", "run", "--yes", scene.uri(), "users/1").code == 4
     assert "would purge 1 objects of 1 paths, 3 bytes" in ok(
         "purge", "run", scene.uri(), "users/", "--dry-run"
     )
@@ -24,5 +24,5 @@ def test_purge(scene: Scene) -> None:
     assert ok("purge", "resume", scene.uri(), made["id"])
     gone = run("cat", scene.uri("main~1", "users/1"), "--output", "json")
     assert (gone.code, gone.json["kind"]) == (10, "purged")
-    assert job(4, "run_purge", scene.uri(), "kept")["kind"] == "purge_blocked"
+    assert job(4, "run_purge", "--yes", scene.uri(), "kept")["kind"] == "purge_blocked"
     assert job(0, "run_purge", scene.uri(), "kept", "--dry-run")["receipt"] == ""

@@ -1,4 +1,4 @@
-"""On a terminal a person is asked before something is lost for good; a program never is."""
+"""Nothing is lost for good before a person at a terminal agrees, or a program passes --yes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import os
 import pty
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sparklake import connect
 from tests.cli.running import Scene, failed, ok, run, said
 from tests.cli.terminal import screen
 
@@ -63,17 +66,80 @@ def test_a_yes_deletes_and_the_question_names_what_is_lost(scene: Scene) -> None
     assert scene.name not in names()
 
 
-@pytest.mark.parametrize("option", ["--yes", "-y", "--output=json"])
+@pytest.mark.parametrize("option", ["--yes", "-y"])
 def test_an_option_spares_the_question(scene: Scene, option: str) -> None:
     code, seen = answered(b"", "repo", "delete", scene.uri(), option)
     assert (code, "[y/N]" in seen) == (0, False)
     assert scene.name not in names()
 
 
-def test_a_pipe_is_not_asked(scene: Scene) -> None:
-    assert "is deleted" in ok("repo", "delete", scene.uri())
-    assert "no repository" in failed(13, "repo", "delete", scene.uri())
-    assert run("repo", "delete", scene.uri(), "--yes").code == 13
+def test_json_on_a_terminal_is_for_a_program(scene: Scene) -> None:
+    code, seen = answered(b"", "repo", "delete", scene.uri(), "--output=json")
+    assert (code, "[y/N]" in seen, "pass --yes" in seen) == (2, False, True)
+    assert scene.name in names()
+
+
+@pytest.mark.parametrize(
+    ("words", "loss"),
+    [
+        (["repo", "delete", "R"], "branches, tags, commits and 6 staged changes"),
+        (["branch", "delete", "R/clean"], "deletes lakefs://"),
+        (["branch", "delete", "R/dirty", "--discard-staged"], "and its 3 staged changes"),
+        (["branch", "prune", "R"], "1 expired branch, with 2 staged changes"),
+        (["tag", "delete", "R/v1"], "tag create"),
+        (["reset", "R/dirty"], "3 staged changes"),
+        (["reset", "R/dirty", "--prefix", "new/"], "3 staged changes"),
+        (["hard-reset", "R/dirty", "R/v1", "--force"], "3 staged changes"),
+        (["purge", "run", "R", "a", "-m", "request", "--commit"], "permanently deletes a"),
+        (["gc", "run", "R"], "permanently deletes all objects"),
+    ],
+)
+def test_without_a_terminal_nothing_is_lost_without_yes(
+    scene: Scene, words: list[str], loss: str
+) -> None:
+    """Each of these destroys what `op undo` cannot bring back."""
+    scene.commit("main", {"a": "1"})
+    ok("tag", "create", scene.uri("v1"), scene.uri("main"))
+    for name, keys in (("clean", ""), ("dirty", "xyz"), ("expired", "xy"), ("other", "x")):
+        scene.branch(name)
+        scene.put(name, {f"new/{key}": key for key in keys})
+    with connect() as lake:
+        branches = lake.repository(scene.name)._context.refs.branches
+        branches.set_lifetime("expired", timedelta(seconds=-1))
+    given = [each.replace("R", scene.uri(), 1) if each[0] == "R" else each for each in words]
+
+    def state() -> Any:
+        return [said(noun, "list", scene.uri()) for noun in ("branch", "tag")]
+
+    before = state()
+    error = failed(2, *given)
+    assert loss in error
+    assert error.endswith("no terminal can ask for confirmation: pass --yes if you want this")
+    assert state() == before
+    assert run(*given, "--yes").code != 2
+
+
+def test_where_nothing_is_lost_nobody_needs_to_agree(scene: Scene) -> None:
+    first, _ = scene.commit("main", {"a": "1"}), scene.commit("main", {"a": "2"})
+    main = scene.uri("main")
+    ok("reset", main)
+    ok("hard-reset", main, scene.uri(first["id"]), "--force")
+    ok("op", "undo", main)
+    ok("branch", "prune", scene.uri())
+    ok("gc", "run", scene.uri(), "--dry-run")
+    assert "no repository" in failed(13, "repo", "delete", "lakefs://nothing-here")
+    assert "no tag" in failed(13, "tag", "delete", scene.uri("v9"))
+
+
+def test_staged_changes_are_only_deleted_on_request(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    dev = scene.branch("dev")
+    scene.put("dev", {"a": None, "b": "1"})
+    error = failed(4, "branch", "delete", dev, "--yes")
+    assert "'dev' has 2 staged changes" in error
+    assert "--discard-staged" in error
+    assert len(said("diff", dev)) == 2
+    assert said("branch", "delete", dev, "--yes", "--discard-staged")["deleted"] is True
 
 
 def test_what_is_not_there_is_not_asked_about() -> None:
@@ -122,7 +188,7 @@ def test_only_a_yes_deletes_objects(doomed: Scene, deletion: list[str]) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("option", ["--yes", "--dry-run", "--output=json"])
+@pytest.mark.parametrize("option", ["--yes", "--dry-run"])
 @pytest.mark.parametrize("deletion", DELETIONS, ids=" ".join)
 def test_an_option_spares_the_question_of_objects(
     doomed: Scene, deletion: list[str], option: str
@@ -140,27 +206,30 @@ def test_a_deletion_of_a_branch_asks_and_says_how_to_undo_it(scene: Scene) -> No
     code, seen = answered(b"n\n", "branch", "delete", dev)
     assert (code, "[y/N]" in seen, "staged" in seen) == (130, True, False)
     scene.put("dev", {"b": "1"})
-    code, seen = answered(b"y\n", "branch", "delete", dev)
-    assert (code, "staged" in seen) == (0, True)
+    code, seen = answered(b"", "branch", "delete", dev)
+    assert (code, "[y/N]" in seen, "--discard-staged" in seen) == (4, False, True)
+    code, seen = answered(b"y\n", "branch", "delete", dev, "--discard-staged")
+    assert (code, "1 staged change" in " ".join(seen.split())) == (0, True)
     again = f"branch create {dev} --source {scene.uri(head['id'][:12])}"
     assert again in " ".join(seen.replace("\r\n", "").split())
     ok(*again.split())
-    assert ok("branch", "delete", dev) == (
+    assert ok("branch", "delete", dev, "--yes") == (
         f"{dev} is deleted; `sparklake {again}` creates it again\n"
     )
     ok(*again.split())
     assert answered(b"", "branch", "delete", dev, "--yes")[0] == 0
 
 
-def test_a_hard_reset_asks_and_says_how_to_undo_it(scene: Scene) -> None:
+def test_a_hard_reset_that_drops_changes_asks_and_says_how_to_undo_it(scene: Scene) -> None:
     first = scene.commit("main", {"a": "1"})
     second = scene.commit("main", {"a": "2"})
     main, back = scene.uri("main"), scene.uri("main~1")
-    code, seen = answered(b"n\n", "hard-reset", main, back)
-    assert (code, "op undo" in seen, "staged" in seen) == (130, True, False)
+    scene.put("main", {"b": "1"})
+    code, seen = answered(b"n\n", "hard-reset", main, back, "--force")
+    assert (code, "1 staged change" in " ".join(seen.split())) == (130, True)
     assert said("log", main)[0] == second
     code, seen = answered(b"y\n", "hard-reset", main, back, "--force")
-    assert (code, "staged changes are dropped" in " ".join(seen.split())) == (0, True)
+    assert (code, "op undo" in seen) == (0, True)
     assert said("log", main)[0] == first
     ok("op", "undo", main)
     assert said("log", main)[0] == second

@@ -51,7 +51,7 @@ def test_the_story(folder: Path, home: Path) -> None:
     assert another != name
     for command in commands_to_try(ran.err, another):
         ok(*command)
-    ok("repo", "delete", f"lakefs://{name}")
+    ok("repo", "delete", "--yes", f"lakefs://{name}")
     assert namespace.is_dir()
 
 

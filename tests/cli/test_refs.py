@@ -33,7 +33,7 @@ def test_a_dump_and_a_restore(scene: Scene, tmp_path: Path, dsn: str) -> None:
     assert said(*lake, "log", "lakefs://again/v1")[0] == head
     assert ok(*lake, "cat", "lakefs://again/main/a") == "1"
     assert "restored to 'again'" in failed(14, "refs", "dump", scene.uri())
-    ok(*lake, "repo", "delete", "lakefs://again")
+    ok(*lake, "repo", "delete", "--yes", "lakefs://again")
 
 
 def test_a_restore_is_told_in_text_and_takes_options(scene: Scene, tmp_path: Path) -> None:

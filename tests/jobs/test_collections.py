@@ -9,25 +9,28 @@ from tests.jobs.running import job
 def test_garbage_is_shown_and_goes(scene: Scene) -> None:
     scene.commit("main", {"a": "1"})
     scene.put("main", {"b": "22"})
-    ok("reset", scene.uri("main"))
+    ok("reset", "--yes", scene.uri("main"))
     words = (scene.uri(), "--dry-run", "--grace", "0m")
     assert said("gc", "run", scene.uri(), "--dry-run")["objects"] == 0
-    found = said("gc", "run", *words)
+    found = said("gc", "run", "--yes", *words)
     assert (found["state"], found["objects"], found["bytes"]) == ("found", 1, 2)
     assert found["objects_listed"] == 2
-    again = job(0, "collect_garbage", *words)
+    again = job(0, "collect_garbage", "--yes", *words)
     assert {**again, "id": found["id"]} == found
     listing = said("gc", "list", scene.uri(), found["id"])
     assert listing == found["sample"] == job(0, "list_garbage", scene.uri(), found["id"])
     text = ok("gc", "list", scene.uri(), found["id"])
     assert listing[0]["address"] in text
 
-    text = ok("gc", "run", scene.uri(), "--sweep", found["id"], "--grace", "0m")
+    text = ok("gc", "run", "--yes", scene.uri(), "--sweep", found["id"], "--grace", "0m")
     assert "1 object with 2 B in total deleted, of 2 below data/" in text
     assert scene.paths("main") == ["a"]
-    assert job(2, "collect_garbage", scene.uri(), "--sweep", found["id"])["kind"] == "invalid_input"
-    assert job(0, "collect_garbage", scene.uri(), "--grace", "0m")["objects"] == 0
-    failed(2, "gc", "run", scene.uri(), "--grace", "soon")
+    assert (
+        job(2, "collect_garbage", "--yes", scene.uri(), "--sweep", found["id"])["kind"]
+        == "invalid_input"
+    )
+    assert job(0, "collect_garbage", "--yes", scene.uri(), "--grace", "0m")["objects"] == 0
+    failed(2, "gc", "run", "--yes", scene.uri(), "--grace", "soon")
     failed(13, "gc", "list", scene.uri(), "20240101T000000Z-0")
 
 
@@ -74,7 +77,7 @@ def test_commits_expire_and_are_marked(scene: Scene) -> None:
     assert "3 commits would expire" in ok("gc", "run", *grace, "--dry-run")
     marks = [each.get("expired", False) for each in said("log", scene.uri("main"))]
     assert marks == [False] * 4
-    assert "3 commits expired" in ok("gc", "run", *grace)
+    assert "3 commits expired" in ok("gc", "run", "--yes", *grace)
     marks = [each.get("expired", False) for each in said("log", scene.uri("main"))]
     assert marks == [False, True, True, True]
     assert [each.get("expired", False) for each in job(0, "log", scene.uri("main"))] == marks

@@ -24,11 +24,11 @@ def test_settings(scene: Scene) -> None:
     assert made == job(0, "show_repository", uri) == said("repo", "show", uri)
     assert (made["read_only"], made["metadata"]) == (True, {"owner": "joe"})
     assert job(11, "put", "-", scene.uri("main", "a"), stdin=b"1")["kind"] == "read_only"
-    assert job(11, "delete_repository", uri)["kind"] == "read_only"
+    assert job(11, "delete_repository", "--yes", uri)["kind"] == "read_only"
     assert job(2, "set_repository", uri)["kind"] == "invalid_input"
     assert job(2, "set_repository", uri, "--read-only", "--writable")["kind"] == "invalid_input"
     assert job(0, "set_repository", uri, "--unset", "owner")["metadata"] == {}
-    assert job(0, "delete_repository", uri, "--force")["deleted"] is True
+    assert job(0, "delete_repository", "--yes", uri, "--force")["deleted"] is True
 
 
 def test_expiry(scene: Scene) -> None:

@@ -32,14 +32,17 @@ def test_repositories(tmp_path: Path, dsn: str) -> None:
     assert made["range_records"] == 7
     two = job(0, "create_repository", *lake, "lakefs://two", str(tmp_path / "2"))
     assert job(0, "list_repositories", *lake) == [made, two] == said(*lake, "repo", "list")
-    assert job(0, "delete_repository", *lake, "lakefs://one") == {
+    assert job(0, "delete_repository", "--yes", *lake, "lakefs://one") == {
         "name": "one",
         "deleted": True,
         "storage_namespace": f"file://{tmp_path / '1'}",
     }
     assert job(0, "delete_repository", "lakefs://two", "--yes", *lake)["deleted"] is True
-    assert job(13, "delete_repository", *lake, "lakefs://two")["kind"] == "repository_not_found"
-    assert job(2, "delete_repository", *lake, "lakefs://two/main")["kind"] == "invalid_uri"
+    assert (
+        job(13, "delete_repository", "--yes", *lake, "lakefs://two")["kind"]
+        == "repository_not_found"
+    )
+    assert job(2, "delete_repository", "--yes", *lake, "lakefs://two/main")["kind"] == "invalid_uri"
     assert job(0, "list_repositories", *lake) == []
 
 
@@ -60,17 +63,17 @@ def test_branches(scene: Scene) -> None:
     listing = job(0, "list_branches", scene.uri())
     assert listing == said("branch", "list", scene.uri())
     assert [each["dirty"] for each in listing] == [False, True]
-    assert job(0, "reset", scene.uri("main")) == {"name": "main", "dirty": False}
+    assert job(0, "reset", "--yes", scene.uri("main")) == {"name": "main", "dirty": False}
     assert scene.paths("main") == ["a"]
     scene.put("main", {"b": "2", "c/d": "3", "e": "4"})
-    assert job(0, "reset", scene.uri("main"), "--prefix", "c/")["dirty"] is True
-    assert job(0, "reset", "--object", "b", scene.uri("main"))["dirty"] is True
+    assert job(0, "reset", "--yes", scene.uri("main"), "--prefix", "c/")["dirty"] is True
+    assert job(0, "reset", "--yes", "--object", "b", scene.uri("main"))["dirty"] is True
     assert scene.paths("main") == ["a", "e"]
-    assert job(0, "reset", scene.uri("main"), "--object", "e")["dirty"] is False
-    assert job(13, "reset", scene.uri("v1"))["kind"] == "ref_not_found"
-    assert job(0, "delete_branch", dev)["deleted"] is True
-    assert job(13, "delete_branch", dev)["kind"] == "ref_not_found"
-    assert job(11, "delete_branch", scene.uri("main"))["kind"] == "protected"
+    assert job(0, "reset", "--yes", scene.uri("main"), "--object", "e")["dirty"] is False
+    assert job(13, "reset", "--yes", scene.uri("v1"))["kind"] == "ref_not_found"
+    assert job(0, "delete_branch", "--yes", dev)["deleted"] is True
+    assert job(13, "delete_branch", "--yes", dev)["kind"] == "ref_not_found"
+    assert job(11, "delete_branch", "--yes", scene.uri("main"))["kind"] == "protected"
     assert job(2, "list_branches", scene.uri("main"))["kind"] == "invalid_uri"
 
 
@@ -80,8 +83,8 @@ def test_tags(scene: Scene) -> None:
     assert made == {"name": "v2.3", "commit_id": head["id"]}
     assert job(14, "create_tag", scene.uri("v2.3"), scene.uri("main"))["kind"] == "already_exists"
     assert job(0, "list_tags", scene.uri()) == [made] == said("tag", "list", scene.uri())
-    assert job(0, "delete_tag", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
-    assert job(13, "delete_tag", scene.uri("v2.3"))["kind"] == "ref_not_found"
+    assert job(0, "delete_tag", "--yes", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
+    assert job(13, "delete_tag", "--yes", scene.uri("v2.3"))["kind"] == "ref_not_found"
     assert job(0, "list_tags", scene.uri()) == []
     wrong = job(2, "create_tag", scene.uri("v3"), "lakefs://other/main")
     assert wrong["kind"] == "invalid_uri"
@@ -100,7 +103,7 @@ def test_refs(scene: Scene, dsn: str) -> None:
     assert said(*lake, "log", "lakefs://back/main")[0] == head
     assert job(14, *words)["kind"] == "already_exists"
     assert job(14, "dump_refs", scene.uri())["kind"] == "namespace_in_use"
-    assert job(0, "delete_repository", *lake, "lakefs://back")["deleted"] is True
+    assert job(0, "delete_repository", "--yes", *lake, "lakefs://back")["deleted"] is True
 
 
 def test_an_object_is_put_looked_at_and_removed(scene: Scene, tmp_path: Path) -> None:
@@ -263,7 +266,7 @@ def test_moves_of_branches(scene: Scene) -> None:
     scene.put("main", {"a": "3"})
     assert job(4, "undo_operation", main)["kind"] == "dirty_branch"
     assert job(4, "hard_reset", main, main)["kind"] == "dirty_branch"
-    assert job(0, "hard_reset", main, main, "--force") == there
+    assert job(0, "hard_reset", main, main, "--force", "--yes") == there
     assert job(13, "undo_operation", scene.uri("nothing"))["kind"] == "ref_not_found"
 
 

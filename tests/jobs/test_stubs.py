@@ -115,7 +115,9 @@ def test_help_is_that_of_the_command_under_the_name_of_the_file() -> None:
 
 def test_a_job_asks_nobody(scene: Scene) -> None:
     script = (sys.executable, FOLDER / "delete_repository.py")
-    seen = on_terminal(scene.uri(), "--output", "text", command=script)
+    refusal = job(2, "delete_repository", scene.uri())
+    assert "pass --yes" in refusal["error"]
+    seen = on_terminal(scene.uri(), "--output", "text", "--yes", command=script)
     assert "is deleted" in seen
     assert "[y/N]" not in seen
 

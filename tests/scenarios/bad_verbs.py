@@ -81,6 +81,7 @@ def reset_object(path: str) -> Verb:
 
 
 RESETS: list[Case] = [
+    ("count", RefNotFoundError, "'nope'", lambda lab: lab.ghost("nope").count_staged()),
     ("both", InvalidInputError, "choose one of", lambda lab: lab.main.reset(prefix="a", path="a")),
     *(
         (

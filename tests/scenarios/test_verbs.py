@@ -199,7 +199,7 @@ def test_refs_keep_commits_when_branches_go(repo: Repository, main: Branch) -> N
     dev = repo.create_branch("dev", "main")
     head = commit_all(dev, {"new": b"new"}, "dev")
     dev.put("staged", b"staged")
-    repo.delete_branch("dev")
+    repo.delete_branch("dev", discard_staged=True)
     with pytest.raises(RefNotFoundError):
         repo.branch("dev")
     assert contents(repo, head.id) == {**OBJECTS, "new": b"new"}

@@ -129,9 +129,22 @@ def prune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the branches; delete nothing.")
     ] = False,
+    yes: YesOption = False,
 ) -> None:
-    """Delete expired branches, except default and protected ones."""
-    pruned = invocation.repository(repository_uri(uri)).prune_branches(dry_run)
+    """Delete expired branches and their staged changes.
+
+    The default branch and protected ones stay.
+    """
+    repository = invocation.repository(repository_uri(uri))
+    due = [] if dry_run or yes else repository.prune_branches(dry_run=True)
+    if due:
+        staged = sum(repository.branch(each.name).count_staged() for each in due if each.layers)
+        invocation.out.confirm(
+            f"This deletes {number(len(due), 'expired branch', 'expired branches')}, with "
+            f"{number(staged, 'staged change')}, which cannot be restored. --dry-run lists them.",
+            "Delete them?",
+        )
+    pruned = repository.prune_branches(dry_run)
     _table(invocation, pruned)
     done = "would be deleted" if dry_run else "deleted"
     invocation.out.note(f"{number(len(pruned), 'branch', 'branches')} {done}")
@@ -144,12 +157,16 @@ def delete(
     uri: BranchArgument,
     yes: YesOption = False,
     missing_ok: MissingOkOption = False,
+    discard_staged: Annotated[
+        bool, typer.Option("--discard-staged", help="Also delete the staged changes.")
+    ] = False,
 ) -> None:
-    """Delete a branch and its staged changes; its commits stay."""
+    """Delete a branch; its commits stay."""
     branch = ref_uri(uri)
     repository = invocation.repository(branch.repository)
     try:
-        state = repository.branch(branch.ref).state
+        found = repository.branch(branch.ref)
+        state = found.state
     except RefNotFoundError:
         if not missing_ok:
             raise
@@ -157,13 +174,17 @@ def delete(
         invocation.out.one(gone, f"{branch} does not exist")
         return
     again = f"`sparklake branch create {branch} --source {_at(branch.repository, state)}`"
-    if not yes:
-        staged = ", with its staged changes, which cannot be restored" if state.layers else ""
-        invocation.out.confirm(
-            f"This deletes {branch}{staged}. Its commits stay, and {again} creates it again. "
-            "Delete it?"
+    # Without --discard-staged, the deletion itself refuses to lose staged changes.
+    if not yes and (discard_staged or not state.layers):
+        count = found.count_staged()
+        staged = f" and its {number(count, 'staged change')}, which cannot be restored" * (
+            count > 0
         )
-    repository.delete_branch(branch.ref, missing_ok)
+        invocation.out.confirm(
+            f"This deletes {branch}{staged}. Its commits stay, and {again} creates it again.",
+            "Delete it?",
+        )
+    repository.delete_branch(branch.ref, missing_ok, discard_staged)
     invocation.out.one(
         {"name": branch.ref, "deleted": True, "commit_id": state.commit_id},
         f"{branch} is deleted; {again} creates it again",

@@ -8,7 +8,7 @@ import typer
 
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument, OnceOption, YesOption, global_options
-from sparklake.cli.text import date, one_line, short
+from sparklake.cli.text import date, number, one_line, short
 from sparklake.documents import branch_document, operation_document
 from sparklake.uri import ref_uri, refs_uri, same_repository
 
@@ -82,11 +82,18 @@ def hard_reset(
         same_repository(target, expected)
     branch = repository.branch(target.ref)
     back = f"`sparklake op undo {target}` moves it back"
-    if not yes:
-        staged = " Its staged changes are dropped and cannot be restored." if force else ""
-        invocation.out.confirm(f"This moves {target} to {to}.{staged} {back}. Move it?")
+    staged = branch.count_staged() if force and not yes else 0
+    if staged:
+        invocation.out.confirm(
+            f"This moves {target} to {to}, and drops its {number(staged, 'staged change')}, which "
+            "cannot be restored.",
+            "Move it?",
+        )
     made = branch.hard_reset(
-        to.ref, expected.ref if expected else None, force, invocation.once(once)
+        to.ref,
+        expected.ref if expected else None,
+        force and (yes or staged > 0),  # Changes staged meanwhile are not lost unasked.
+        invocation.once(once),
     )
     text = f"{target} is at {short(made.id)}; {back}"
     invocation.out.one({**branch_document(branch.state), "commit_id": made.id}, text)

@@ -9,7 +9,7 @@ import typer
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import MetaOption, YesOption, global_options
 from sparklake.cli.parsing import labels, settings_change
-from sparklake.cli.text import date, one_line
+from sparklake.cli.text import date, number, one_line
 from sparklake.documents import repository_document
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
@@ -120,11 +120,15 @@ def delete(
 ) -> None:
     """Delete a repository and its history, but no stored objects."""
     name = repository_uri(uri)
-    namespace = invocation.repository(name).info.storage_namespace
+    repository = invocation.repository(name)
+    namespace = repository.info.storage_namespace
     if not yes:
+        staged = sum(each.count_staged() for each in repository.branches(hidden=True))
         invocation.out.confirm(
-            f"This permanently deletes the branches, tags, commits and staged changes of "
-            f"{SCHEME}{name}. The files in {one_line(namespace)} stay. Delete it?"
+            f"This permanently deletes the branches, tags, commits and "
+            f"{number(staged, 'staged change')} of {SCHEME}{name}. "
+            f"The files in {one_line(namespace)} stay.",
+            "Delete it?",
         )
     invocation.lake.delete_repository(name, force)
     invocation.out.one(

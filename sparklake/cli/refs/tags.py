@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import ExistOkOption, OnceOption, global_options
+from sparklake.cli.options import ExistOkOption, OnceOption, YesOption, global_options
 from sparklake.cli.text import short
 from sparklake.documents import tag_document
-from sparklake.uri import ref_uri, repository_uri, same_repository
+from sparklake.uri import RefUri, ref_uri, repository_uri, same_repository
 
 app = typer.Typer(name="tag", help="Tags: create, list, delete.", no_args_is_help=True)
 app.callback()(global_options)
@@ -54,8 +54,17 @@ def list_tags(
 
 @app.command()
 @command
-def delete(invocation: Invocation, uri: TagArgument) -> None:
+def delete(invocation: Invocation, uri: TagArgument, yes: YesOption = False) -> None:
     """Delete a tag; its commit stays."""
     tag = ref_uri(uri)
-    invocation.repository(tag.repository).delete_tag(tag.ref)
+    repository = invocation.repository(tag.repository)
+    found = None if yes else next((t for t in repository.tags() if t.name == tag.ref), None)
+    if found is not None:
+        at = str(RefUri(tag.repository, short(found.commit_id)))
+        invocation.out.confirm(
+            f"This deletes {tag}. Its commit stays, and `sparklake tag create {tag} {at}` creates "
+            "it again.",
+            "Delete it?",
+        )
+    repository.delete_tag(tag.ref)
     invocation.out.one({"name": tag.ref, "deleted": True}, f"{tag} is deleted")

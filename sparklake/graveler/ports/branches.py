@@ -137,10 +137,13 @@ class Branches(Protocol):
     def list(self) -> Sequence[BranchState]:
         """Return all branches in the byte order of their names."""
 
-    def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
-        """Delete a branch and its staged changes; raise RefNotFoundError.
+    def delete(
+        self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
+    ) -> None:
+        """Delete a branch; raise RefNotFoundError.
 
-        With `if_expired`, raises RaceLostError for a branch that may not be pruned.
+        Raises DirtyBranchError for a branch with staged changes, unless they are discarded. With
+        `if_expired`, raises RaceLostError for a branch that may not be pruned.
         """
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:

@@ -8,7 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
-from sparklake.errors import AlreadyExistsError, RaceLostError, RefNotFoundError
+from sparklake.errors import (
+    AlreadyExistsError,
+    DirtyBranchError,
+    RaceLostError,
+    RefNotFoundError,
+)
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb, TagInfo
@@ -69,13 +74,17 @@ class MemoryBranches:
             found = sorted(self._state.branches.values(), key=lambda branch: branch.name.encode())
             return [self._state.seen(each, force=self._force) for each in found]
 
-    def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
-        """Delete a branch and its staged changes."""
+    def delete(
+        self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
+    ) -> None:
+        """Delete a branch."""
         state = self._state
         with state.lock:
             branch = state.open_branch(name, Action.DELETE, force=self._force)
             if if_expired and not state.seen(branch, force=self._force).may_be_pruned:
                 raise RaceLostError(f"branch {name!r} is protected, or has not expired")
+            if branch.layers and not discard_staged:
+                raise DirtyBranchError.of_deletion(name)
             state.drop_layers(branch, {layer.id for layer in branch.layers})
             del state.branches[name]
             verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH

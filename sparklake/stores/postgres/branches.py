@@ -11,6 +11,7 @@ import psycopg
 
 from sparklake.errors import (
     AlreadyExistsError,
+    DirtyBranchError,
     RaceLostError,
     RefNotFoundError,
 )
@@ -174,12 +175,18 @@ class PostgresBranches:
         """Return all branches in the byte order of their names."""
         return states_of(self._connections.fetch(ALL_BRANCHES, self._values), self._scope)
 
-    def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
-        """Delete a branch and its staged changes."""
+    def delete(
+        self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
+    ) -> None:
+        """Delete a branch."""
         with self._connections.transaction() as connection:
             head = lock_branch(connection, self._scope, name, Action.DELETE)
-            if if_expired and not locked_state(connection, self._scope, name).may_be_pruned:
+            # A locked branch gets no new layers, and a layer has rows.
+            state = locked_state(connection, self._scope, name)
+            if if_expired and not state.may_be_pruned:
                 raise RaceLostError(f"branch {name!r} is protected, or has not expired")
+            if state.layers and not discard_staged:
+                raise DirtyBranchError.of_deletion(name)
             drop_layers(connection, self._uid, name)
             connection.execute(
                 "DELETE FROM sparklake.branches WHERE repository_uid = %s AND name = %s",

@@ -35,6 +35,18 @@ else:
     write_ranges = lazy_module("sparklake.udfs.write_ranges")
     object_rows = lazy_module("sparklake.udfs.objects.object_rows")
 
+
+def count_staged(context: Context, state: BranchState) -> int:
+    """Return the number of staged records. A key counts once in each layer."""
+    return sum(_count(context, each) for each in state.layers)
+
+
+def _count(context: Context, layer: Layer) -> int:
+    if layer.meta_range_id is None:
+        return context.refs.staging.count(layer.id)
+    return sum(each.count for each in context.trees.get(layer.meta_range_id).ranges)
+
+
 INLINE_ROWS = 10_000
 """The maximum number of rows of a layer in a plan; more are first written as a run."""
 

@@ -52,7 +52,7 @@ class _Transaction:
         return (
             f"the work is kept on the hidden branch {self.name!r}: view it with `sparklake "
             f"diff {self.uri}`, commit its staged changes and merge it into {self.target!r}, "
-            f"or delete it with `sparklake branch delete {self.uri}`"
+            f"or delete it with `sparklake branch delete {self.uri} --discard-staged`"
         )
 
     def drop(self) -> None:

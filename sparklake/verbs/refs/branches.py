@@ -6,16 +6,20 @@ from datetime import timedelta
 
 from sparklake.errors import (
     AlreadyExistsError,
+    DirtyBranchError,
     InvalidInputError,
     ProtectedError,
     RaceLostError,
     RefNotFoundError,
+    SparklakeError,
 )
+from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchState, RefVerb, TagInfo
 from sparklake.graveler.refs.names import name_taken, validate_branch_name, validate_tag_name
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out
 from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.base.staging import count_staged
 
 _LONGEST = timedelta(days=36_500)
 
@@ -54,7 +58,9 @@ def _is_due(context: Context, branch: BranchState) -> bool:
 def _prune(context: Context, branch: BranchState) -> bool:
     try:
         with context.move_guard.around_name(context, RefVerb.DELETE_BRANCH, branch.name):
-            context.refs.branches.delete(branch.name, context.committer, if_expired=True)
+            context.refs.branches.delete(
+                branch.name, context.committer, discard_staged=True, if_expired=True
+            )
     except (RaceLostError, RefNotFoundError, ProtectedError):
         return False
     return True
@@ -106,18 +112,33 @@ def _create_branch(
         )
 
 
-def delete_branch(context: Context, name: str) -> None:
-    """Delete a branch and its staged changes.
+def delete_branch(context: Context, name: str, *, discard_staged: bool) -> None:
+    """Delete a branch.
 
     Raises:
         ProtectedError: It is the default branch.
+        DirtyBranchError: It has staged changes, which are not to be discarded.
     """
     if name == context.info.default_branch:
         raise ProtectedError(
             f"{name!r} is the default branch of {context.info.name} and cannot be deleted"
         )
+    state = context.refs.branches.find(name)
+    if state is not None and state.layers and not discard_staged:
+        state.guard.check(name, Action.DELETE)
+        raise DirtyBranchError.of_deletion(name, _staged(context, state))
     with context.move_guard.around_name(context, RefVerb.DELETE_BRANCH, name):
-        context.refs.branches.delete(name, context.committer)
+        # The store checks again: changes may just have been staged.
+        context.refs.branches.delete(name, context.committer, discard_staged=discard_staged)
+
+
+def _staged(context: Context, state: BranchState) -> str:
+    """Return the number of staged changes as text, also if they cannot be read."""
+    try:
+        count = count_staged(context, state)
+    except SparklakeError as error:
+        return f"staged changes that cannot be counted ({error})"
+    return f"{count:,} staged change{'s' * (count != 1)}"
 
 
 def create_tag(

@@ -57,7 +57,7 @@ WRITES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "allow_empty": flags,
     },
     "move": {"back": flags, "force": flags, "expects": st.just("nothing")},
-    "drop": {"what": st.sampled_from(["branch", "reset", "prefix"]), "prefix": prefixes},
+    "drop": {"what": st.sampled_from(["discard", "reset", "prefix"]), "prefix": prefixes},
     "create_branch": {"name": st.sampled_from(BRANCHES), "hidden": flags},
     "tag": {"delete": flags, "name": st.sampled_from(TAGS)},
     "transaction": {

@@ -15,6 +15,7 @@ from sparklake import Commit
 from sparklake.errors import (
     AlreadyExistsError,
     AmbiguousRefError,
+    DirtyBranchError,
     InvalidRefError,
     ProtectedError,
     ReadOnlyError,
@@ -139,10 +140,13 @@ class RefsModel:
             self.hidden.add(name)
         self.operations.append(("create-branch", name, None, head))
 
-    def delete_branch(self, name: str) -> None:
+    def delete_branch(self, name: str, *, discard_staged: bool = False) -> None:
         if name == MAIN:
             raise ProtectedError
-        self.operations.append(("delete-branch", name, self.open(name, "delete"), None))
+        head = self.open(name, "delete")
+        if self.staged[name] and not discard_staged:
+            raise DirtyBranchError
+        self.operations.append(("delete-branch", name, head, None))
         del self.heads[name], self.staged[name]
         self.hidden.discard(name)
 

@@ -34,7 +34,7 @@ class RefRules(Machine):
         )
 
     @rule(
-        what=st.sampled_from(["branch", "reset", "prefix", "dump", "dump", "lose"]),
+        what=st.sampled_from(["branch", "discard", "reset", "prefix", "dump", "dump", "lose"]),
         prefix=prefixes,
         data=datas,
     )
@@ -50,6 +50,11 @@ class RefRules(Machine):
         if what == "branch":
             self.both(
                 lambda: self.repo.delete_branch(name), lambda _: self.model.delete_branch(name)
+            )
+        elif what == "discard":
+            self.both(
+                lambda: self.repo.delete_branch(name, discard_staged=True),
+                lambda _: self.model.delete_branch(name, discard_staged=True),
             )
         elif what == "reset":
             self.both(lambda: self.repo.branch(name).reset(), lambda _: self.model.reset(name))

@@ -13,6 +13,7 @@ import pytest
 
 from sparklake.errors import (
     AlreadyExistsError,
+    DirtyBranchError,
     NamespaceInUseError,
     RaceLostError,
     ReadOnlyError,
@@ -979,9 +980,47 @@ class RefStoreContract:
     def test_a_deleted_branch_leaves_nothing_to_its_namesake(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         refs.staging.put("dev", [a_record(b"1")], fence=0)
-        refs.branches.delete("dev", "ann")
+        refs.branches.delete("dev", "ann", discard_staged=True)
         refs.branches.create("dev", FIRST.id, "ann")
         assert staged(refs, "dev") == {}
+
+    @pytest.mark.parametrize("is_sealed", [False, True])
+    def test_a_deletion_loses_no_staged_changes(
+        self, refs: RepositoryRefs, is_sealed: bool
+    ) -> None:
+        refs.branches.create("dev", FIRST.id, "ann")
+        refs.staging.put("dev", [a_record(b"1")], fence=0)
+        if is_sealed:
+            refs.staging.seal("dev")
+        with pytest.raises(DirtyBranchError, match="staged changes"):
+            refs.branches.delete("dev", "ann")
+        assert staged(refs, "dev") == dict([a_record(b"1")])
+        assert refs.operations.list(1)[0].verb == "create-branch"
+        refs.staging.reset("dev")
+        refs.branches.delete("dev", "ann")
+        assert refs.branches.find("dev") is None
+
+    def test_a_write_and_a_deletion_at_once_lose_nothing(self, store: RefStore) -> None:
+        refs = new_refs(store, "busy")
+        for turn in range(20):
+            name = f"b{turn}"
+            refs.branches.create(name, FIRST.id, "ann")
+
+            def act(number: int, name: str = name) -> bool:
+                try:
+                    if number == 0:
+                        refs.branches.delete(name, "ann")
+                    else:
+                        refs.staging.put(name, [a_record(b"k")], fence=0)
+                except (DirtyBranchError, RefNotFoundError):
+                    return False
+                return True
+
+            is_deleted, is_staged = at_once(2, act)
+            assert is_deleted != is_staged
+            if is_staged:
+                assert staged(refs, name) == dict([a_record(b"k")])
+        store.delete_repository("busy")
 
     def test_putting_nothing_opens_no_layer(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [], fence=0)
@@ -1070,7 +1109,7 @@ class RefStoreContract:
                 elif number == 1:
                     refs.branches.create(f"b{turn}", FIRST.id, "ann")
                     refs.staging.put(f"b{turn}", [a_record(b"k")], fence=0)
-                    refs.branches.delete(f"b{turn}", "ann")
+                    refs.branches.delete(f"b{turn}", "ann", discard_staged=True)
                 else:
                     refs.staging.put("main", [a_record(b"%d" % turn)], fence=0)
 

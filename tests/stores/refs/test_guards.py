@@ -86,7 +86,10 @@ WRITES: dict[str, tuple[Action | None, Callable[[RepositoryRefs, str], object]]]
     "reset a part": (Action.RESET, drop),
     "hard reset": (Action.RESET, lambda refs, name: move(refs, "hard-reset", name)),
     "undo": (Action.RESET, lambda refs, name: move(refs, "undo", name)),
-    "delete": (Action.DELETE, lambda refs, name: refs.branches.delete(name, "ann")),
+    "delete": (
+        Action.DELETE,
+        lambda refs, name: refs.branches.delete(name, "ann", discard_staged=True),
+    ),
     "merge": (None, lambda refs, name: move(refs, "merge", name)),
     "revert": (None, lambda refs, name: move(refs, "revert", name)),
     "set an expiry": (None, lambda refs, name: refs.branches.set_lifetime(name, DAY)),

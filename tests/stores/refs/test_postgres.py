@@ -123,7 +123,11 @@ def test_a_server_that_restarts_ends_a_turn_and_not_what_was_done_in_it(
 
 def test_nothing_staged_is_left_behind(store: RefStore, admin: psycopg.Connection) -> None:
     refs = new_refs(store)
-    for action in (refs.staging.reset, lambda branch: refs.branches.delete(branch, "ann")):
+
+    def delete(branch: str) -> None:
+        refs.branches.delete(branch, "ann", discard_staged=True)
+
+    for action in (refs.staging.reset, delete):
         refs.branches.create("dev", FIRST.id, "ann")
         refs.staging.put("dev", [a_record(b"1")], fence=0)
         refs.staging.seal("dev")

@@ -128,7 +128,7 @@ def test_lower_layers_and_every_commit_count(repo: Repository) -> None:
     before = objects_of(repo)
     assert repo.collect_garbage(grace=NO_GRACE).run.objects == 0
     assert objects_of(repo) == before
-    repo.delete_branch("dev")
+    repo.delete_branch("dev", discard_staged=True)
     assert repo.collect_garbage(grace=NO_GRACE).run.objects == 1
 
 

@@ -215,7 +215,7 @@ def test_any_history_comes_back(scratch: Path, steps: list[tuple[str, int, int]]
             elif verb == "tag":
                 repo.create_tag(f"t{number}", name)
             elif verb == "drop" and name != "main":
-                repo.delete_branch(name)
+                repo.delete_branch(name, discard_staged=True)
             elif verb == "stage":
                 repo.branch(name).put(f"k{other}", b"%d" % number)
             elif verb == "commit":

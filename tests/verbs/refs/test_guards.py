@@ -153,8 +153,10 @@ def test_a_protected_branch_is_not_deleted(arena: Lake, repo: Repository) -> Non
     with refused(arena, ProtectedError, "'dev' is protected against 'delete'"):
         repo.delete_branch("dev")
     repo.branch("dev").put("k", b"x")
+    with refused(arena, ProtectedError, "'dev' is protected against 'delete'"):
+        repo.delete_branch("dev")
     repo.settings.unprotect("dev")
-    repo.delete_branch("dev")
+    repo.delete_branch("dev", discard_staged=True)
 
 
 def test_rules_are_set_replaced_and_removed(arena: Lake, repo: Repository) -> None:
