@@ -24,7 +24,7 @@ from sparklake.cli.options import (
     ResultFileOption,
     global_options,
 )
-from sparklake.cli.other_words import find_words, translated
+from sparklake.cli.other_words import understood
 
 HELP_NAMES = ["-h", "--help"]
 
@@ -109,12 +109,10 @@ class Grammar(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a command line, also for words of git and lakectl."""
-        words, ours = find_words(args) or ("", [])
-        if words:
-            if isinstance(ours, str):
-                ctx.fail(f"there is no command {words!r}. {ours}.")
-            args = translated(args, words, ours)
-        return super().resolve_command(ctx, args)
+        words, advice = understood(args)
+        if advice is not None:
+            ctx.fail(advice)
+        return super().resolve_command(ctx, words)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write names and first sentences, for which no options of commands are needed."""

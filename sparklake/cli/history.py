@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -139,8 +139,9 @@ def log(
     if invocation.out.is_json:
         invocation.out.many(map(log_document, commits.marked()), str)
         return
-    style = LogStyle(has_graph=with_graph or not oneline, has_details=not oneline)
-    for line in graph_lines(invocation.out, commits.marked(), ref_names(repository), sides, style):
+    names = ref_names(repository)
+    shown = {"has_graph": with_graph or not oneline, "has_details": not oneline}
+    for line in graph_lines(invocation.out, commits.marked(), names, sides, **shown):
         invocation.out.write(f"{line}\n")
 
 
@@ -230,22 +231,14 @@ def ref_names(repository: Repository) -> dict[str, list[str]]:
     return lanes.names_of(repository.branch_states(), repository.tags())
 
 
-class LogStyle(NamedTuple):
-    """The parts of a log that are shown beside the first line of each commit."""
-
-    has_graph: bool = True
-    has_details: bool = True
-
-
-_FULL = LogStyle()
-
-
 def graph_lines(
     out: Output,
     commits: Iterable[tuple[Commit, bool]],
     names: dict[str, list[str]],
     sides: int | None = None,
-    style: LogStyle = _FULL,
+    *,
+    has_graph: bool = True,
+    has_details: bool = True,
 ) -> Iterator[str]:
     """Yield a history as lines of a graph, with links to the first `sides` parents."""
     columns = lanes.Lanes()
@@ -259,7 +252,7 @@ def graph_lines(
             subject(each),
         )
         line = " ".join(filter(None, words))
-        yield f"{drawing.node}  {line}" if style.has_graph else line
-        for line in commit_lines(each) if style.has_details else ():
+        yield f"{drawing.node}  {line}" if has_graph else line
+        for line in commit_lines(each) if has_details else ():
             yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
-        yield from (link.rstrip() for link in drawing.links if style.has_graph)
+        yield from (link.rstrip() for link in drawing.links if has_graph)

@@ -29,9 +29,7 @@ _WORDS: dict[str, str | list[str]] = {
     "push": f"{_NO_REMOTE} `merge` publishes a branch, and `export` copies a ref elsewhere",
     "fetch": _BRING,
     "pull": _BRING,
-    "remote": f"{_NO_REMOTE} `repo list` lists the repositories",
     "reflog": ["op", "log"],
-    "config": "The settings are in sparklake.toml and in the environment",
     # A group without a command lists, as in git.
     f"branch {SCHEME}": ["branch", "list"],
     f"tag {SCHEME}": ["tag", "list"],
@@ -42,32 +40,23 @@ _WORDS: dict[str, str | list[str]] = {
     "fs rm": ["rm"],
     "fs upload": "`put FILE URI` copies a file, and `put -r FOLDER URI` a folder",
     "fs download": "`cat URI` writes an object to stdout, and `export` copies a folder",
-    "fs stage": "`stage` and `import --rows` take tables of addresses",
     "fs": "`ls`, `cat`, `stat`, `rm` and `put` are commands without it",
     "refs-dump": ["refs", "dump"],
     "refs-restore": ["refs", "restore"],
-    "branch revert": ["revert"],
-    "branch reset": ["reset"],
-    "branch-protect list": ["protect", "list"],
     "branch-protect": "`protect add`, `list` and `remove` change its rules",
     "annotate": ["blame"],
-    "ingest": "`import URI --from SOURCE` adds existing objects",
     "local": _EXPORT,
 }
 """What stands for the first words of a command line: words of ours, or advice."""
 
 
-def find_words(args: Sequence[str]) -> tuple[str, str | list[str]] | None:
-    """Return the foreign words that a command line starts with, and what stands for them."""
-    first, second = [*args[:2], "", ""][:2]
-    second = SCHEME if second.startswith(SCHEME) else second
-    for words in (f"{first} {second}", first):
-        if words in _WORDS:
-            return words, _WORDS[words]
-    return None
-
-
-def translated(args: Sequence[str], words: str, ours: Sequence[str]) -> list[str]:
-    """Return a command line with our words in place of the foreign ones."""
-    count = len(words.removesuffix(f" {SCHEME}").split())
-    return [*ours, *args[count:]]
+def understood(args: Sequence[str]) -> tuple[list[str], str | None]:
+    """Return a command line with our words in place of foreign ones, or advice against them."""
+    second = SCHEME if args[1:] and args[1].startswith(SCHEME) else " ".join(args[1:2])
+    for words in (f"{args[0]} {second}", args[0]) if args else ():
+        ours = _WORDS.get(words)
+        if isinstance(ours, str):
+            return [*args], f"there is no command {words!r}. {ours}."
+        if ours is not None:
+            return [*ours, *args[len(words.removesuffix(f" {SCHEME}").split()) :]], None
+    return [*args], None
