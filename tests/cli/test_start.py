@@ -103,13 +103,13 @@ def test_reads_take_few_round_trips(
 ) -> None:
     scene.commit("main", {"a": "1"})
     statements: list[str] = []
-    execute = psycopg.Connection.execute
+    execute = psycopg.Cursor.execute
 
-    def counted(connection: Any, query: Any, *values: Any, **options: Any) -> Any:
+    def counted(cursor: Any, query: Any, *values: Any, **options: Any) -> Any:
         statements.append(" ".join(str(query).split()))
-        return execute(connection, query, *values, **options)
+        return execute(cursor, query, *values, **options)
 
-    monkeypatch.setattr(psycopg.Connection, "execute", counted)
+    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
     ok(verb, scene.uri("main"))
     assert len(statements) == expected, statements
 
