@@ -7,6 +7,7 @@
 pub mod bytes;
 pub mod entry;
 pub mod fields;
+pub mod files;
 pub mod folder;
 pub mod format;
 pub mod hashing;

@@ -13,17 +13,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::bytes::{self, Items, Keys, NewItems, Outcome, position, require};
-use crate::folder;
 use crate::format::Handle;
 use crate::listing::{self, Listing};
 use crate::read::{self, COLUMNS, Ending, FIRST_KEY_BYTES, LAST_KEY_BYTES, Place};
 use crate::walks::{Edit, ids_of};
 use crate::write::{Source, Unit, Writer};
 use crate::{entry, fields, hashing, named, texts, verify, walks};
+use crate::{files, folder};
 
 /// The number of this interface. It rises when a function changes its arguments or its result:
 /// a checkout that moved on does not use the kernels that it built before.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 
 pyo3::create_exception!(_kernels, Declined, PyException);
 
@@ -513,6 +513,19 @@ impl Folder {
 }
 
 #[pyfunction]
+fn md5_files<'py>(
+    py: Python<'py>,
+    data: Buffer,
+    bounds: Bounds,
+    sizes: Numbers,
+    most: usize,
+) -> PyResult<Column<'py>> {
+    let (data, bounds, sizes) = (flat(&data)?, flat(&bounds)?, flat(&sizes)?);
+    let items = run(py, || files::md5_files(&Items::new(data, bounds)?, sizes, most))?;
+    Ok(column(py, items))
+}
+
+#[pyfunction]
 fn plain_keys<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Array<'py, bool>> {
     let (data, bounds) = (flat(&data)?, flat(&bounds)?);
     let plain = run(py, || texts::plain_keys(&Items::new(data, bounds)?))?;
@@ -578,6 +591,7 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(verify_records, module)?)?;
     module.add_function(wrap_pyfunction!(named_objects, module)?)?;
     module.add_class::<Folder>()?;
+    module.add_function(wrap_pyfunction!(md5_files, module)?)?;
     module.add_function(wrap_pyfunction!(plain_keys, module)?)?;
     module.add_function(wrap_pyfunction!(plain_addresses, module)?)?;
     module.add_function(wrap_pyfunction!(plain_uris, module)?)?;

@@ -22,7 +22,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 SETTING = "SPARKLAKE_KERNELS"
-INTERFACE = 4
+INTERFACE = 5
 """The interface of the kernels that fit. A checkout may have older ones, built before an update."""
 
 MISSING = "installed from the wheel without kernels, or cargo was missing or failed"

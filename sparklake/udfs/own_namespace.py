@@ -81,8 +81,11 @@ class OwnNamespace:
         key = self.find_key(address)
         return address if key is None else f"{self.uri}/{key}"
 
-    def mask(self, addresses: pa.StringArray) -> Mask:
-        """Return which of the plain addresses in a column are in the namespace."""
+    def mask(self, addresses: pa.StringArray, direct: Mask | None = None) -> Mask:
+        """Return which of the plain addresses in a column are in the namespace.
+
+        `direct` are those that are known to be no links.
+        """
         if not self._is_local:
             found = [pc.starts_with(addresses, root) for root in self._roots]
             return _truth(pc.or_(*found))
@@ -94,8 +97,9 @@ class OwnNamespace:
             names = [each[len(_FILE) :] for each in folders.dictionary.to_pylist()]
             inside = [self._real_folder(each).startswith(self._roots) for each in names]
             own = np.array(inside, bool)[folders.indices.to_numpy()]
-            others = files.filter(pa.array(~own)).to_pylist()
-            own[~own] = [_is_link(each[len(_FILE) :]) and self.has(each) for each in others]
+            unsure = ~own if direct is None else ~own & ~direct[local]
+            others = files.filter(pa.array(unsure)).to_pylist()
+            own[unsure] = [_is_link(each[len(_FILE) :]) and self.has(each) for each in others]
             local[local] = own
         return local
 

@@ -24,6 +24,7 @@ from sparklake.stores.objects.local_files import (
     read_part,
     resolve,
     scan,
+    scan_level,
     store_errors,
     stored,
     sync,
@@ -170,14 +171,25 @@ class LocalStore:
             self._check_root()
         return scan(self.root, prefix.rstrip("/"), level=level)
 
-    def scan_columns(self, prefix: str, *, level: bool = False) -> Iterator[FileColumns]:
-        """Yield the files that `scan` yields, in columns and without folders."""
+    def scan_level(self, prefix: str) -> Iterator[StoredFolder | None]:
+        """Yield the folders of one level, and None for each other entry: no file is looked at."""
+        with store_errors(self.root):
+            self._check_root()
+        return scan_level(self.root, prefix.rstrip("/"))
+
+    def scan_columns(
+        self, prefix: str, *, level: bool = False, exact: bool = False
+    ) -> Iterator[FileColumns]:
+        """Yield the files that `scan` yields, in columns and without folders.
+
+        With `exact`, names that are not UTF-8 are kept as invalid texts.
+        """
         with store_errors(self.root):
             self._check_root()
         # It imports numpy and Arrow, which small commands do not need.
         from sparklake.stores.objects.local_columns import scan_columns
 
-        return scan_columns(self.root, prefix.rstrip("/"), level=level)
+        return scan_columns(self.root, prefix.rstrip("/"), level=level, exact=exact)
 
     def delete(self, key: str) -> None:
         """Delete an object. A missing object is not an error."""

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparklake.graveler.compiled import text_of
+from sparklake.graveler.compiled import column, text_of
 from sparklake.graveler.kernels import Declined, kernel, library
+from sparklake.stores.objects.key_checks import is_utf8
 from sparklake.stores.objects.local_files import (
     NO_FILE_ERRORS,
     TEMPORARY,
@@ -24,6 +26,7 @@ from sparklake.stores.objects.local_files import (
 )
 
 _MOST_ROWS = 16_384
+_MOST_HASHED = 1024 * 1024  # A kernel cannot be interrupted.
 _INT64 = np.iinfo(np.int64)
 
 
@@ -36,14 +39,33 @@ class FileColumns:
     mtimes: Any
 
 
-def file_columns(rows: list[tuple[str, int, int]]) -> FileColumns:
-    """Return the columns of keys, sizes and times. File names that are not UTF-8 are changed."""
+def file_columns(rows: list[tuple[str, int, int]], *, exact: bool = False) -> FileColumns:
+    """Return the columns of keys, sizes and times.
+
+    File names that are not UTF-8 are changed, or with `exact` kept as invalid texts.
+    """
     names, sizes, mtimes = zip(*rows, strict=True) if rows else ((), (), ())
     try:
         keys = pa.array(names, pa.string())
     except UnicodeEncodeError:
-        keys = pa.array([each.encode(errors="replace").decode() for each in names], pa.string())
+        errors = "surrogateescape" if exact else "replace"
+        keys = pa.array([each.encode(errors=errors) for each in names], pa.binary())
+        keys = keys.view(pa.string())
     return FileColumns(keys, np.array(sizes, np.int64), _clipped(mtimes))
+
+
+def _compiled_checksums(paths: pa.StringArray, sizes: Any) -> pa.StringArray:
+    digests = text_of(library.md5_files(*column(paths), sizes, _MOST_HASHED))
+    return pc.if_else(pc.equal(digests, ""), pa.scalar(None, pa.string()), digests)
+
+
+@kernel(_compiled_checksums)
+def file_checksums(paths: pa.StringArray, sizes: Any) -> pa.StringArray:
+    """Return the MD5s of small files; null for others, and without compiled kernels for all.
+
+    Links, and files that cannot be read, have null, too. `sizes` are the expected sizes.
+    """
+    return pa.nulls(len(paths), pa.string())
 
 
 def _clipped(times: Sequence[int]) -> Any:
@@ -54,7 +76,9 @@ def _clipped(times: Sequence[int]) -> Any:
         return np.array([min(max(each, _INT64.min), _INT64.max) for each in times], np.int64)
 
 
-def scan_columns(root: Path, folder: str, *, level: bool = False) -> Iterator[FileColumns]:
+def scan_columns(
+    root: Path, folder: str, *, level: bool = False, exact: bool = False
+) -> Iterator[FileColumns]:
     """Yield the files that `scan` yields, in columns and without folders, which is faster."""
     if is_alias(root, root / folder):
         return
@@ -71,7 +95,7 @@ def scan_columns(root: Path, folder: str, *, level: bool = False) -> Iterator[Fi
                     waiting += [] if level else [key]
                 elif (status := _linked(root, key)) is not None:
                     rows.append((key, status.st_size, status.st_mtime_ns))
-        yield file_columns(rows)
+        yield file_columns(rows, exact=exact)
 
 
 def _compiled_files(place: Path, start: str, others: list[str]) -> Iterator[FileColumns]:
@@ -96,13 +120,14 @@ def _batches(folder: Any, others: list[str]) -> Iterator[FileColumns]:
 def _plain_files(place: Path, start: str, others: list[str]) -> Iterator[FileColumns]:
     """Yield the plain files of one folder; collect the names of its other entries.
 
-    Each key is `start` and the name of a file. The kernel also collects the names of files that it
-    cannot read.
+    Each key is `start` and the name of a file. Names that are not UTF-8 are others, too. The kernel
+    also collects the names of files that it cannot read.
     """
     rows: list[tuple[str, int, int]] = []
     with os.scandir(place) as entries:
         for entry in entries:
-            if not entry.is_file(follow_symlinks=False) or entry.name == TEMPORARY:
+            is_plain = entry.is_file(follow_symlinks=False) and is_utf8(entry.name)
+            if not is_plain or entry.name == TEMPORARY:
                 others.append(entry.name)
                 continue
             try:

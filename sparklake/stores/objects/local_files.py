@@ -253,6 +253,18 @@ def scan(
                 yield found
 
 
+def scan_level(root: Path, folder: str) -> Iterator[StoredFolder | None]:
+    """Yield the folders of one level, and None for each other entry, without their statuses."""
+    place = root / folder
+    if is_alias(root, place):
+        return
+    with store_errors(place), suppress(*NO_FILE_ERRORS), os.scandir(place) as entries:
+        for entry in entries:
+            if entry.name != TEMPORARY:
+                key = f"{folder}/{entry.name}/" if folder else f"{entry.name}/"
+                yield StoredFolder(key) if entry.is_dir(follow_symlinks=False) else None
+
+
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
     """Yield the entries of a folder, without those deleted meanwhile."""
     with store_errors(folder), suppress(*NO_FILE_ERRORS), os.scandir(folder) as entries:

@@ -26,6 +26,7 @@ from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.key_checks import check_key
+from sparklake.stores.objects.local_columns import file_checksums
 from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
 from sparklake.udfs.imports.tasks import ImportTaskSettings
 from sparklake.udfs.objects.object_rows import in_key_order, microsecond_mtimes, record_batch
@@ -53,6 +54,7 @@ Spoiled = dict[int, dict[str, str]]
 
 _TEXTS = ("path", "address", "checksum", "content_type", "metadata")
 _UNKNOWN = "-"
+_FILE = "file://"
 
 
 def import_body(
@@ -84,10 +86,10 @@ class _RowEncoder:
         """Return the records and the defects of some rows, in key order if the rows are."""
         rows, spoiled = _readable(microsecond_mtimes(staged_columns(batch)))
         missing = _lacks_checksum(rows)
-        plain = self._plain(_marked(rows, missing))
+        plain, checksums = self._plain(_marked(rows, missing), missing)
         plain[list(spoiled)] = False
         if (plain & missing).any():
-            rows = self._with_checksums(rows, plain & missing)
+            rows = self._with_checksums(rows, plain & missing, checksums)
             # A missing object has no checksum. The check of its single row reports the reason.
             plain &= ~_lacks_checksum(rows)
         if plain.all():
@@ -97,15 +99,18 @@ class _RowEncoder:
             parts.append(self._encoded(rows.filter(pa.array(plain))))
         return in_key_order(parts)
 
-    def _plain(self, rows: pa.RecordBatch) -> Mask:
+    def _plain(self, rows: pa.RecordBatch, missing: Mask) -> tuple[Mask, pa.StringArray]:
+        """Return which rows are plain, and the checksums of small files without one."""
         plain = plain_rows(rows, self.workspace.storage_namespace)
         if not plain.any():
-            return plain
+            return plain, pa.nulls(rows.num_rows, pa.string())
         address = rows.column("address")
         most = MAX_KEY_BYTES - len(self.settings.folder.encode())
         fits = pc.less_equal(pc.binary_length(rows.column("path")), most)
         plain &= plain_uris(address) & fits.fill_null(False).to_numpy(zero_copy_only=False)
-        return plain & ~self.own.mask(address)
+        checksums = _file_checksums(rows, plain & missing)
+        is_read = checksums.is_valid().to_numpy(zero_copy_only=False)  # So it is no link.
+        return plain & ~self.own.mask(address, is_read), checksums
 
     def _encoded(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if self.settings.folder:
@@ -113,9 +118,14 @@ class _RowEncoder:
             rows = with_column(rows, "path", paths)
         return plain_records(rows, self.settings.imported_at, IMPORTED_CONTENT_TYPE)
 
-    def _with_checksums(self, rows: pa.RecordBatch, wanted: Mask) -> pa.RecordBatch:
-        addresses = rows.column("address").filter(pa.array(wanted)).to_pylist()
-        found = pa.array(list(self.threads.map(self._find_checksum, addresses)), pa.string())
+    def _with_checksums(
+        self, rows: pa.RecordBatch, wanted: Mask, checksums: pa.StringArray
+    ) -> pa.RecordBatch:
+        found = checksums.filter(pa.array(wanted))
+        unknown = pc.is_null(found)
+        others = rows.column("address").filter(pa.array(wanted)).filter(unknown).to_pylist()
+        read = pa.array(list(self.threads.map(self._find_checksum, others)), pa.string())
+        found = pc.replace_with_mask(found, unknown, read)
         index = rows.schema.get_field_index("checksum")
         column = pa.nulls(rows.num_rows, pa.string()) if index < 0 else rows.column(index)
         column = pc.replace_with_mask(column, pa.array(wanted), found)
@@ -252,6 +262,17 @@ def _is_text(value: pa.Scalar) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _file_checksums(rows: pa.RecordBatch, wanted: Mask) -> pa.StringArray:
+    """Return the checksums of small files in some rows; null elsewhere."""
+    address, nothing = rows.column("address"), pa.nulls(rows.num_rows, pa.string())
+    local = pc.and_(pa.array(wanted), pc.starts_with(address, _FILE)).fill_null(False)
+    paths = pc.utf8_slice_codeunits(address.filter(local), len(_FILE))
+    if not len(paths):
+        return nothing
+    sizes = rows.column("size").filter(local).to_numpy(zero_copy_only=False)
+    return pc.replace_with_mask(nothing, local, file_checksums(paths, sizes))
 
 
 def _lacks_checksum(rows: pa.RecordBatch) -> Mask:

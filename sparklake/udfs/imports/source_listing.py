@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject
-from sparklake.graveler.times import checked_microseconds
+from sparklake.graveler.times import MICROSECOND, checked_microseconds
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.key_checks import is_utf8
+from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local_columns import FileColumns
 from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
 from sparklake.udfs.workspace import TASK_SCHEMA
 
@@ -63,7 +68,12 @@ def split_source(
 def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
     """Return a level's folders and whether it has objects, or None to not split it."""
     folders, has_objects, count = [], False, 0
-    for count, each in enumerate(store.scan(prefix, level=True), start=1):
+    entries: Iterable[StoredFolder | StoredObject | None]
+    if isinstance(store, LocalStore):
+        entries = store.scan_level(prefix)
+    else:
+        entries = store.scan(prefix, level=True)
+    for count, each in enumerate(entries, start=1):
         if count > _MOST_ENTRIES:
             return None
         if isinstance(each, StoredFolder):
@@ -87,11 +97,13 @@ def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     decode = msgspec.msgpack.Decoder(list[ListingPart]).decode
     tasks = (each.as_py() for batch in batches for each in batch.column("task"))
     parts = chain.from_iterable(map(decode, tasks))
-    listings = (_chunks(store, each) for each in parts)
-    if not source.startswith("s3"):
-        for chunk in chain.from_iterable(listings):
-            yield _rows(store.uri, chunk)
+    if isinstance(store, LocalStore):
+        for each in parts:
+            for files in store.scan_columns(each.prefix, level=each.level, exact=True):
+                if len(files.keys):
+                    yield _file_rows(store, files)
         return
+    listings = (_chunks(store, each) for each in parts)
     # A response of S3 has at most 1,000 keys and is slow, so listings run in parallel.
     with Threads(_LISTED_AT_ONCE, "sparklake-list") as threads:
         active = list(islice(listings, _LISTED_AT_ONCE))
@@ -114,8 +126,24 @@ def _chunks(store: ObjectStore, part: ListingPart) -> Iterator[list[StoredObject
         yield chunk
 
 
+def _file_rows(store: LocalStore, files: FileColumns) -> pa.RecordBatch:
+    keys = files.keys.view(pa.binary())
+    times, ends = files.mtimes // MICROSECOND, np.iinfo(np.int64)
+    for at in np.flatnonzero((files.mtimes == ends.min) | (files.mtimes == ends.max)).tolist():
+        found = store.find(os.fsdecode(keys[at].as_py()))
+        if found is not None:
+            times[at] = checked_microseconds(found.mtime)  # It has no nanoseconds in 64 bits.
+    columns = [
+        files.keys,
+        pa.array(files.sizes),
+        pa.nulls(len(keys), pa.string()),
+        pa.array(times).cast(IMPORT_SCHEMA.field("mtime").type),
+        pc.binary_join_element_wise(f"{store.uri}/".encode(), keys, b"").view(pa.string()),
+    ]
+    return pa.record_batch(columns, names=IMPORT_SCHEMA.names[: len(columns)])
+
+
 def _rows(root: str, chunk: list[StoredObject]) -> pa.RecordBatch:
-    # File names may not be UTF-8. The checks of rows report that.
     keys = [each.key.encode(errors="surrogateescape") for each in chunk]
     start = f"{root}/".encode()
     mtimes = pa.array([checked_microseconds(each.mtime) for each in chunk], pa.int64())
