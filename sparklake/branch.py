@@ -102,14 +102,17 @@ class Branch(BranchObjects):
         mode: str = "errorifexists",
         partition_by: Sequence[str] = (),
         once: str | Once | None = None,
+        schema_check: bool = True,
         **options: Any,
     ) -> TableWrite:
         """Write a DataFrame with Spark's own writers and stage its files.
 
         `mode` is append, overwrite, overwrite-partitions (replaces only the partitions of the
-        rows), errorifexists or ignore; `options` go to Spark's writer.
+        rows), errorifexists or ignore; `options` go to Spark's writer. Rows added to Parquet files
+        need their columns (or `mergeSchema`) and types, unless `schema_check` is False.
         """
-        request = requests.write_request(rows, self.name, path, format, mode, partition_by, options)
+        given = rows, self.name, path, format, mode, partition_by, options, schema_check
+        request = requests.write_request(*given)
         if request.is_delta:
             return delta_writes.write_delta(self._context, rows, request)
         return writes.write_table(self._context, rows, request)
@@ -122,12 +125,8 @@ class Branch(BranchObjects):
         key `once` was staged before, nothing is staged: the body can skip its work if a `Once` is
         `repeated`. Raises TableMovedError if others have committed to the table meanwhile.
         """
-        context, name = self._context, self.name
-        with (
-            delta_writes.edit_delta(context, name, path)
-            if once is None
-            else delta_writes.edit_delta_once(context, name, path, Once.of(once))
-        ) as location:
+        key = None if once is None else Once.of(once)
+        with delta_writes.edit_delta_once(self._context, self.name, path, key) as location:
             yield location
 
     def status(self, against: str | None = None) -> BranchStatus:
@@ -227,6 +226,7 @@ class Branch(BranchObjects):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
         delta: bool = True,
+        schema_check: bool = True,
         if_needed: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> list[Commit]:
@@ -243,7 +243,7 @@ class Branch(BranchObjects):
         """
         options = replay.ReplayOptions(
             parent_number=parent_number,
-            resolution=choosing.parse_resolution(strategy, rules, delta),
+            resolution=choosing.parse_resolution(strategy, rules, delta, schema_check),
             message=message,
             committer=committer,
             metadata=metadata,
@@ -264,6 +264,7 @@ class Branch(BranchObjects):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
         delta: bool = True,
+        schema_check: bool = True,
         if_needed: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> list[Commit]:
@@ -274,7 +275,7 @@ class Branch(BranchObjects):
         """
         options = replay.ReplayOptions(
             parent_number=parent_number,
-            resolution=choosing.parse_resolution(strategy, rules, delta),
+            resolution=choosing.parse_resolution(strategy, rules, delta, schema_check),
             message=message,
             committer=committer,
             metadata=metadata,
@@ -290,6 +291,7 @@ class Branch(BranchObjects):
         strategy: StrategyLike = None,
         rules: RulesLike = None,
         delta: bool = True,
+        schema_check: bool = True,
         once: str | Once | None = None,
     ) -> list[Commit]:
         """Replay the branch's own commits onto a ref; return the new commits.
@@ -299,7 +301,7 @@ class Branch(BranchObjects):
         one commit. Raises the errors of `cherry_pick`, and NoChangesError if the branch is already
         there.
         """
-        resolution = choosing.parse_resolution(strategy, rules, delta)
+        resolution = choosing.parse_resolution(strategy, rules, delta, schema_check)
         return rebases.rebase(self._context, self.name, onto, resolution)
 
     @runs_once("reset", NOTHING)

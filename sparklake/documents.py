@@ -300,9 +300,7 @@ def preview_document(said: MergePreview) -> Document:
     """Return the document of a merge preview. Sizes are in bytes."""
     kinds = ("added", "removed", "changed")
     return {
-        "base": said.base.id,
-        "source": said.source.id,
-        "dest": said.dest.id,
+        **{side: getattr(said, side).id for side in SIDES},
         "changes": {kind: getattr(said, kind) for kind in kinds},
         "bytes": {kind: getattr(said, f"{kind}_bytes") for kind in kinds},
         "count": said.conflict_count,

@@ -203,6 +203,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         paths: Sequence[str] | None = None,
         rules: RulesLike = None,
         delta: bool = True,
+        schema_check: bool = True,
         squash: bool = False,
     ) -> MergePreview:
         """Return the changes, conflicts and cost of a merge; nothing changes.
@@ -216,7 +217,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
             (1, 2, 0)
         """
         options = merges.MergeOptions(
-            resolution=choosing.parse_resolution(strategy, rules, delta),
+            resolution=choosing.parse_resolution(strategy, rules, delta, schema_check),
             squash=squash,
             allow_empty=allow_empty,
             paths=paths,
@@ -237,6 +238,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         paths: Sequence[str] | None = None,
         rules: RulesLike = None,
         delta: bool = True,
+        schema_check: bool = True,
         if_needed: bool | IfNeeded = False,
         once: str | Once | None = None,
     ) -> Commit:
@@ -246,7 +248,8 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         a `module:function`, or a function as described in docs/merging.md. Without one, keys that
         both sides changed raise MergeConflictError, and nothing changes: `.count` is their number,
         `.conflicts` has the first 10,000. The logs of a Delta table that both sides wrote to are
-        united first, unless `delta` is False.
+        united first, unless `delta` is False. Parquet tables to which both sides added files with
+        other types are conflicts, unless `schema_check` is False.
 
         With `squash`, or with chosen `paths` (objects, or prefixes that end with '/'), its only
         parent is dest: the next merge uses the same base.
@@ -260,7 +263,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
             2
         """
         options = merges.MergeOptions(
-            resolution=choosing.parse_resolution(strategy, rules, delta),
+            resolution=choosing.parse_resolution(strategy, rules, delta, schema_check),
             message=message,
             committer=committer,
             metadata=metadata,

@@ -26,6 +26,7 @@ from sparklake.cli.options import (
     MessageOption,
     MetaOption,
     NoDeltaOption,
+    NoSchemaCheckOption,
     OnceOption,
     PathsOption,
     RuleOption,
@@ -77,6 +78,7 @@ class _Decisions(TypedDict):
     strategy: str | None
     rules: list[tuple[str, str]]
     delta: bool
+    schema_check: bool
 
 
 class _MergeChoices(_Decisions):
@@ -94,6 +96,7 @@ class DecisionArguments:
     strategy: StrategyOption = None
     rule: RuleOption = None
     no_delta: NoDeltaOption = False
+    no_schema_check: NoSchemaCheckOption = False
 
     def note_sides(self, out: Output, source: str, dest: str) -> None:
         """Note which side git's names of strategies mean."""
@@ -109,6 +112,7 @@ class DecisionArguments:
             "strategy": GIT_STRATEGIES.get(self.strategy or "", self.strategy),
             "rules": [(glob, GIT_STRATEGIES.get(name, name)) for glob, name in pairs],
             "delta": not self.no_delta,
+            "schema_check": not self.no_schema_check,
         }
 
 

@@ -211,6 +211,10 @@ StrategyOption = Annotated[
         show_default=False,
     ),
 ]
+NoSchemaCheckOption = Annotated[
+    bool,
+    typer.Option("--no-schema-check", help="Accept different column types in one table."),
+]
 NoDeltaOption = Annotated[
     bool,
     typer.Option("--no-delta", help="Merge the logs of Delta tables file by file."),

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import OnceOption, one_of
+from sparklake.cli.options import NoSchemaCheckOption, OnceOption, one_of
 from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.spark_rows import ToOption, complete_format, refused_by_spark, source_rows
 from sparklake.cli.text import date, number, one_line, size
@@ -175,6 +175,7 @@ def write(
             metavar="K=V", help="Set an option of Spark's reader; repeatable.", show_default=False
         ),
     ] = None,
+    no_schema_check: NoSchemaCheckOption = False,
     once: OnceOption = None,
 ) -> None:
     """Write rows with Spark as a table of a branch (staged).
@@ -190,7 +191,14 @@ def write(
         rows = source_rows(source, source_format, reading)
         with refused_by_spark(f"Spark cannot write {target}"):
             done = branch.write(
-                rows, target.key, table_format, mode, partition_by or (), run, **options
+                rows,
+                target.key,
+                table_format,
+                mode,
+                partition_by or (),
+                run,
+                schema_check=not no_schema_check,
+                **options,
             )
     text = f"staged {number(done.files, 'file')} of {size(done.size)} at {one_line(str(target))}"
     invocation.out.one(asdict(done), text)

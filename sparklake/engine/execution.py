@@ -36,6 +36,7 @@ from sparklake.udfs.results import (
 )
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
 from sparklake.udfs.swept_tables import put_tables
+from sparklake.udfs.tables.added_files import AddedFiles
 from sparklake.udfs.workspace import Workspace, encode_tasks, sink_into
 from sparklake.udfs.write_ranges import run_body
 
@@ -48,7 +49,8 @@ class PlanResult:
     """The combined results of a plan's tasks.
 
     `conflict_count` counts all conflicts, `left_count` the undecided ones. `conflicts` has the
-    first undecided ones. `logs` are the folders of Delta logs that may differ from dest's.
+    first undecided ones. `logs` are the folders of Delta logs that may differ from dest's, `added`
+    samples of the Parquet files that the sides have added.
     """
 
     pieces: list[RangeRow] = field(default_factory=list)
@@ -58,6 +60,7 @@ class PlanResult:
     left_count: int = 0
     kept: list[KeptObject] = field(default_factory=list)
     logs: set[bytes] = field(default_factory=set)
+    added: AddedFiles = field(default_factory=AddedFiles)
     changed: ChangedKeys = field(default_factory=ChangedKeys)
 
 
@@ -146,6 +149,7 @@ def _take(result: Result, outcome: PlanResult, answers: dict[int, PieceResult]) 
         outcome.conflict_count += result.conflicts
         outcome.left_count += result.left
         outcome.logs.update(result.logs)
+        outcome.added.join(result.added_files)
     elif isinstance(result, CacheResult):
         TALLY.note(result.process, result.counts)
     elif isinstance(result, ConflictResult):

@@ -11,9 +11,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from sparklake.delta_log.file_names import ChangedLogs
 from sparklake.graveler.algebra import BlockChanges, Conflict, SideRows, three_way_diff
-from sparklake.graveler.algebra.changes import ignore_changes
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.planning.path_filter import PathFilter
@@ -22,6 +20,7 @@ from sparklake.graveler.sums import bounded, column_sum
 from sparklake.udfs.content_types import without_same_content
 from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
+from sparklake.udfs.strategies.observed_changes import ObservedChanges
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.streams import open_sides, records_of
 from sparklake.udfs.workspace import Workspace, decode_tasks
@@ -50,12 +49,11 @@ def preview_body(
         base, source, dest = (
             records_of(each, path_filter) for each in open_sides(store, task.pieces)
         )
-        logs = ChangedLogs()
-        observe = logs.observe if resolution.delta else ignore_changes
-        for changes in three_way_diff(base, source, dest, observe):
+        seen = ObservedChanges(resolution)
+        for changes in three_way_diff(base, source, dest, seen.observe):
             tally.add(without_same_content(changes))
         conflicts, kept = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
-        yield encode_results([tally.result(logs.in_order()), *conflicts, *kept])
+        yield encode_results([tally.result(seen), *conflicts, *kept])
 
 
 @dataclass(slots=True)
@@ -76,10 +74,15 @@ class _Tally:
         contested = changes.where(changes.conflicts)
         self._contest([each for each in contested if isinstance(each, Conflict)])
 
-    def result(self, logs: tuple[bytes, ...]) -> PreviewResult:
+    def result(self, seen: ObservedChanges) -> PreviewResult:
         """Return the counts, without the objects that conflicts keep under other paths."""
         judge = self.judge
-        said = PreviewResult(conflicts=judge.conflicts, unresolved=judge.left, logs=logs)
+        said = PreviewResult(
+            conflicts=judge.conflicts,
+            unresolved=judge.left,
+            logs=seen.logs.in_order(),
+            added_files=seen.added,
+        )
         return structs.replace(said, **self.counts)
 
     def _contest(self, conflicts: Sequence[Conflict]) -> None:

@@ -12,6 +12,7 @@ from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.sstable.range_files import WrittenRange
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.udfs.imports.defects import Defect, Reason
+from sparklake.udfs.tables.added_files import AddedFiles
 
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 
@@ -38,12 +39,14 @@ class KeysResult(msgspec.Struct, frozen=True, tag="keys"):
 class ConflictCountResult(msgspec.Struct, frozen=True, tag="conflict-count"):
     """The counts of a task's conflicts, in total and undecided.
 
-    `logs` are the folders of Delta logs in which the task found a record that differs from dest.
+    `logs` are the folders of Delta logs in which the task found a record that differs from dest,
+    `added_files` samples of the Parquet files that the sides have added.
     """
 
     conflicts: int
     left: int = 0
     logs: tuple[bytes, ...] = ()
+    added_files: AddedFiles = msgspec.field(default_factory=AddedFiles)
 
 
 class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
@@ -81,6 +84,7 @@ class PreviewResult(msgspec.Struct, frozen=True, tag="preview"):
     conflicts: int = 0
     unresolved: int = 0
     logs: tuple[bytes, ...] = ()
+    added_files: AddedFiles = msgspec.field(default_factory=AddedFiles)
 
 
 class ErrorsResult(msgspec.Struct, frozen=True, tag="errors"):

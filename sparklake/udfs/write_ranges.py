@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.file_names import ChangedLogs
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
-from sparklake.graveler.algebra.changes import ignore_changes
 from sparklake.graveler.blocks.block import Block, Blocks, block_of
 from sparklake.graveler.graph.virtual_base import disagreement
 from sparklake.graveler.ids import CommitId
@@ -27,6 +25,7 @@ from sparklake.udfs.results import (
     encode_results,
 )
 from sparklake.udfs.strategies.judging import Judge
+from sparklake.udfs.strategies.observed_changes import ObservedChanges
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.streams import open_sides, records_of, within_each
 from sparklake.udfs.workspace import RangeSink, Workspace, decode_tasks, open_sink
@@ -71,13 +70,12 @@ def merge_body(
         changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
         before, after = records_of(base, path_filter), records_of(source, path_filter)
-        logs = ChangedLogs()
-        observe = logs.observe if resolution.delta else ignore_changes
-        merged = merge(before, after, dest, judge.decide, changed.observe, observe)
+        seen = ObservedChanges(resolution)
+        merged = merge(before, after, dest, judge.decide, changed.observe, seen.observe)
         results = written_pieces(sink, task, merged)
         if not judge.left:
             sink.put()
-        counts = ConflictCountResult(judge.conflicts, judge.left, logs.in_order())
+        counts = ConflictCountResult(judge.conflicts, judge.left, seen.logs.in_order(), seen.added)
         conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
         yield encode_results([*results, *_keys(changed), counts, *conflicts, *kept])
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.cli.running import Scene, ok, run, said
 from tests.support.written_tables import Action, add, created, remove
@@ -45,3 +49,21 @@ def test_what_is_united_is_told(scene: Scene) -> None:
         scene.commit(branch, {**log, f"tables/t/{branch}": branch})
     assert "united: Delta tables tables/t" in ok("merge", dev, main, "--dry-run").splitlines()
     assert said("merge", dev, main, "--dry-run")["taken"] == {}
+
+
+def test_other_types_on_both_sides_stop_a_merge(scene: Scene) -> None:
+    scene.commit("main", {"x": "x"})
+    dev, main = scene.branch("dev"), scene.uri("main")
+    for ref, value in (("dev", "1.50"), ("main", 1.5)):
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"price": [value]}), sink)
+        ok("put", "-", scene.uri(ref, f"tables/t/{ref}.parquet"), stdin=sink.getvalue())
+        ok("commit", scene.uri(ref), "-m", "rows")
+    words = "with other types in source and dest: price (string, double)"
+    refused = run("merge", dev, main)
+    assert (refused.code, words in refused.err) == (3, True)
+    shown = run("merge", dev, main, "--dry-run")
+    assert words in shown.out.decode() + shown.err
+    assert said("merge", dev, main, "--dry-run", "--no-schema-check")["unresolved"] == 0
+    ok("merge", dev, main, "--no-schema-check")
+    assert "tables/t/dev.parquet" in scene.paths("main")

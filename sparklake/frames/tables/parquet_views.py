@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ READ_SETTINGS = (
 )
 """The session settings that affect the schema of a table of Parquet files."""
 
+_NTZ = re.compile(r"timestamp_ntz")
 _FEATURES = {"timestamp_ntz": "timestampNtz"}
 _PLAIN = {
     *("string", "binary", "boolean", "byte", "short", "integer", "long", "float", "double"),
@@ -29,6 +31,19 @@ _PLAIN = {
 def read_settings(spark: SparkSession) -> list[str | None]:
     """Return a session's values of READ_SETTINGS."""
     return [spark.conf.get(each, None) for each in READ_SETTINGS]
+
+
+def type_names(schema: StructType) -> dict[str, str]:
+    """Return Spark's names of types by lower-case column name.
+
+    "" stands for a type that Parquet files do not show, such as a user's own.
+    """
+    return {
+        each.name.lower(): _NTZ.sub("timestamp", each.dataType.simpleString())
+        if {kind.typeName() for kind in _types(each.dataType)} <= _PLAIN | set(_FEATURES)
+        else ""
+        for each in schema.fields
+    }
 
 
 def reader_features(schema: StructType) -> list[str] | None:

@@ -107,7 +107,8 @@ class BlockChanges:
     """Keys on which two sides differ, in key order, with a row per key on each side.
 
     `base` has records for conflicts only, where left is dest and right is source. It has none
-    for conflicts that are `disputed`, on which the ancestors disagree.
+    for conflicts that are `disputed`, on which the ancestors disagree. `taken` are the keys of
+    which a merge takes source's record.
     """
 
     left: SideRows
@@ -115,6 +116,7 @@ class BlockChanges:
     base: SideRows
     conflicts: Mask
     disputed: Mask
+    taken: Mask
 
     def __len__(self) -> int:
         return len(self.conflicts)
@@ -140,7 +142,8 @@ class BlockChanges:
     def where(self, mask: Mask) -> BlockChanges:
         """Return some of the rows."""
         left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
-        return BlockChanges(left, right, base, self.conflicts[mask], self.disputed[mask])
+        masks = (each[mask] for each in (self.conflicts, self.disputed, self.taken))
+        return BlockChanges(left, right, base, *masks)
 
 
 @dataclass(slots=True)

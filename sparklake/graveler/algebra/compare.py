@@ -29,7 +29,7 @@ def two_way(left: SideRows, right: SideRows) -> BlockChanges:
     """Return rows of two sides as changes without conflicts."""
     count = len(left.at)
     none = np.zeros(count, bool)
-    return BlockChanges(left, right, SideRows(EMPTY, np.full(count, NO_ROW)), none, none)
+    return BlockChanges(left, right, SideRows(EMPTY, np.full(count, NO_ROW)), none, none, none)
 
 
 def three_way(
@@ -46,7 +46,8 @@ def three_way(
     contested = SideRows(base, np.where(conflicts, ancestors.at, NO_ROW))
     disputed = _disputed(contested)
     agreed = SideRows(base, np.where(disputed, NO_ROW, contested.at))
-    return BlockChanges(in_dest, in_source, agreed, conflicts, disputed), outcomes
+    taken = outcomes[KeyOutcome.TAKE_SOURCE]
+    return BlockChanges(in_dest, in_source, agreed, conflicts, disputed, taken), outcomes
 
 
 def compared(left: Block, right: Block) -> tuple[SideRows, SideRows]:

@@ -45,14 +45,17 @@ RulesLike = Mapping[str, StrategyLike] | Sequence[tuple[str, StrategyLike]] | No
 
 
 def parse_resolution(
-    strategy: StrategyLike = None, rules: RulesLike = None, delta: bool = True
+    strategy: StrategyLike = None,
+    rules: RulesLike = None,
+    delta: bool = True,
+    schema_check: bool = True,
 ) -> Resolution:
     """Return the resolution of a strategy and rules; raise InvalidInputError."""
     pairs: Any = rules.items() if isinstance(rules, Mapping) else rules or ()
     if not isinstance(pairs, Iterable):
         raise InvalidInputError(f"rules must be pairs of a glob and a strategy, not {rules!r}")
     rest = tuple(_rule(each) for each in pairs)
-    resolution = Resolution(parse_strategy(strategy), rest, delta)
+    resolution = Resolution(parse_strategy(strategy), rest, delta, schema_check)
     size = len(resolution.label.encode())
     if size > _MAX_LABEL_BYTES:
         raise InvalidInputError(

@@ -67,13 +67,15 @@ class Rule:
 class Resolution:
     """The decisions for conflicts: the first matching rule, else the default strategy.
 
-    With `delta`, the logs of Delta tables are united before any strategy applies. The objects of an
+    With `delta`, the logs of Delta tables are united before any strategy applies. With
+    `schema_check`, Parquet tables get no files with different types. The objects of an
     `expired_base` can be neither taken nor read.
     """
 
     strategy: Chosen = None
     rules: tuple[Rule, ...] = ()
     delta: bool = True
+    schema_check: bool = True
     expired_base: CommitId | None = None
 
     def chosen(self, key: bytes) -> Chosen:

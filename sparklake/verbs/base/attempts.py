@@ -11,6 +11,7 @@ from sparklake.graveler.planning.change_summary import KnownKeys
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.planning.resume import ExecutedPlan, reusing
 from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.tables.added_files import AddedFiles
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import have_equal_records
 
@@ -31,6 +32,8 @@ class Attempts:
     layered: bool = False
     logs: set[bytes] = field(default_factory=set)
     """The folders of Delta logs that any attempt has seen: reused pieces do not report theirs."""
+    added: AddedFiles = field(default_factory=AddedFiles)
+    """Samples of added Parquet files of all attempts, likewise."""
     _made: ExecutedPlan | None = None
     _ran: Plan = field(default_factory=lambda: Plan(()))
 

@@ -33,7 +33,7 @@ def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) 
     old_tree, new_tree = (context.trees.get(each).ranges for each in (before, after))
     plan = plan_diff(old_tree, new_tree)
     both = [each for each in plan.stretches if all(side.ranges for side in each.sides)]
-    read = _streamed(context, Plan(tuple(both)), log_folders_batch, "logs")
+    read = streamed_keys(context, Plan(tuple(both)), log_folders_batch, "logs")
     lone = [old.ranges for old, new in (each.sides for each in plan.stretches) if not new.ranges]
     edges = (key for each in lone for key in (each[0].min_key, each[-1].max_key))
     folders = frozenset((*read, *filter(None, map(log_folder, edges))))
@@ -52,13 +52,13 @@ def gone_files(
     table = folder_of_log(folder)
     before, after = (context.trees.get(each).ranges for each in (base, side))
     plan = plan_diff(before, after, prefix_interval(table))
-    found = _streamed(context, plan, removed_batch, table_name(folder))
+    found = streamed_keys(context, plan, removed_batch, table_name(folder))
     # A log never names files that are not UTF-8.
     names = {key[len(table) :].decode(errors="replace") for key in found}
     return frozenset(each for each in names if not each.startswith(LOG_FOLDER))
 
 
-def _streamed(context: Context, plan: Plan, encode: Encode, what: str) -> Iterator[bytes]:
+def streamed_keys(context: Context, plan: Plan, encode: Encode, what: str) -> Iterator[bytes]:
     """Yield the keys that the tasks of a two-way diff send."""
     if not plan.pieces:
         return

@@ -95,8 +95,12 @@ def edit_delta(
 
 
 @contextmanager
-def edit_delta_once(context: Context, branch: str, path: str, once: Once) -> Iterator[str]:
+def edit_delta_once(context: Context, branch: str, path: str, once: Once | None) -> Iterator[str]:
     """Yield a URI as `edit_delta` does. If an edit with the key was staged, discard this one."""
+    if once is None:
+        with edit_delta(context, branch, path) as location:
+            yield location
+        return
     digest = digest_of("edit_delta", branch, once, {"path": path})
     with once_scope(context, once, digest, RESULT) as scope:
         keyed = scope.context

@@ -26,6 +26,7 @@ from sparklake.udfs.results import (
     decode_results,
 )
 from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.udfs.tables.added_files import AddedFiles
 from sparklake.udfs.three_way import ThreeWayRow
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context, naming_collected
@@ -35,6 +36,7 @@ from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.conflicts import conflict_rows
 from sparklake.verbs.merges.kept_objects import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
+from sparklake.verbs.merges.table_schemas import schema_conflicts
 from sparklake.verbs.merges.three_way import plan_sides, without_expired_base
 
 
@@ -91,7 +93,12 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     logs = {folder for each in counts for folder in each.logs}
     merged = MergedView(context, trees, resolution)
     unions = preview_unions(context, trees, resolution, logs, merged.find_many)
+    added = AddedFiles()
+    for each in counts:
+        added.join(each.added_files)
+    schemas = schema_conflicts(context, trees, resolution, added)
     conflicts = {each.key: (each, reason) for each, reason in _with_reasons(met, unions)}
+    conflicts.update((each.key, (each, reason)) for each, reason in schemas)
     preview = MergePreview(
         base=merge_base(context, source_ref.commit, dest_commit),
         source=source_ref.commit,
@@ -108,8 +115,10 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         removed_bytes=bounded(
             sum(each.removed_bytes for each in counts) + unions.counts["removed_bytes"]
         ),
-        conflict_count=sum(each.conflicts for each in counts) + unions.counts["conflicts"],
-        unresolved=sum(each.unresolved for each in counts) + len(unions.refused),
+        conflict_count=sum(each.conflicts for each in counts)
+        + unions.counts["conflicts"]
+        + len(schemas),
+        unresolved=sum(each.unresolved for each in counts) + len(unions.refused) + len(schemas),
         conflicts=tuple(conflict_rows(context, trees, conflicts.values())),
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
         united=unions.united,

@@ -17,6 +17,7 @@ from sparklake.errors import (
     MergeConflictError,
     StrategyError,
 )
+from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
@@ -39,6 +40,7 @@ from sparklake.verbs.delta.merged_log import (
 )
 from sparklake.verbs.merges.conflicts import conflict_rows
 from sparklake.verbs.merges.keep_both import with_kept, with_records
+from sparklake.verbs.merges.table_schemas import schema_conflicts
 
 
 class MergedTree(NamedTuple):
@@ -106,8 +108,10 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     body = partial(merge_body, context.workspace, resolution, path_filter=sides.path_filter)
     outcome = attempts.run(body, plan)
     attempts.logs |= outcome.logs
+    attempts.added.join(outcome.added)
     unions = table_unions(context, sides, resolution, attempts.logs)
-    _check_settled(context, sides, outcome, unions)
+    schemas = schema_conflicts(context, sides, resolution, attempts.added)
+    _check_settled(context, sides, outcome, unions, schemas)
     tree = attempts.finish(plan, outcome, sides.dest)
     if outcome.kept:
         # Another attempt must collect the kept objects again.
@@ -174,12 +178,16 @@ def _losing_logs(
 
 
 def _check_settled(
-    context: Context, sides: ThreeWayTrees, outcome: PlanResult, unions: Sequence[TableUnion]
+    context: Context,
+    sides: ThreeWayTrees,
+    outcome: PlanResult,
+    unions: Sequence[TableUnion],
+    schemas: Sequence[tuple[Conflict, str]] = (),
 ) -> None:
-    """Raise MergeConflictError for undecided conflicts of objects or logs."""
+    """Raise MergeConflictError for undecided conflicts of objects, logs or schemas."""
     refused = [each for each in unions if each.refusal is not None]
-    if outcome.left_count or refused:
-        raise _conflict_error(context, sides, outcome, refused)
+    if outcome.left_count or refused or schemas:
+        raise _conflict_error(context, sides, outcome, refused, schemas)
 
 
 def _with_unions(
@@ -194,22 +202,29 @@ def _with_unions(
 
 
 def _conflict_error(
-    context: Context, sides: ThreeWayTrees, outcome: PlanResult, refused: Sequence[TableUnion]
+    context: Context,
+    sides: ThreeWayTrees,
+    outcome: PlanResult,
+    refused: Sequence[TableUnion],
+    schemas: Sequence[tuple[Conflict, str]],
 ) -> MergeConflictError:
-    logs = list(refused_conflicts(refused))
-    rows = conflict_rows(context, sides, [*((each, None) for each in outcome.conflicts), *logs])
-    total = outcome.left_count + len(logs)
+    tables = [*refused_conflicts(refused), *schemas]
+    rows = conflict_rows(context, sides, [*((each, None) for each in outcome.conflicts), *tables])
+    total = outcome.left_count + len(tables)
     some = ", ".join(repr(row.path) for row in rows[:3])
     count = "1 conflicting object" if total == 1 else f"{total:,} conflicting objects"
-    why = "".join(f". {each.said}" for each in refused[:3])
+    reasons = [*(each.said for each in refused[:3]), *(reason for _, reason in schemas[:3])]
+    why = "".join(f". {each}" for each in reasons)
     hint = (
         "Change one side, or choose a strategy, such as source-wins or dest-wins, for "
         "all paths or by rules"
         if outcome.left_count or any(each.may_be_taken for each in refused)
         else "Change one side, for example with `restore` of the table from the other branch"
     )
+    # The reason of a schema says what to do.
+    hints = f". {hint}" if outcome.left_count or refused else ""
     return MergeConflictError(
-        f"{count} ({some}{', ...' if total > 3 else ''}){why}. {hint}",
+        f"{count} ({some}{', ...' if total > 3 else ''}){why}{hints}",
         rows,
         total,
     )

@@ -13,14 +13,18 @@ from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import Write
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import get_branch, open_branch
 from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.objects.stage import deletions, stage_batches
+from sparklake.verbs.tables.file_schemas import differing_types, find_file_types
 from sparklake.verbs.tables.other_formats import check_no_other
+from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.spark_writer import save_rows
 from sparklake.verbs.tables.version import find_other
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
@@ -28,6 +32,9 @@ from sparklake.verbs.tables.written import begun, written_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_SHOWN = 5
+"""The number of columns in an error."""
 
 
 def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
@@ -40,7 +47,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
     open_branch(context, request.branch, Action.STAGE)
     if not may_write(context, request):
         return TableWrite(request.path, 0, 0)
-    _check_fits(context, request)
+    _check_fits(context, rows, request)
     check_namespace(context.store)
     with begun(context, request.branch) as write:
         check = save_rows(context, rows, request, write.place)
@@ -63,7 +70,7 @@ def may_write(context: Context, request: WriteRequest) -> bool:
     )
 
 
-def _check_fits(context: Context, request: WriteRequest) -> None:
+def _check_fits(context: Context, rows: DataFrame, request: WriteRequest) -> None:
     """Raise InvalidInputError for files that do not fit the table's existing files."""
     check_no_other_table(context, request)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
@@ -73,12 +80,43 @@ def _check_fits(context: Context, request: WriteRequest) -> None:
             f"{request.folder!r} is a Delta table on {request.branch!r}: write to it with the "
             "format 'delta', or overwrite all of it"
         )
-    columns = _partition_columns(context, request)
-    if columns is not None and columns != list(request.partition_by):
+    file = _find_file(context, request)
+    if file is None:
+        return
+    columns = [name for name, _ in partition_of(file.path.removeprefix(request.folder))]
+    if columns != list(request.partition_by):
         said = f"by {', '.join(columns)}" if columns else "by no column"
         raise InvalidInputError(
             f"{request.folder!r} is partitioned {said} on {request.branch!r}: write to it with "
             "the same partition_by, or overwrite all of it"
+        )
+    if request.schema_check and request.format == PARQUET:
+        _check_schema(rows, request, file)
+
+
+def _check_schema(rows: DataFrame, request: WriteRequest, file: ObjectInfo) -> None:
+    """Raise InvalidInputError for rows whose columns differ from those of a table's file."""
+    # Lazy import: it loads Spark.
+    from sparklake.frames.tables.parquet_views import type_names
+
+    before = find_file_types(file, request.branch)
+    if before is None:
+        return
+    folders = {each.lower() for each in request.partition_by}
+    after = {name: kind for name, kind in type_names(rows.schema).items() if name not in folders}
+    what = f"{request.folder!r} on {request.branch!r}"
+    types = differing_types(before, after)
+    if types:
+        raise InvalidInputError(
+            f"the rows have other types than {what}, which could then not be read: "
+            f"{', '.join(types[:_SHOWN])}. Cast the columns, or force it with --no-schema-check "
+            "(schema_check=False)"
+        )
+    names = sorted(before.keys() ^ after.keys() - folders)
+    if names and not request.merges_schema:
+        raise InvalidInputError(
+            f"the rows have other columns than {what}: {', '.join(names[:_SHOWN])}. Set the option "
+            "mergeSchema=true to add them, and to read the table"
         )
 
 
@@ -93,12 +131,12 @@ def check_no_other_table(context: Context, request: WriteRequest) -> None:
         check_no_other(other, request.path, request.branch)
 
 
-def _partition_columns(context: Context, request: WriteRequest) -> list[str] | None:
-    """Return the partition columns of a table's first file, or None without a file."""
+def _find_file(context: Context, request: WriteRequest) -> ObjectInfo | None:
+    """Return the first data file of a table."""
     listed = list_objects(context, request.branch, request.folder).batches()
     for batch in data_files(listed, request.folder):
         for relative in batch.column("relative")[:1].to_pylist():
-            return [name for name, _ in partition_of(relative)]
+            return open_snapshot(context, request.branch).stat(f"{request.folder}{relative}")
     return None
 
 

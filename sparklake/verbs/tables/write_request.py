@@ -54,7 +54,10 @@ RESULT: ResultCodec[TableWrite] = ResultCodec(asdict, lambda _, stored: TableWri
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """A write to a branch. `folder` is the table's, `options` are for Spark's writer."""
+    """A write to a branch. `folder` is the table's, `options` are for Spark's writer.
+
+    With `schema_check`, the rows must have the columns of the table's Parquet files.
+    """
 
     branch: str
     path: str
@@ -63,6 +66,13 @@ class WriteRequest:
     mode: WriteMode
     partition_by: tuple[str, ...]
     options: Mapping[str, Any]
+    schema_check: bool = True
+
+    @property
+    def merges_schema(self) -> bool:
+        """Whether the rows may have other columns than the table."""
+        given = {name.lower(): str(value).lower() for name, value in self.options.items()}
+        return given.get("mergeschema") == "true"
 
     @property
     def is_delta(self) -> bool:
@@ -78,6 +88,7 @@ def write_request(
     mode: str,
     partition_by: Sequence[str],
     options: Mapping[str, Any],
+    schema_check: bool = True,
 ) -> WriteRequest:
     """Return a valid request; raise InvalidInputError, InvalidKeyError."""
     if not hasattr(rows, "sparkSession"):
@@ -94,7 +105,8 @@ def write_request(
     rest = {key: value for key, value in options.items() if key.lower() != _OVERWRITES}
     if chosen is WriteMode.OVERWRITE and _is_dynamic(rows, options, partition_by, name):
         chosen = WriteMode.OVERWRITE_PARTITIONS
-    return WriteRequest(branch, path, table_prefix(path), name, chosen, tuple(partition_by), rest)
+    folder, columns = table_prefix(path), tuple(partition_by)
+    return WriteRequest(branch, path, folder, name, chosen, columns, rest, schema_check)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

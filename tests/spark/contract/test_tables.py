@@ -395,3 +395,32 @@ def test_a_namespace_may_have_any_name(odd_repo: Repository, frame: DataFrame) -
     main.commit("written")
     same_rows(odd_repo.read("main", "tables/{a,b} [c]*").select("id", "name"), frame)
     same_rows(odd_repo.read("main", "plain?"), frame)
+
+
+def test_an_append_needs_the_columns_of_the_table(
+    spark: SparkSession, repo: Repository, main: Branch
+) -> None:
+    first = spark.sql(
+        "SELECT 1 AS id, 1.5D AS price, TIMESTAMP '2024-01-01 00:00:00' AS at, array('x') AS words,"
+        " TIMESTAMP_NTZ '2024-01-01 00:00:00' AS here, 'a' AS p, map('a', 1L) AS pairs"
+    )
+    main.write(first, TABLE, partition_by=["p"])
+    other = first.withColumn("price", first.price.cast("string"))
+    for mode in ("append", "overwrite-partitions"):
+        for options in ({}, {"mergeSchema": True}):
+            with pytest.raises(InvalidInputError, match=r"price \(double, string\)"):
+                main.write(other, TABLE, mode=mode, partition_by=["p"], **options)
+    main.write(first, TABLE, mode="append", partition_by=["p"])
+    main.write(first.withColumnRenamed("id", "ID"), TABLE, mode="append", partition_by=["p"])
+    assert repo.read("main", TABLE).count() == 3
+    wider = first.withColumn("more", first.id)
+    for rows, name in ((wider, "more"), (first.drop("price"), "price")):
+        with pytest.raises(InvalidInputError, match=f"other columns .*: {name}. Set the option"):
+            main.write(rows, TABLE, mode="append", partition_by=["p"])
+    for rows in (wider, first.drop("price")):
+        main.write(rows, TABLE, mode="append", partition_by=["p"], mergeSchema=True)
+    assert "more" in repo.read("main", TABLE, mergeSchema=True).columns
+    assert repo.read("main", TABLE, mergeSchema=True).count() == 5
+    main.write(other, TABLE, mode="append", partition_by=["p"], schema_check=False)
+    main.write(other, TABLE, mode="overwrite", partition_by=["p"])
+    assert repo.read("main", TABLE).schema["price"].dataType.simpleString() == "string"

@@ -1,0 +1,79 @@
+"""The Parquet files that the sides of a merge add: one for each folder, as a sample."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler.algebra import BlockChanges
+
+MAX_FOLDERS = 1_000
+"""The most folders with a sample. Further ones are left out."""
+
+_ENDING = ".parquet"
+# Names that Spark skips: markers, logs and temporary files.
+_HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
+# Folders of partitions, and the file.
+_IN_TABLE = r"(?s:([^/]*=[^/]*/)*[^/]*)$"
+_FILE = re.compile(_IN_TABLE.encode())
+_HIDDEN_KEY = re.compile(_HIDDEN.encode())
+
+Samples = dict[bytes, bytes]
+"""The key of a file for each folder."""
+
+
+@dataclass(slots=True)
+class AddedFiles:
+    """Samples of the files that source and dest have added since base.
+
+    A folder is that of a table: partition folders, such as `day=1/`, belong to it.
+    """
+
+    source: Samples = field(default_factory=dict)
+    dest: Samples = field(default_factory=dict)
+
+    def observe(self, changes: BlockChanges) -> None:
+        """Add the differences between source and dest."""
+        in_dest, in_source = changes.left.present, changes.right.present
+        by_dest = in_dest & ~in_source & ~changes.taken & ~changes.conflicts
+        add_samples(self.source, changes.where(in_source & ~in_dest & changes.taken))
+        add_samples(self.dest, changes.where(by_dest))
+
+    def join(self, other: AddedFiles) -> None:
+        """Add the samples of another task."""
+        for mine, theirs in ((self.source, other.source), (self.dest, other.dest)):
+            for folder, key in theirs.items():
+                if folder in mine or len(mine) < MAX_FOLDERS:
+                    mine[folder] = min(key, mine.get(folder, key))
+
+
+def add_samples(samples: Samples, added: BlockChanges) -> None:
+    """Add the first key of each folder. The changes are additions, in key order."""
+    if not len(added):
+        return
+    keys = added.keys()
+    keys = keys.filter(pc.ends_with(keys, _ENDING))
+    keys = keys.filter(pc.invert(pc.match_substring_regex(keys, _HIDDEN)))
+    folders = pc.replace_substring_regex(keys, _IN_TABLE, "").dictionary_encode()
+    _, first = np.unique(folders.indices.to_numpy(), return_index=True)
+    for folder, key in zip(folders.dictionary.to_pylist(), keys.take(pa.array(first)), strict=True):
+        if len(samples) < MAX_FOLDERS:
+            samples.setdefault(folder, key.as_py())
+
+
+def table_folder(key: bytes) -> bytes | None:
+    """Return the folder of the table that a Parquet file may belong to, or None."""
+    if not key.endswith(_ENDING.encode()) or _HIDDEN_KEY.search(key):
+        return None
+    return _FILE.sub(b"", key)
+
+
+def added_batch(changes: BlockChanges) -> pa.RecordBatch:
+    """Return the keys of samples of a two-way diff."""
+    samples: Samples = {}
+    add_samples(samples, changes.where(~changes.left.present))
+    return pa.record_batch([pa.array(samples.values(), pa.binary())], names=["key"])
