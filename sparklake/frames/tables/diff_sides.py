@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
 from sparklake.frames.tables.exact_files import infers_types, union
-from sparklake.frames.tables.spark_sources import load, load_delta, missing_files
+from sparklake.frames.tables.spark_sources import load, load_delta, reading_files
 from sparklake.udfs.tables.partitions import partition_type
 
 # Files are read singly, so Spark cannot infer values from folders. The values are given.
@@ -119,7 +119,7 @@ def _load(
     schema: StructType | None,
 ) -> DataFrame:
     uris = [each.uri for each in files]
-    with missing_files():
+    with reading_files():
         rows = load(spark, uris, table_format, {**options, **_READING}, schema)
         _ = rows.schema  # Spark Connect would not check it earlier.
     return rows

@@ -10,7 +10,7 @@ from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
 from sparklake.delta_log.table_files import Partition, partition_of, partition_value
-from sparklake.frames.tables.spark_sources import load, missing_files
+from sparklake.frames.tables.spark_sources import load, reading_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ def read_files(
     Every file is given to Spark explicitly. Raises MissingFileError for a missing file.
     """
     uris = files.column("uri").to_pylist()
-    with missing_files():
+    with reading_files():
         rows = load(spark, uris, table_format, options)
         written = rows.schema
     if not types:

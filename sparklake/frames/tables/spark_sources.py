@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from sparklake.errors import MissingDependencyError, MissingFileError
+from sparklake.errors import InvalidInputError, MissingDependencyError, MissingFileError
 from sparklake.session import DELTA_CATALOG, DELTA_EXTENSION, delta_package
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _GONE = re.compile(
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _NO_SOURCE = re.compile("DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source")
 _NOT_CONFIGURED = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
+_NANOSECONDS = "Illegal Parquet type: INT64 (TIMESTAMP(NANOS"
 _NO_CLIENT = re.compile(r"S3AFileSystem not found|No FileSystem for scheme")
 _NOWHERE = "file:///sparklake/no/such/table"
 
@@ -56,8 +57,8 @@ def load_delta(spark: SparkSession, uri: str, options: Mapping[str, Any]) -> Dat
 def spark_schema(
     spark: SparkSession, uris: Iterable[str], table_format: str, options: Mapping[str, Any]
 ) -> StructType:
-    """Return the schema of files, as Spark reads it; raise MissingFileError."""
-    with missing_files():
+    """Return the schema of files, as Spark reads it; raise the errors of `reading_files`."""
+    with reading_files():
         return load(spark, uris, table_format, options).schema
 
 
@@ -130,6 +131,23 @@ def missing_files() -> Iterator[None]:
         raise MissingFileError(
             f"a data file of the table is missing: {place}. It was moved or deleted outside "
             "the lake. Restore it there, or commit its removal"
+        ) from error
+
+
+@contextmanager
+def reading_files() -> Iterator[None]:
+    """Raise MissingFileError for a missing file, InvalidInputError for times in nanoseconds."""
+    try:
+        with missing_files():
+            yield
+    except Exception as error:  # (of Spark or of py4j, depending on the version)
+        if _NANOSECONDS not in str(error):
+            raise
+        raise InvalidInputError(
+            "Spark cannot read timestamps in nanoseconds, which pandas writes to Parquet: write "
+            "them with to_parquet(..., coerce_timestamps='us', allow_truncated_timestamps=True), "
+            "or read the files with pandas through lakefs://. With the setting "
+            "spark.sql.legacy.parquet.nanosAsLong=true, Spark reads them as integers"
         ) from error
 
 

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -424,3 +425,29 @@ def test_an_append_needs_the_columns_of_the_table(
     main.write(other, TABLE, mode="append", partition_by=["p"], schema_check=False)
     main.write(other, TABLE, mode="overwrite", partition_by=["p"])
     assert repo.read("main", TABLE).schema["price"].dataType.simpleString() == "string"
+
+
+def test_nanoseconds_of_pandas(spark: SparkSession, repo: Repository, main: Branch) -> None:
+    frame = pd.DataFrame({"id": [1], "at": pd.to_datetime(["2024-01-01 00:00:00.123456"])})
+    assert frame["at"].dtype == "datetime64[ns]"
+    with main.open("files/a.parquet", "wb") as file:
+        frame.to_parquet(file)
+    main.commit("as pandas writes it")
+    for read in (
+        lambda: repo.read("main", "files"),
+        lambda: repo.read("main", "files", mergeSchema=True),
+        lambda: repo.read("main", "files", pathGlobFilter="*"),
+        lambda: repo.view("main", "files"),
+        lambda: repo.diff_table("main~1", "main", "files", ["id"]),
+    ):
+        with pytest.raises(InvalidInputError, match=r"in nanoseconds.*coerce_timestamps"):
+            read()
+    # Spark's own timestamps have microseconds.
+    main.write(spark.createDataFrame(frame), TABLE)
+    (row,) = repo.read("main", TABLE).collect()
+    assert str(row["at"]) == "2024-01-01 00:00:00.123456"
+    with pytest.raises(InvalidInputError, match="in nanoseconds, timestamp"):
+        main.write(spark.createDataFrame(frame), "files", mode="append")
+    with main.open("files/a.parquet", "wb") as file:
+        frame.to_parquet(file, coerce_timestamps="us", allow_truncated_timestamps=True)
+    assert str(repo.read("main", "files").collect()[0]["at"]) == "2024-01-01 00:00:00.123456"
