@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -72,7 +73,8 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingDependencyError(
-            "Spark is not installed: pip install 'sparklake[spark]', or use --engine local"
+            f"Spark cannot be imported ({error}): pip install 'sparklake[spark]', or use "
+            "--engine local"
         ) from error
     active = active_session()
     if active is not None:
@@ -151,6 +153,8 @@ def _jar_settings() -> dict[str, str]:
 def delta_package() -> str | None:
     """Return the Maven coordinates of Delta for this Spark, or None without delta-spark."""
     try:
+        # A `delta` that pip has not installed has no version, such as that of a runtime.
+        metadata.version("delta-spark")
         from delta import configure_spark_with_delta_pip
         from pyspark.sql import SparkSession
     except ImportError:

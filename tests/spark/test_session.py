@@ -176,7 +176,7 @@ def test_without_delta_spark_only_the_users_jars_are_added(
 def test_without_spark_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pyspark", "pyspark.sql"):
         monkeypatch.setitem(sys.modules, name, None)
-    message = r"pip install 'sparklake\[spark\]', or use --engine local"
+    message = r"cannot be imported \(.*halted.*\): pip install 'sparklake\[spark\]', or use"
     with pytest.raises(MissingDependencyError, match=message):
         session.spark_session()
     with pytest.raises(MissingDependencyError, match=message):

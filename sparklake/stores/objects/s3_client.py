@@ -51,7 +51,7 @@ try:
     from sparklake.stores.objects.s3_pages import PageParsers
 except ImportError as missing:
     raise MissingDependencyError(
-        "S3 needs boto3, which is not installed: run pip install 'sparklake[s3]'."
+        f"S3 needs boto3, which cannot be imported ({missing}): run pip install 'sparklake[s3]'."
     ) from missing
 
 

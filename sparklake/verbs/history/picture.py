@@ -38,7 +38,8 @@ def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependencyError(
-            "drawing a history needs matplotlib: pip install 'sparklake[graph]'"
+            f"drawing a history needs matplotlib, which cannot be imported ({error}): pip install "
+            "'sparklake[graph]'"
         ) from error
     lanes = 1 + max((lane for each in graph.edges for lane in each.lanes), default=0)
     left = 2 * _MARGIN + _LANE * (lanes - 1) + _GAP
