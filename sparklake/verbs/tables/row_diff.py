@@ -166,7 +166,7 @@ def _found_format(
     """Return the format of a table at both refs; raise InvalidInputError if they differ."""
     tables = [tree_table(context, tree, ref, folder) for ref, tree in zip(refs, trees, strict=True)]
     is_delta = [has_log(each) for each in tables if next(iter(each.objects), None) is not None]
-    if any(is_delta) != all(is_delta):
+    if len(set(is_delta)) > 1:
         raise InvalidInputError(
             f"{folder!r} is a Delta table at only one of {' and '.join(map(repr, refs))}: to "
             "compare the files of both, export them and compare the copies"
