@@ -188,15 +188,22 @@ class RepositoryUpkeep:
         return purges.receipt_of(self._context, purges.get_purge(self._context, purge_id))
 
     def collect_garbage(
-        self, dry_run: bool = False, sweep: str | None = None, grace: timedelta = GRACE
+        self,
+        dry_run: bool = False,
+        sweep: str | None = None,
+        grace: timedelta = GRACE,
+        work: str | None = None,
     ) -> Collection:
         """Delete objects of the namespace that no kept commit and no staged change names.
 
         Commits that the retention does not keep expire. Objects younger than the grace period stay.
-        A dry run deletes nothing; its list can be swept later by its id. Raises CollectionOpenError
-        while another collection is running.
+        A dry run deletes nothing; its list can be swept later by its id. `work` is a folder for the
+        lists, for a namespace that is full. Raises CollectionOpenError while another collection is
+        running.
         """
-        return collect.collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace)
+        return collect.collect_garbage(
+            self._context, dry_run=dry_run, sweep=sweep, grace=grace, lists=work
+        )
 
     def garbage(self, run_id: str) -> Rows[ObjectInfo]:
         """Return all garbage that a collection has found, by address; raise NotFoundError."""

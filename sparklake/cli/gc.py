@@ -112,6 +112,14 @@ def run(
     grace: Annotated[
         str, typer.Option(help="Keep objects younger than this: 30m, 12h, 7d.")
     ] = "6h",
+    work: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER|URI",
+            help="Write the lists here, if the namespace is full.",
+            show_default="in the namespace",
+        ),
+    ] = None,
     yes: YesOption = False,
 ) -> None:
     """Delete objects that no kept commit or staged change uses.
@@ -130,7 +138,7 @@ def run(
             "Delete them?",
         )
     with invocation.out.working("collecting garbage"):
-        made = repository.collect_garbage(dry_run, sweep, spared)
+        made = repository.collect_garbage(dry_run, sweep, spared, work)
     invocation.out.one(collection_document(made), _told(made, repository.name))
 
 

@@ -27,6 +27,7 @@ _CANNOT_LINK = {
     errno.EOPNOTSUPP,
     errno.ENOSYS,
 }
+_FULL = " To delete garbage of a full namespace, run `sparklake gc run` with --work."
 _NO_LINKS_HERE = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
@@ -53,7 +54,7 @@ def store_errors(path: Path | str) -> Iterator[None]:
         raise StoreError(
             f"The file system failed at {_place(error, path)}: {error.strerror or error}. "
             "Correct that, then run the command again: files that are already written are "
-            "kept."
+            "kept." + (_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else "")
         ) from error
 
 

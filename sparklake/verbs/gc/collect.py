@@ -48,7 +48,7 @@ from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.swept_tables import candidates_key
 from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import check_namespace, check_owner
+from sparklake.verbs.base.namespace import check_apart, check_namespace, check_owner
 from sparklake.verbs.base.read import OBJECTS
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.leftovers import remove_leftovers
@@ -80,12 +80,13 @@ def open_places(context: Context) -> tuple[str, ...]:
 
 
 def collect_garbage(
-    context: Context, *, dry_run: bool, sweep: str | None, grace: timedelta
+    context: Context, *, dry_run: bool, sweep: str | None, grace: timedelta, lists: str | None
 ) -> Collection:
     """Delete objects below `data/` that no kept commit and no staged change names.
 
     Objects younger than `grace` are kept. A dry run deletes nothing. Its list can be swept later by
-    its id, except for the objects that are named by then.
+    its id, except for the objects that are named by then. `lists` is a folder for the
+    lists outside the namespace.
 
     Raises:
         CollectionOpenError: Another collection is in progress.
@@ -98,12 +99,15 @@ def collect_garbage(
         raise InvalidInputError(f"{grace} cannot be the grace period: choose 0 to 36,500 days")
     if dry_run and sweep is not None:
         raise InvalidInputError("a dry run does not sweep: choose one of the two")
+    if sweep is not None and lists is not None:
+        raise InvalidInputError("the list to sweep exists: give --work to the run that makes it")
+    place = check_apart(context.info, lists) if lists is not None else ""
     check_namespace(context.store)
     check_owner(context.store, context.info)
     with context.refs.collections.alone():
         check_nothing_lost(context)
         if dry_run:
-            folder = _begun(context, None)
+            folder = _begun(context, None, place)
             with context.refs.collections.look() as moment:
                 tables = None
                 if collects_trees(context):
@@ -113,9 +117,9 @@ def collect_garbage(
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
         if sweep is not None or not collects_trees(context):
             # The list of a dry run has no tables.
-            return _collected(context, sweep, grace, trees=False)
+            return _collected(context, sweep, grace, place, trees=False)
         with context.refs.collections.alone_with_tables():
-            return _collected(context, None, grace, trees=True)
+            return _collected(context, None, grace, place, trees=True)
 
 
 def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
@@ -126,21 +130,23 @@ def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
     return Rows(plan, OBJECTS, title, body, context.runners, "gc", _SIDES)
 
 
-def _begun(context: Context, earlier: str | None) -> RunFolder:
+def _begun(context: Context, earlier: str | None, place: str) -> RunFolder:
     """Return the writable folder of a new run or of an earlier one."""
     if earlier is not None:
         folder = RunFolder(context, earlier)
         folder.check_unswept(folder.read())
     else:
         now = datetime.now(timezone.utc)
-        folder = RunFolder(context, f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}")
+        folder = RunFolder(context, f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}", place)
     folder.begin()
     return folder
 
 
-def _collected(context: Context, sweep: str | None, grace: timedelta, *, trees: bool) -> Collection:
+def _collected(
+    context: Context, sweep: str | None, grace: timedelta, place: str, *, trees: bool
+) -> Collection:
     _finish_interrupted(context)
-    folder = _begun(context, sweep)
+    folder = _begun(context, sweep, place)
     with context.refs.collections.look() as moment:
         records = _records(context, moment)
     # Both lists are complete before the fence is raised, so they contain nothing later.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import msgspec
 
@@ -12,6 +13,7 @@ from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.stores.objects import open_store
 from sparklake.udfs.adopted_ranges import (
     COLLECTIONS_FOLDER,
     MARKER_KEY,
@@ -48,6 +50,8 @@ class CollectionRun:
     trees: int = 0
     tables: int = 0
     table_bytes: int = 0
+    work: str = ""
+    """The folder outside the namespace that has the lists, if they are not in the run's folder."""
 
     def swept(self) -> CollectionRun:
         """Return the state after the sweep."""
@@ -55,9 +59,12 @@ class CollectionRun:
 
 
 class RunFolder:
-    """The folder of a run's lists, in the namespace but apart from all versioned data."""
+    """The folder of a run's state and lists, in the namespace but apart from versioned data.
 
-    def __init__(self, context: Context, run_id: str) -> None:
+    The lists of a new run may be in another folder, `work`.
+    """
+
+    def __init__(self, context: Context, run_id: str, work: str = "") -> None:
         if not is_run_id(run_id):
             raise InvalidInputError(
                 f"{run_id!r} is not the id of a collection: the report of a run contains it"
@@ -66,17 +73,34 @@ class RunFolder:
         self._context = context
         folder = f"{COLLECTIONS_FOLDER}/{run_id}"
         self._summary = f"{folder}/summary.json"
-        root = f"{context.info.storage_namespace}/{folder}"
+        self._usual = f"{context.info.storage_namespace}/{folder}"
+        if work:
+            self._work = work
+
+    @cached_property
+    def _work(self) -> str:
+        run = self.find()
+        return run.work if run is not None else ""
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """The settings for tasks that read and write lists."""
+        root = f"{self._work}/{self.run_id}" if self._work else self._usual
         # Not through the table cache: these tables are read only once.
-        self.workspace = Workspace(root, context.workspace.range_records)
+        return Workspace(root, self._context.workspace.range_records)
 
     def begin(self) -> None:
         """Write the first state; raise ReadOnlyNamespaceError if that is impossible."""
         with first_write(self._context.store, "a garbage collection, even a dry run,"):
-            self.write(self.find() or CollectionRun(self.run_id, BEGUN, EMPTY_META_RANGE))
+            run = self.find() or CollectionRun(self.run_id, BEGUN, EMPTY_META_RANGE)
+            self.write(run)
+        if self._work:
+            # It creates a local folder.
+            open_store(self._work).replace(f"{self.run_id}/run.json", msgspec.json.encode(run))
 
     def write(self, run: CollectionRun) -> None:
         """Write the state of the run. It is durable on return."""
+        run = replace(run, work=self._work)
         self._context.store.replace(self._summary, msgspec.json.encode(run))
 
     def find(self) -> CollectionRun | None:
