@@ -155,7 +155,7 @@ class S3Store:
                     raise
                 self._check_bucket(key)
                 return None
-        found = _stored(key, head["ContentLength"], head)
+            found = _stored(key, head["ContentLength"], head)
         return replace(found, is_opaque=self.bucket.endswith(_EXPRESS) or _has_own_key(head))
 
     def checksum(self, key: str) -> str:

@@ -14,6 +14,7 @@ from sparklake.errors import (
     CorruptFileError,
     MissingDependencyError,
     MissingFileError,
+    SparklakeError,
     StoreError,
     StorePermissionError,
     StoreUnreachableError,
@@ -31,6 +32,7 @@ try:
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
+        ConnectionClosedError,
         ConnectionError,  # noqa: A004 -- botocore's own, the root of its failures to connect
         ConnectTimeoutError,
         CredentialRetrievalError,
@@ -46,7 +48,9 @@ try:
         SSOError,
         TokenRetrievalError,
     )
+    from botocore.parsers import ResponseParserError
     from botocore.session import get_session
+    from urllib3.exceptions import HTTPError
 
     from sparklake.stores.objects.s3_pages import PageParsers
 except ImportError as missing:
@@ -69,7 +73,8 @@ __all__ = [
 MAX_CONNECTIONS = 32
 
 # botocore retries until an answer begins. These errors occur within an answer or at its end.
-CUT_SHORT = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError, FlexibleChecksumError)
+# urllib3's own, such as a failure of TLS, are not all converted there.
+CUT_SHORT = (IncompleteReadError, ResponseStreamingError, FlexibleChecksumError, HTTPError)
 
 # Creating a client takes 0.2 s of CPU, so threads share one. There is a lock per process, because a
 # lock held during a fork would stay locked.
@@ -131,17 +136,45 @@ def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Time
         max_pool_connections=MAX_CONNECTIONS,
     )
     try:
-        client = Session(botocore_session=core).client("s3", config=config)
+        client: Any = Session(botocore_session=core).client("s3", config=config)
     except ValueError as error:
         raise StoreUnreachableError(
             "The S3 endpoint is not a URL: correct AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL."
         ) from error
 
+    client._endpoint.http_session = _WholeRefusals(client._endpoint.http_session)
     send_conditions(client)
     verify_checksums(client)
     client.meta.events.register_first("before-send.s3", _before_send)
     client.meta.events.register_first("needs-retry.s3", _after_attempt)
     return client
+
+
+class _WholeRefusals:
+    """An HTTP session that reads the body of a refusal before botocore decides about a retry.
+
+    botocore reads it later for operations that stream their answers, such as GetObject: a failure
+    within it would be neither retried nor converted. There is no public place for a session.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def send(self, request: Any) -> Any:
+        """Send a request; return the answer, which keeps the body of a refusal."""
+        response = self._session.send(request)
+        if response.status_code >= 300:
+            try:
+                response.content  # noqa: B018  (a property that reads)
+            except HTTPError as error:
+                raise ConnectionClosedError(
+                    error=error, request=request, endpoint_url=request.url
+                ) from error
+        return response
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
 
 
 def _before_send(request: Any, event_name: str, **_: object) -> None:
@@ -188,6 +221,15 @@ def s3_errors(address: str) -> Iterator[None]:
             f"{_endpoint(error)} does not answer for {address} ({type(error).__name__}): check "
             "the network, and AWS_ENDPOINT_URL if the store is not AWS."
         ) from error
+    except HTTPError as error:
+        raise _broken_body(error, address) from error
+    except SparklakeError:
+        raise  # Some are errors of Python's that are caught below.
+    except (KeyError, ValueError, RecursionError, ResponseParserError) as error:
+        raise StoreError(
+            f"The answer to a request for {address} is not one of S3 ({type(error).__name__}): "
+            "check AWS_ENDPOINT_URL, and proxies between this machine and the store."
+        ) from error
     except BotoCoreError as error:
         raise StoreError(
             f"The S3 client failed at {address} ({type(error).__name__}): check the AWS settings."
@@ -211,7 +253,7 @@ def no_bucket(address: str) -> StoreUnreachableError:
     )
 
 
-def _broken_body(error: BotoCoreError, address: str) -> StoreError:
+def _broken_body(error: BotoCoreError | HTTPError, address: str) -> StoreError:
     """Return the error for a body that is cut off or has the wrong checksum."""
     if isinstance(error, FlexibleChecksumError):
         what = "does not match the checksum that S3 sends for it"

@@ -5,9 +5,11 @@ import json
 import os
 import pickle
 import re
+import socket
+import struct
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -322,6 +324,88 @@ def every_read(store: S3Store, folder: Path) -> list[Callable[[], object]]:
         lambda: store.get_part("x", 0, 4),
         lambda: store.get_to_file("x", folder / "copy"),
     ]
+
+
+# --- answers that break, byte for byte ------------------------------------------------------------
+
+DATE = b"Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n"
+
+
+def plain(status: int, body: bytes, length: bytes = b"", headers: bytes = DATE) -> bytes:
+    length = length or b"%d" % len(body)
+    head = b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Length: %s\r\n" % (status, length)
+    return head + headers + b"\r\n" + body
+
+
+def chunked(status: int, body: bytes) -> bytes:
+    head = b"HTTP/1.1 %d X\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n" % status
+    return head + DATE + b"\r\n" + body
+
+
+@contextmanager
+def breaking(*answers: bytes) -> Iterator[list[bytes]]:
+    """Give each connection the next of some answers, and then reset it; yield the requests."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    with listener.accept()[0] as connection:
+                        request = b""
+                        while b"\r\n\r\n" not in request and (part := connection.recv(65536)):
+                            request += part
+                        asked.append(request.partition(b" ")[0])
+                        connection.sendall(answers[min(len(asked), len(answers)) - 1])
+                        reset = struct.pack("ii", 1, 0)
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
+            yield asked
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize("status", [500, 503])
+@pytest.mark.parametrize("cut", [plain(1, b"<Err", b"100"), chunked(1, b"zz\r\nxx")])
+def test_a_reset_within_a_refusal_is_tried_again(s3_env: object, status: int, cut: bytes) -> None:
+    refused = cut.replace(b"1.1 1 X", b"1.1 %d X" % status)
+    with breaking(refused, plain(200, b"body")) as asked:
+        assert S3Store("bucket").get("x") == b"body"
+        assert asked == [b"GET"] * 2
+
+
+# botocore leaves the connection of headers that it cannot parse to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        plain(503, b"<Err", b"100"),
+        plain(404, b"<Err", b"100"),
+        plain(307, b"<E", b"50", b"Location: http://127.0.0.1:1/\r\n"),
+        *(chunked(500, b"zz\r\nxx"), chunked(200, b"zz\r\nxx"), chunked(206, b"4\r\nbo")),
+        *(plain(200, b"bo", b"100"), plain(200, b"bo", b"x"), plain(206, b"body")),
+        *(plain(200, b"body", headers=b""), plain(200, b"body", headers=b"Last-Modified: no\r\n")),
+        plain(206, b"body", headers=b"Content-Range: bytes 0-3/*\r\n"),
+        plain(301, b"", headers=b"Location: http://127.0.0.1:1/\r\n"),
+        plain(200, b"<html>log in<br></html>"),
+        plain(200, b"<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>"),
+        *(b"\0\1\2\r\n\r\n", b"HTTP/1.1 x\r\n\r\n", b""),
+    ],
+)
+def test_no_answer_raises_an_error_that_is_not_ours(
+    s3_env: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    store = S3Store("bucket")
+    with breaking(answer):
+        for call in [*every_call(store, tmp_path), lambda: store.get_part("x", 0, 4)]:
+            with suppress(SparklakeError):
+                call()
+            (tmp_path / "copy").unlink(missing_ok=True)
 
 
 def test_an_object_that_always_breaks_off_leaves_no_file(
