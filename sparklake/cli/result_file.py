@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from errno import EEXIST
+from io import StringIO
 from pathlib import Path
 from typing import TextIO
+from uuid import uuid4
 
 from sparklake.documents import Document, json_line, json_list
 from sparklake.errors import InvalidInputError
@@ -15,26 +22,39 @@ _NOTHING = "null\n"
 class ResultFile:
     """A file with the JSON of one result, of a listing, or of an error.
 
-    It is written under another name and renamed at the end, so a killed command leaves no part of
+    It is written under a random name and renamed at the end, so a killed command leaves no part of
     a result. An older file is deleted at the start. Only the first result of a command is written.
+    A stream, such as `-` or `/dev/fd/3`, gets the result at the end.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._part = path.with_name(f"{path.name}.part")
+        self._part = path.parent / f"{path.name[:40]}.{uuid4().hex}.part"
+        self._descriptor = _descriptor(str(path))
         self._has_result = False
         self._is_partial = False
         self._file = self._opened()
 
     def _opened(self) -> TextIO:
         try:
-            self._path.unlink(missing_ok=True)
-            return self._part.open("w", encoding="utf-8")
+            if self._descriptor is not None:
+                os.fstat(self._descriptor)
+                return StringIO()
+            self._delete_older()
+            # Exclusive creation follows no link.
+            return self._part.open("x", encoding="utf-8")
         except OSError as error:
             raise InvalidInputError(
                 f"the result file {self._path} cannot be written: {error.strerror or error}. "
                 "Nothing was done. Name a file in a folder that exists"
             ) from error
+
+    def _delete_older(self) -> None:
+        """Delete a regular file; raise FileExistsError for a link, FIFO, device or folder."""
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(self._path.lstat().st_mode):
+                raise FileExistsError(EEXIST, "it exists and is not a regular file")
+            self._path.unlink()
 
     def one(self, document: Document) -> None:
         """Write one result."""
@@ -80,11 +100,33 @@ class ResultFile:
         elif not self._file.closed:
             if not self._has_result:
                 self._file.write(_NOTHING)
+            if isinstance(self._file, StringIO) and self._descriptor is not None:
+                _send(self._file.getvalue(), self._descriptor)
             self._file.close()
-            self._part.replace(self._path)
+            if self._descriptor is None:
+                self._part.replace(self._path)
 
     def discard(self) -> None:
         """Delete what was written, if it is not published."""
         if not self._file.closed:
             self._file.close()
-            self._part.unlink(missing_ok=True)
+            if self._descriptor is None:
+                self._part.unlink(missing_ok=True)
+
+
+def _descriptor(path: str) -> int | None:
+    """Return the descriptor that a path names, or None for a path of a file."""
+    number = path.removeprefix("/dev/fd/")
+    named = {"-": 1, "/dev/stdout": 1, "/dev/stderr": 2}
+    is_number = number != path and number.isdecimal() and len(number) < 9
+    return int(number) if is_number else named.get(path)
+
+
+def _send(text: str, descriptor: int) -> None:
+    standard = {1: sys.stdout, 2: sys.stderr}.get(descriptor)
+    if standard is not None:
+        standard.write(text)
+        standard.flush()
+    else:
+        with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as stream:
+            stream.write(text)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from sparklake.cli.options import Format
 from sparklake.cli.output import Output
-from tests.cli.running import Scene, ok, run, said
+from tests.cli.running import Scene, failed, ok, run, said
 from tests.jobs.running import run as run_job
 
 
@@ -70,6 +72,47 @@ def test_an_error_in_a_listing_replaces_it(file: Path) -> None:
         assert next(rows) == {"a": 1}
     assert not file.exists()
     assert list(file.parent.iterdir()) == []
+
+
+def test_only_a_regular_file_is_replaced(scene: Scene, tmp_path: Path) -> None:
+    """A FIFO or device was deleted, and a planted FILE.part was followed."""
+    scene.put("main", {"a": "1"})
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(victim)
+    (tmp_path / "dangling").symlink_to(tmp_path / "none")
+    before = {each.name: each.lstat().st_mode for each in tmp_path.iterdir()}
+    names = ("fifo", "folder", "link", "dangling")
+    for target in [*(str(tmp_path / name) for name in names), "/dev/null", "/"]:
+        error = failed(2, "commit", scene.uri("main"), "-m", "x", "--result-file", target)
+        assert "is not a regular file" in error
+    assert {each.name: each.lstat().st_mode for each in tmp_path.iterdir()} == before
+    assert stat.S_ISCHR(os.lstat("/dev/null").st_mode)
+    (tmp_path / "result.part").symlink_to(victim)
+    ok("branch", "list", scene.uri(), "--result-file", str(tmp_path / "result"))
+    assert content(tmp_path / "result")[0]["dirty"]
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_stdout_gets_the_result_at_the_end(scene: Scene, name: str) -> None:
+    plain = ok("branch", "list", scene.uri())
+    shown = ok("branch", "list", scene.uri(), "--result-file", name)
+    assert shown.startswith(plain)
+    assert json.loads(shown.removeprefix(plain)) == said("branch", "list", scene.uri())
+
+
+def test_an_open_descriptor_gets_the_result(scene: Scene) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as read, os.fdopen(writer, "w") as write:
+        ok("branch", "list", scene.uri(), "--result-file", f"/dev/fd/{writer}")
+        write.close()
+        assert json.load(read) == said("branch", "list", scene.uri())
+    assert "Bad file descriptor" in failed(
+        2, "branch", "list", scene.uri(), "--result-file", "/dev/fd/987654"
+    )
 
 
 def test_bytes_are_no_result(scene: Scene, file: Path) -> None:
