@@ -116,7 +116,7 @@ def change_settings(refs: RepositoryRefs) -> object:
     ("statement", "change"),
     [
         (BRANCH, lambda refs: refs.branches.move(a_move(FIRST, a_commit()))),
-        (BRANCH, lambda refs: refs.branches.delete("main", "ann")),
+        (BRANCH, lambda refs: refs.branches.delete("main", "ann", discard_staged=True)),
         (BRANCH, lambda refs: refs.branches.set_lifetime("main", timedelta(1))),
         (BRANCH, lambda refs: refs.staging.seal("main")),
         (BRANCH, lambda refs: refs.staging.reset("main")),
