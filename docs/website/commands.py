@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from html import escape
 from inspect import cleandoc
-from pathlib import Path
 from typing import Any
 
 from typer import Context
 from typer.main import get_command
 
-from sparklake.cli import jobs
 from sparklake.cli.app import app
 
 _GLOBAL = "Global options"
-_JOB = re.compile(r"^main = job\((.+)\)$", re.MULTILINE)
 
 _BEGINNING = """\
 # Command line
 
-Every command and its options, as `sparklake COMMAND --help` prints them. With each command is the
-name of its [job](../spark.md) for spark-submit, where it has one: `sparklake jobs path NAME` prints
-its path.
+Every command and its options, as `sparklake COMMAND --help` prints them. As [Spark
+jobs](../spark.md#jobs), they have the same options.
 """
 
 
@@ -37,7 +32,6 @@ def commands_page() -> str:
         _table(_rows(program, context, is_global=True)),
         f"{cleandoc(program.epilog)} [Errors](../errors.md) has the details.\n",
     ]
-    files = _job_names()
     for command, inner in _commands(program, context):
         words = inner.command_path.removeprefix("sparklake ")
         depth = "##" if " " not in words else "###"
@@ -46,8 +40,6 @@ def commands_page() -> str:
             continue
         usage = " ".join(command.collect_usage_pieces(inner))
         parts += [f"```text\n{inner.command_path} {usage}\n```\n", _table(_rows(command, inner))]
-        if words in files:
-            parts += [f"Job: `{files[words]}`\n"]
     return "\n".join(parts)
 
 
@@ -78,13 +70,3 @@ def _table(rows: Iterator[tuple[str, str]]) -> str:
 def _cell(text: str) -> str:
     """Return a text as HTML: Markdown has no way to write a bar in the code of a table."""
     return escape(" ".join(text.split()), quote=False).replace("|", "&#124;")
-
-
-def _job_names() -> dict[str, str]:
-    """Return the file name of each job by the words of its command."""
-    found = {}
-    for path in sorted(Path(jobs.FOLDER).glob("*.py")):
-        call = _JOB.search(path.read_text(encoding="utf-8"))
-        if call:
-            found[" ".join(re.findall(r'"([^"]+)"', call[1]))] = path.name
-    return found

@@ -92,7 +92,7 @@ def run_here(words: Sequence[str], arguments: Sequence[str], options: Mapping[st
         result = Path(folder) / "result.json"
         chosen = {"engine": Engine.LOCAL, **options, "output": Format.JSON, "result_file": result}
         with redirect_stdout(nowhere), redirect_stderr(remarks):
-            code = run(words, arguments, chosen, program=" ".join(["sparklake", *words]))
+            code = run([*words, *arguments], chosen, program="sparklake")
         return Ran(code, read_result(result), remarks.getvalue())
 
 

@@ -68,17 +68,15 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
     def execute(self, context: Any) -> Any:
         """Submit the job; return its result. Raises AirflowException, AirflowFailException."""
         # Lazy import: DAG files import this module, but only tasks need the grammar.
-        from sparklake.cli.jobs import job_file
+        from sparklake.cli import jobs
         from sparklake.cli.main import option_names
 
         with failing(self.verb):
-            self.application = str(job_file(self.verb))
-            arguments = with_once(
-                self.arguments, option_names(self.verb.split()), self.once, context
-            )
+            self.application, words = str(jobs.FILE), self.verb.split()
+            arguments = with_once(self.arguments, option_names(words), self.once, context)
             place = SparklakeHook(self.sparklake_conn_id).place
         with self._result_path() as path, _environment(place.environment):
-            self.application_args = [*arguments, "--result-file", str(path)]
+            self.application_args = [*words, *arguments, "--result-file", str(path)]
             try:
                 super().execute(context)
             except AirflowException as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 import typer
 
@@ -36,7 +36,8 @@ READER_GONE = 141
 class Invocation:
     """The options, output and lake of one call of a command."""
 
-    def __init__(self, options: Options, out: Output, closing: ExitStack) -> None:
+    def __init__(self, command: str, options: Options, out: Output, closing: ExitStack) -> None:
+        self.command = command
         self.options = options
         self.out = out
         self.uses_spark = False
@@ -65,12 +66,12 @@ class Invocation:
 
     def _submitted_session(self) -> SparkSession | None:
         """Return the session of spark-submit if this is a job, else None."""
-        if self.options.job is None:
+        if not self.options.is_job:
             return None
         # Lazy import: --help loads less.
         from sparklake.session import submitted_session
 
-        return submitted_session(f"sparklake {self.options.job}")
+        return submitted_session(f"sparklake {self.command}")
 
     @property
     def settings(self) -> Settings:
@@ -106,7 +107,7 @@ class Invocation:
 
     def page(self) -> None:
         """Show the text that follows in a pager if a person reads it at a terminal."""
-        if self.options.owns_process and self.options.job is None and not self.options.no_pager:
+        if self.options.owns_process and not self.options.is_job and not self.options.no_pager:
             self.out.page()
 
     def is_dirty(self, uri: str) -> bool:
@@ -141,15 +142,18 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def run(**arguments: Any) -> None:
         given = {each.name: arguments.pop(each.name) for each in shared}
-        options = absorbed(arguments.pop(context.name), given)
-        for name, group in groups.items():
-            values = {each.name: arguments.pop(each.name) for each in fields(group)}
-            arguments[name] = group(**values)
-        out = Output(options.output, is_attended=options.job is None)
-        logged = logged_job(options, arguments.values())
+        called = arguments.pop(context.name)
+        options = absorbed(called, given)
+        name = _words(called)
+        for each, group in groups.items():
+            arguments[each] = group(
+                **{part.name: arguments.pop(part.name) for part in fields(group)}
+            )
+        out = Output(options.output, is_attended=not options.is_job)
+        logged = logged_job(options, name, arguments.values())
         with logged, out.ending(), _exit_codes(out), _ending(options, out), ExitStack() as closing:
             out.save_to(options.result_file)
-            function(Invocation(options, out, closing), **arguments)
+            function(Invocation(name, options, out, closing), **arguments)
             out.flush()
 
     parameters = [context, *(each.replace(kind=context.kind) for each in own), *shared]
@@ -164,6 +168,15 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     hints = get_type_hints(function, include_extras=True)
     found = inspect.signature(function).parameters.values()
     return [each.replace(annotation=hints[each.name]) for each in found]
+
+
+def _words(context: typer.Context) -> str:
+    """Return the name of a command, such as `branch create`."""
+    words = []
+    while context.parent is not None:
+        words.append(context.info_name or "")
+        context = cast("typer.Context", context.parent)
+    return " ".join(reversed(words))
 
 
 def _ending(options: Options, out: Output) -> AbstractContextManager[None]:

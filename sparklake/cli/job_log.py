@@ -20,16 +20,16 @@ _LINES = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%
 
 
 @contextmanager
-def logged_job(options: Options, arguments: Iterable[object]) -> Iterator[None]:
+def logged_job(options: Options, command: str, arguments: Iterable[object]) -> Iterator[None]:
     """Log the start and the end of a job with its lake URIs; log nothing for a command.
 
     Other arguments are left out, because they may have secrets.
     """
-    if options.job is None:
+    if not options.is_job:
         yield
         return
     uris = (each for each in arguments if isinstance(each, str) and each.startswith(SCHEME))
-    name = visible_line(" ".join([options.job, *uris]))
+    name = visible_line(" ".join([command, *uris]))
     start = time.monotonic()
     code = "1 (unexpected error)"
     with _on_stderr():

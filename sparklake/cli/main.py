@@ -23,7 +23,7 @@ _GC_THRESHOLD = 50_000
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     if argv is not None:
-        return run((), argv, {}, program="sparklake")
+        return run(argv, {}, program="sparklake")
     # Imports make 90,000 objects that stay. The search for cycles among them, again and again and
     # at the exit, took a fifth of the CPU time of a small command.
     gc.set_threshold(_GC_THRESHOLD)
@@ -33,22 +33,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             from sparklake.cli.completion.answers import answer_shell
 
             return answer_shell(_grammar())
-        return run((), argv, {}, program="sparklake")
+        return run(argv, {}, program="sparklake")
     finally:
         gc.freeze()
 
 
-def run(
-    words: Sequence[str],
-    argv: Sequence[str] | None,
-    options: Mapping[str, Any],
-    program: str | None = None,
-) -> int:
-    """Run the command with this name; return its exit code.
+def run(argv: Sequence[str] | None, options: Mapping[str, Any], program: str | None = None) -> int:
+    """Run one command; return its exit code.
 
     Args:
-        words: The words of the command's name; empty for the whole grammar.
-        argv: The arguments after the name; None for those of the process.
+        argv: The command and its arguments; None for those of the process.
         options: Fields of `Options` that the arguments do not set.
         program: The program's name in usage lines; None for its file name.
     """
@@ -58,7 +52,7 @@ def run(
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        _command(words)(
+        _grammar()(
             args=None if argv is None else list(argv),
             prog_name=program,
             help_option_names=HELP_NAMES,

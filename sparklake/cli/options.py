@@ -29,8 +29,7 @@ class Options:
     """The global options. None means: use the environment and the settings file.
 
     `result_file` also gets the result, as JSON. `owns_process` is set if this Python process runs
-    only this command. `job` is the command's name if it runs as a job: in the submitted session,
-    and without prompts.
+    only this command. A job runs in the submitted session and without prompts.
     """
 
     output: Format = Format.TEXT
@@ -39,7 +38,7 @@ class Options:
     dsn: str | None = None
     result_file: Path | None = None
     owns_process: bool = False
-    job: str | None = None
+    is_job: bool = False
     no_pager: bool = False
 
 

@@ -1,1 +1,1 @@
-"""Entry points for spark-submit: one command each, with the command's own grammar."""
+"""The entry point for spark-submit: the commands and their grammar, in a submitted session."""

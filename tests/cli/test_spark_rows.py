@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import sparklake
 from tests.cli.running import Scene, failed, ok, said
 
 if TYPE_CHECKING:
@@ -77,18 +76,3 @@ def test_a_table_is_written(scene: Scene, tmp_path: Path, spark: SparkSession) -
     assert "is not a write mode" in failed(2, "write", *words, "--mode", "sometimes")
     wrong = failed(2, "write", *words, "--mode", "overwrite", "--partition-by", "no")
     assert f"Spark cannot write {target}: " in wrong
-
-
-def test_the_path_of_the_jobs() -> None:
-    folder = Path(sparklake.__file__).parent / "jobs"
-    assert ok("jobs", "path") == f"{folder}\n"
-    merge = folder / "merge.py"
-    assert merge.is_file()
-    assert ok("jobs", "path", "merge") == ok("jobs", "path", "merge.py") == f"{merge}\n"
-    assert said("jobs", "path", "merge") == {"path": str(merge)}
-    create = folder / "create_branch.py"
-    assert (
-        ok("jobs", "path", "branch create") == ok("jobs", "path", "create_branch") == f"{create}\n"
-    )
-    for name in ("runner", "__init__", "branch", "", "../cli/main", "merge.py.py"):
-        assert "choose one of abandon_write, add_protection, " in failed(2, "jobs", "path", name)

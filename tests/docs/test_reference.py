@@ -43,7 +43,6 @@ def test_the_page_of_commands_has_every_command() -> None:
     headings = re.findall(r"^##+ (.+)$", commands_page(), re.MULTILINE)
     assert set(VERBS) | set(NOUNS) <= set(headings)
     assert {"branch create", "purge resume"} <= set(headings)
-    assert "Job: `create_branch.py`" in commands_page()
 
 
 def test_the_page_of_settings_has_every_setting_and_variable() -> None:

@@ -15,21 +15,18 @@ def test_garbage_is_shown_and_goes(scene: Scene) -> None:
     found = said("gc", "run", "--yes", *words)
     assert (found["state"], found["objects"], found["bytes"]) == ("found", 1, 2)
     assert found["objects_listed"] == 2
-    again = job(0, "collect_garbage", "--yes", *words)
+    again = job(0, "gc run", "--yes", *words)
     assert {**again, "id": found["id"]} == found
     listing = said("gc", "list", scene.uri(), found["id"])
-    assert listing == found["sample"] == job(0, "list_garbage", scene.uri(), found["id"])
+    assert listing == found["sample"] == job(0, "gc list", scene.uri(), found["id"])
     text = ok("gc", "list", scene.uri(), found["id"])
     assert listing[0]["address"] in text
 
     text = ok("gc", "run", "--yes", scene.uri(), "--sweep", found["id"], "--grace", "0m")
     assert "1 object with 2 B in total deleted, of 2 below data/" in text
     assert scene.paths("main") == ["a"]
-    assert (
-        job(2, "collect_garbage", "--yes", scene.uri(), "--sweep", found["id"])["kind"]
-        == "invalid_input"
-    )
-    assert job(0, "collect_garbage", "--yes", scene.uri(), "--grace", "0m")["objects"] == 0
+    assert job(2, "gc run", "--yes", scene.uri(), "--sweep", found["id"])["kind"] == "invalid_input"
+    assert job(0, "gc run", "--yes", scene.uri(), "--grace", "0m")["objects"] == 0
     failed(2, "gc", "run", "--yes", scene.uri(), "--grace", "soon")
     failed(13, "gc", "list", scene.uri(), "20240101T000000Z-0")
 
@@ -46,19 +43,19 @@ def test_rules_are_set_shown_and_cleared(scene: Scene) -> None:
         "branches": [{"pattern": "main", "days": 365}, {"pattern": "dev-*", "days": 1}],
     }
     assert said("gc", "rules", "show", scene.uri()) == made
-    assert job(0, "show_retention", scene.uri()) == made
+    assert job(0, "gc rules show", scene.uri()) == made
     text = ok("gc", "rules", "show", scene.uri())
     periods = "main: 365 days\ndev-*: 1 day\nall others: 30 days\n"
     assert text == f"{periods}trees of expired commits: kept\n"
-    assert job(0, "set_retention", scene.uri(), "--default", "7")["branches"] == []
-    assert job(0, "set_retention", scene.uri(), *rules) == made
-    assert job(0, "clear_retention", scene.uri()) == none
+    assert job(0, "gc rules set", scene.uri(), "--default", "7")["branches"] == []
+    assert job(0, "gc rules set", scene.uri(), *rules) == made
+    assert job(0, "gc rules clear", scene.uri()) == none
     assert said("gc", "rules", "set", scene.uri(), *rules) == made
     assert said("gc", "rules", "clear", scene.uri()) == none
     for wrong in ("main", "main=", "=3", "main=soon", "a/b=3", "main=36501"):
         words = (scene.uri(), "--default", "7", "--branch", wrong)
         assert failed(2, "gc", "rules", "set", *words)
-        assert job(2, "set_retention", *words)["kind"] == "invalid_input"
+        assert job(2, "gc rules set", *words)["kind"] == "invalid_input"
     twice = ("--branch", "main=1", "--branch", "main=2")
     assert "two retention rules" in failed(
         2, "gc", "rules", "set", scene.uri(), "--default", "7", *twice
@@ -87,7 +84,7 @@ def test_commits_expire_and_are_marked(scene: Scene) -> None:
     assert "its objects may be gone" in ok("show", scene.uri("main~1"))
     assert "expired" not in ok("show", scene.uri("main"))
     assert "has expired" in failed(8, "cat", scene.uri("main~1/a"))
-    assert job(8, "create_branch", scene.uri("new"), "--source", scene.uri("main~1")) == {
+    assert job(8, "branch create", scene.uri("new"), "--source", scene.uri("main~1")) == {
         "error": failed(8, "branch", "create", scene.uri("new"), "--source", scene.uri("main~1")),
         "kind": "expired",
     }

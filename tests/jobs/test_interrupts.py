@@ -103,7 +103,7 @@ def test_a_command_that_runs_on_spark(diverged: Scene, marks: Path) -> None:
 @pytest.mark.system
 def test_a_job_on_a_cluster(cluster: Cluster, diverged: Scene, marks: Path) -> None:
     before = refs(diverged)
-    words = ("job", diverged.uri("dev"), diverged.uri("main"), "--engine", "spark")
+    words = ("job", "merge", diverged.uri("dev"), diverged.uri("main"), "--engine", "spark")
     command = cluster.command(APP, str(marks), *words)
     code, _, err = interrupted(command, driver_environment(), marks)
     assert code == 130, err

@@ -19,20 +19,20 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 def test_a_repository_and_a_branch(tmp_path: Path) -> None:
     uri = f"lakefs://jobs-{tmp_path.name.replace('_', '-').lower()}"
-    made = job(0, "create_repository", uri, str(tmp_path / "ns"), "--default-branch", "trunk")
+    made = job(0, "repo create", uri, str(tmp_path / "ns"), "--default-branch", "trunk")
     assert made["default_branch"] == "trunk"
-    assert job(14, "create_repository", uri, str(tmp_path / "ns"))["kind"] == "already_exists"
+    assert job(14, "repo create", uri, str(tmp_path / "ns"))["kind"] == "already_exists"
     assert made in said("repo", "list")
-    at = job(0, "create_branch", f"{uri}/dev", "--source", f"{uri}/trunk")
+    at = job(0, "branch create", f"{uri}/dev", "--source", f"{uri}/trunk")
     assert at == said("branch", "list", uri)[0]
-    assert job(13, "create_branch", f"{uri}/x", "--source", f"{uri}/no")["kind"] == "ref_not_found"
+    assert job(13, "branch create", f"{uri}/x", "--source", f"{uri}/no")["kind"] == "ref_not_found"
 
 
 def test_an_import(scene: Scene, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "a").write_text("1")
-    words = ("import_objects", scene.uri("main", "raw/"), "--from", str(source))
+    words = ("import", scene.uri("main", "raw/"), "--from", str(source))
     made = job(0, *words, "-m", "load", "--meta", "k=v", "--committer", "joe")
     assert (made["message"], made["committer"], made["metadata"]) == ("load", "joe", {"k": "v"})
     assert scene.paths("main") == ["raw/a"]
@@ -47,7 +47,7 @@ def test_an_import_of_rows(scene: Scene, tmp_path: Path, spark: SparkSession) ->
     for form, place in sources.items():
         spark.createDataFrame(rows, schema).write.format(form).save(place)
     scene.commit("main", {"in/kept": "1"})
-    words = ("import_objects", scene.uri("main", "in"), "--mode", "add")
+    words = ("import", scene.uri("main", "in"), "--mode", "add")
     counts = {"invalid_address": 1, "invalid_size": 1}
     refused = job(2, *words, "--rows", sources["parquet"])
     assert (refused["kind"], refused["counts"]) == ("import_errors", counts)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import sparklake
+from sparklake.cli.jobs import FILE
 from sparklake.errors import StoreUnreachableError
 from sparklake.repository import Repository
 from sparklake.udfs.objects.object_rows import ObjectInfo
@@ -19,37 +20,32 @@ from tests.cli.running import Scene, ok, said
 from tests.cli.running import run as command
 from tests.jobs.running import job, run
 
-JOBS = Path(sparklake.__file__).parent / "jobs"
-
 
 def test_repositories(tmp_path: Path, dsn: str) -> None:
     lake = ("--dsn", dsn)
-    assert job(0, "list_repositories", *lake) == []
+    assert job(0, "repo list", *lake) == []
     made = job(
-        *(0, "create_repository", *lake, "lakefs://one", str(tmp_path / "1")),
+        *(0, "repo create", *lake, "lakefs://one", str(tmp_path / "1")),
         *("--range-records", "7"),
     )
     assert made["range_records"] == 7
-    two = job(0, "create_repository", *lake, "lakefs://two", str(tmp_path / "2"))
-    assert job(0, "list_repositories", *lake) == [made, two] == said(*lake, "repo", "list")
-    assert job(0, "delete_repository", "--yes", *lake, "lakefs://one") == {
+    two = job(0, "repo create", *lake, "lakefs://two", str(tmp_path / "2"))
+    assert job(0, "repo list", *lake) == [made, two] == said(*lake, "repo", "list")
+    assert job(0, "repo delete", "--yes", *lake, "lakefs://one") == {
         "name": "one",
         "deleted": True,
         "storage_namespace": f"file://{tmp_path / '1'}",
     }
-    assert job(0, "delete_repository", "lakefs://two", "--yes", *lake)["deleted"] is True
-    assert (
-        job(13, "delete_repository", "--yes", *lake, "lakefs://two")["kind"]
-        == "repository_not_found"
-    )
-    assert job(2, "delete_repository", "--yes", *lake, "lakefs://two/main")["kind"] == "invalid_uri"
-    assert job(0, "list_repositories", *lake) == []
+    assert job(0, "repo delete", "lakefs://two", "--yes", *lake)["deleted"] is True
+    assert job(13, "repo delete", "--yes", *lake, "lakefs://two")["kind"] == "repository_not_found"
+    assert job(2, "repo delete", "--yes", *lake, "lakefs://two/main")["kind"] == "invalid_uri"
+    assert job(0, "repo list", *lake) == []
 
 
 def test_branches(scene: Scene) -> None:
     head = scene.commit("main", {"a": "1"})
     dev = scene.uri("dev:joe-bugfix-1234")
-    made = job(0, "create_branch", dev, "--source", scene.uri("main"))
+    made = job(0, "branch create", dev, "--source", scene.uri("main"))
     assert made == {
         "name": "dev:joe-bugfix-1234",
         "commit_id": head["id"],
@@ -60,7 +56,7 @@ def test_branches(scene: Scene) -> None:
         "protected": [],
     }
     scene.put("main", {"b": "2"})
-    listing = job(0, "list_branches", scene.uri())
+    listing = job(0, "branch list", scene.uri())
     assert listing == said("branch", "list", scene.uri())
     assert [each["dirty"] for each in listing] == [False, True]
     assert job(0, "reset", "--yes", scene.uri("main")) == {"name": "main", "dirty": False}
@@ -71,39 +67,39 @@ def test_branches(scene: Scene) -> None:
     assert scene.paths("main") == ["a", "e"]
     assert job(0, "reset", "--yes", scene.uri("main"), "--object", "e")["dirty"] is False
     assert job(13, "reset", "--yes", scene.uri("v1"))["kind"] == "ref_not_found"
-    assert job(0, "delete_branch", "--yes", dev)["deleted"] is True
-    assert job(13, "delete_branch", "--yes", dev)["kind"] == "ref_not_found"
-    assert job(11, "delete_branch", "--yes", scene.uri("main"))["kind"] == "protected"
-    assert job(2, "list_branches", scene.uri("main"))["kind"] == "invalid_uri"
+    assert job(0, "branch delete", "--yes", dev)["deleted"] is True
+    assert job(13, "branch delete", "--yes", dev)["kind"] == "ref_not_found"
+    assert job(11, "branch delete", "--yes", scene.uri("main"))["kind"] == "protected"
+    assert job(2, "branch list", scene.uri("main"))["kind"] == "invalid_uri"
 
 
 def test_tags(scene: Scene) -> None:
     head = scene.commit("main", {"a": "1"})
-    made = job(0, "create_tag", scene.uri("v2.3"), scene.uri("main"))
+    made = job(0, "tag create", scene.uri("v2.3"), scene.uri("main"))
     assert made == {"name": "v2.3", "commit_id": head["id"]}
-    assert job(14, "create_tag", scene.uri("v2.3"), scene.uri("main"))["kind"] == "already_exists"
-    assert job(0, "list_tags", scene.uri()) == [made] == said("tag", "list", scene.uri())
-    assert job(0, "delete_tag", "--yes", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
-    assert job(13, "delete_tag", "--yes", scene.uri("v2.3"))["kind"] == "ref_not_found"
-    assert job(0, "list_tags", scene.uri()) == []
-    wrong = job(2, "create_tag", scene.uri("v3"), "lakefs://other/main")
+    assert job(14, "tag create", scene.uri("v2.3"), scene.uri("main"))["kind"] == "already_exists"
+    assert job(0, "tag list", scene.uri()) == [made] == said("tag", "list", scene.uri())
+    assert job(0, "tag delete", "--yes", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
+    assert job(13, "tag delete", "--yes", scene.uri("v2.3"))["kind"] == "ref_not_found"
+    assert job(0, "tag list", scene.uri()) == []
+    wrong = job(2, "tag create", scene.uri("v3"), "lakefs://other/main")
     assert wrong["kind"] == "invalid_uri"
 
 
 def test_refs(scene: Scene, dsn: str) -> None:
     head = scene.commit("main", {"a": "1"})
-    made = job(0, "dump_refs", scene.uri())
+    made = job(0, "refs dump", scene.uri())
     assert made == said("refs", "dump", scene.uri())
     assert (made["branches"], made["tags"], made["commits"], made["dirty"]) == (1, 0, 2, [])
     lake = ("--dsn", dsn)
-    words = ("restore_refs", *lake, "lakefs://back", str(scene.namespace))
+    words = ("refs restore", *lake, "lakefs://back", str(scene.namespace))
     assert job(2, *words, "--default-branch", "dev")["kind"] == "invalid_input"
     assert job(2, *words, "--range-records", "5")["kind"] == "invalid_input"
     assert job(0, *words) == said(*lake, "repo", "list")[0]
     assert said(*lake, "log", "lakefs://back/main")[0] == head
     assert job(14, *words)["kind"] == "already_exists"
-    assert job(14, "dump_refs", scene.uri())["kind"] == "namespace_in_use"
-    assert job(0, "delete_repository", "--yes", *lake, "lakefs://back")["deleted"] is True
+    assert job(14, "refs dump", scene.uri())["kind"] == "namespace_in_use"
+    assert job(0, "repo delete", "--yes", *lake, "lakefs://back")["deleted"] is True
 
 
 def test_an_object_is_put_looked_at_and_removed(scene: Scene, tmp_path: Path) -> None:
@@ -193,9 +189,9 @@ def test_rebase(scene: Scene) -> None:
 
 def test_merge_base(scene: Scene) -> None:
     dev, main = scene.diverge()
-    assert job(0, "merge_base", dev, main) == said("merge-base", dev, main)
-    assert job(0, "merge_base", dev, main, "--all") == said("merge-base", dev, main, "--all")
-    assert job(13, "merge_base", dev, scene.uri("nothing"))["kind"] == "ref_not_found"
+    assert job(0, "merge-base", dev, main) == said("merge-base", dev, main)
+    assert job(0, "merge-base", dev, main, "--all") == said("merge-base", dev, main, "--all")
+    assert job(13, "merge-base", dev, scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_log_and_show(scene: Scene) -> None:
@@ -214,15 +210,14 @@ def test_log_and_show(scene: Scene) -> None:
 
 
 def test_no_spark_is_loaded_where_none_is_needed(scene: Scene) -> None:
-    """As scripts, and so with a `stat.py` and others in the first place where Python looks."""
+    """As a script, whose folder is the first place where Python looks for modules."""
     ok("put", "-", scene.uri("main", "a"), stdin=b"1")
     environment = {**os.environ, "JAVA_HOME": "/nowhere"}
     for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
         environment.pop(name, None)
     for words in (("stat", scene.uri("main", "a")), ("commit", scene.uri("main"), "-m", "x")):
-        name, *arguments = words
         ran = subprocess.run(
-            [sys.executable, "-X", "importtime", JOBS / f"{name}.py", *arguments],
+            [sys.executable, "-X", "importtime", FILE, *words],
             env=environment,
             capture_output=True,
             text=True,
@@ -236,9 +231,9 @@ def test_no_spark_is_loaded_where_none_is_needed(scene: Scene) -> None:
 def test_reverts_and_cherry_picks(scene: Scene) -> None:
     dev, main = scene.diverge()
     words = (main, scene.uri("dev"), "--rule", "b*=source-wins", "--meta", "k=v", "-m", "take it")
-    assert job(3, "cherry_pick", main, dev)["count"] == 1
-    assert job(3, "cherry_pick", main, dev, "--rule", "left=none")["count"] == 1
-    (picked,) = job(0, "cherry_pick", *words, "--committer", "joe")
+    assert job(3, "cherry-pick", main, dev)["count"] == 1
+    assert job(3, "cherry-pick", main, dev, "--rule", "left=none")["count"] == 1
+    (picked,) = job(0, "cherry-pick", *words, "--committer", "joe")
     assert (picked["committer"], picked["message"]) == ("joe", "take it")
     assert (picked["metadata"]["k"], len(picked["metadata"])) == ("v", 3)
     made = job(0, "revert", main, main, scene.uri("main~1"))
@@ -248,39 +243,39 @@ def test_reverts_and_cherry_picks(scene: Scene) -> None:
     assert len(job(0, "revert", main, main, main, "--allow-empty")) == 2
     assert job(2, "revert", main, "lakefs://other/main")["kind"] == "invalid_uri"
     assert job(2, "revert", main, main, "--parent-number", "2")["kind"] == "invalid_input"
-    assert job(13, "cherry_pick", main, scene.uri("nothing"))["kind"] == "ref_not_found"
+    assert job(13, "cherry-pick", main, scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_moves_of_branches(scene: Scene) -> None:
     first = scene.commit("main", {"a": "1"})
     scene.commit("main", {"a": "2"})
     main, back = scene.uri("main"), scene.uri("main~1")
-    assert job(0, "log_operations", main) == said("op", "log", main)
-    assert len(job(0, "log_operations", scene.uri(), "--amount", "2")) == 2
-    assert job(2, "log_operations", scene.uri("main", "a"))["kind"] == "invalid_uri"
-    assert job(5, "hard_reset", main, back, "--expect", back)["kind"] == "unexpected_head"
+    assert job(0, "op log", main) == said("op", "log", main)
+    assert len(job(0, "op log", scene.uri(), "--amount", "2")) == 2
+    assert job(2, "op log", scene.uri("main", "a"))["kind"] == "invalid_uri"
+    assert job(5, "hard-reset", main, back, "--expect", back)["kind"] == "unexpected_head"
     there = {**said("branch", "list", scene.uri())[0], "commit_id": first["id"]}
-    assert job(0, "hard_reset", main, back, "--expect", main) == there
-    assert job(0, "undo_operation", main)["commit_id"] != first["id"]
-    assert job(0, "undo_operation", main) == there
+    assert job(0, "hard-reset", main, back, "--expect", main) == there
+    assert job(0, "op undo", main)["commit_id"] != first["id"]
+    assert job(0, "op undo", main) == there
     scene.put("main", {"a": "3"})
-    assert job(4, "undo_operation", main)["kind"] == "dirty_branch"
-    assert job(4, "hard_reset", main, main)["kind"] == "dirty_branch"
-    assert job(0, "hard_reset", main, main, "--force", "--yes") == there
-    assert job(13, "undo_operation", scene.uri("nothing"))["kind"] == "ref_not_found"
+    assert job(4, "op undo", main)["kind"] == "dirty_branch"
+    assert job(4, "hard-reset", main, main)["kind"] == "dirty_branch"
+    assert job(0, "hard-reset", main, main, "--force", "--yes") == there
+    assert job(13, "op undo", scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_writes(scene: Scene) -> None:
-    assert job(0, "list_writes", scene.uri()) == said("writes", scene.uri()) == []
-    assert job(13, "abandon_write", scene.uri(), "nothing")["kind"] == "not_found"
+    assert job(0, "writes", scene.uri()) == said("writes", scene.uri()) == []
+    assert job(13, "abandon-write", scene.uri(), "nothing")["kind"] == "not_found"
     with sparklake.connect() as lake:
         writes = lake.repository(scene.name)._context.refs.writes
         open_write = writes.begin("w1", "data/w1", "main", "joe").id
-    (found,) = job(0, "list_writes", scene.uri())
+    (found,) = job(0, "writes", scene.uri())
     assert (found["id"], found["state"], found["branch"]) == (open_write, "open", "main")
     assert said("writes", scene.uri()) == [found]
     assert open_write in ok("writes", scene.uri())
-    ended = job(0, "abandon_write", scene.uri(), open_write)
+    ended = job(0, "abandon-write", scene.uri(), open_write)
     assert ended == {**found, "state": "abandoned"}
     assert said("abandon-write", scene.uri(), open_write) == ended
-    assert job(2, "list_writes", scene.uri("main"))["kind"] == "invalid_uri"
+    assert job(2, "writes", scene.uri("main"))["kind"] == "invalid_uri"

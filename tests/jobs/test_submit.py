@@ -22,7 +22,7 @@ def submit(cluster: Cluster, name: str, *arguments: str) -> tuple[int, Any]:
 
     spark-submit prints Python's stderr on its own stdout, between the lines of stdout.
     """
-    ran = cluster.submit(PACKAGE / "jobs" / f"{name}.py", *arguments, *SPARK)
+    ran = cluster.submit(PACKAGE / "jobs" / "run.py", name, *arguments, *SPARK)
     assert "Traceback" not in ran.stderr, ran.stderr
     first, result, last = ran.stdout.splitlines()
     assert first.endswith(": started")

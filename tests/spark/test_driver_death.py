@@ -29,7 +29,7 @@ def submit(
     target = f"lakefs://{repo.name}/main/t/"
     options = ["--dsn", dsn, "--partition-by", "part"]
     environment = {**os.environ, **spark_environment()}
-    command = [sys.executable, "-m", module, target, "--from", source.as_uri(), *options]
+    command = [sys.executable, "-m", module, "write", target, "--from", source.as_uri(), *options]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
@@ -54,7 +54,7 @@ def test_a_write_whose_driver_dies_stages_nothing(
     assert repo.collect_garbage(grace=timedelta()).run.objects == 0
     repo.abandon_write(left.id)
 
-    done = submit("sparklake.jobs.write", lake_dsn, repo, source)
+    done = submit("sparklake.jobs.run", lake_dsn, repo, source)
     assert done.returncode == 0, done.stderr[-5000:]
     assert json.loads(done.stdout)["files"] == len(staged(repo)) > 2
     repo.collect_garbage(grace=timedelta())

@@ -1,6 +1,6 @@
 """The driver of a job that writes a table, and dies by SIGKILL before its files are staged.
 
-Its arguments are those of the job.
+Its arguments are those of a job.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import Any
 
-from sparklake.jobs import write
+from sparklake.jobs.run import main
 from sparklake.stores.objects.local import LocalStore
 
 
@@ -22,4 +22,4 @@ def die(*_: Any) -> None:
 if __name__ == "__main__":
     for name in ("put_if_absent", "put_many_if_absent", "put_files_if_absent"):
         setattr(LocalStore, name, die)
-    sys.exit(write.main())
+    sys.exit(main())

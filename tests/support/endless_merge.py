@@ -1,4 +1,4 @@
-"""The merge command, or the merge job under spark-submit, with tasks that never end.
+"""A command that merges, or its job under spark-submit, with tasks that never end.
 
 Arguments: a folder where tasks write their process ids, `command` or `job`, and the rest for it.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.cli.main import main as command
 from sparklake.graveler.planning.path_filter import PathFilter
-from sparklake.jobs.merge import main as job
+from sparklake.jobs.run import main as job
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write_ranges import merge_body

@@ -197,15 +197,15 @@ def test_the_command_and_the_job_say_the_same(
     }
     assert run("diff-table", *words, "--summary", "--output", "json").json == summary
     place = (tmp_path / "rows").as_uri()
-    assert job(0, "diff_table", *words, "--to", place) == summary
+    assert job(0, "diff-table", *words, "--to", place) == summary
     assert spark.read.parquet(place).count() == 3
-    rows = job(0, "diff_table", *words)
+    rows = job(0, "diff-table", *words)
     assert {row["change"]: row["changed_columns"] for row in rows} == {
         "added": None,
         "removed": None,
         "changed": ["v", "more"],
     }
-    assert job(2, "diff_table", *refs, TABLE, "--key", "no", "--dsn", lake_dsn)["kind"]
+    assert job(2, "diff-table", *refs, TABLE, "--key", "no", "--dsn", lake_dsn)["kind"]
 
 
 # --- Delta ----------------------------------------------------------------------------------------

@@ -1,0 +1,21 @@
+"""Run a command as a Spark job: `spark-submit $(sparklake jobs path) merge lakefs://...`.
+
+The arguments are those of `sparklake`. The result is JSON, unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from sparklake.cli.main import run
+from sparklake.cli.options import Format
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command of these arguments or of the process's own; return its exit code."""
+    return run(argv, {"output": Format.JSON, "is_job": True})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
