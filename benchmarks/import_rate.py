@@ -1,7 +1,8 @@
 """Imported objects per second: python -m benchmarks.import_rate -n 5000000.
 
 The rows are written before the measurement: a table mapped from disk for this process, and Parquet
-files for Spark. Each engine has a process of its own.
+files for Spark. Each engine has a process of its own. `--engines files` imports local files of 1 to
+4 kB instead, which are hashed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 HEAP = "1g"
 ENGINES = ("local", "threads", "spark")
+FILES = "files"
 
 _PLACE = "s3://bucket/"
 _FILES = 16
@@ -39,7 +42,7 @@ def main() -> None:
     parser = report.new_parser(__doc__, "import-rate")
     parser.set_defaults(reps=1)
     parser.add_argument("-n", type=int, default=5_000_000, dest="count", help="objects")
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--engines", nargs="+", choices=(*ENGINES, FILES), default=ENGINES)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="import-", dir=args.folder) as folder:
         rows = []
@@ -59,6 +62,9 @@ def main() -> None:
 
 def _measure(args: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     write_rows(folder, "warm", min(args.count, _WARM))
+    if FILES in args.engines:
+        for name, count in (("warm", min(args.count, _WARM)), ("rows", args.count)):
+            write_files(folder / f"{name}-files", count)
     write_rows(folder, "rows", args.count)
     for engine in args.engines:
         yield in_own_process(_imported, args, folder, engine)
@@ -83,9 +89,18 @@ def write_rows(folder: Path, name: str, count: int) -> None:
         each.close()
 
 
+def write_files(place: Path, count: int) -> None:
+    """Write files of 1 to 4 kB, a thousand to a folder."""
+    chance = Random(1)
+    for number in range(count):
+        folder = place / f"{number // 1000:04d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:08d}").write_bytes(chance.randbytes(chance.randrange(1000, 4000)))
+
+
 def _imported(args: argparse.Namespace, folder: Path, engine: str) -> dict[str, Any]:
     """Import several times, after one import to warm up; return the best measurement."""
-    chosen = {"threads": Engine.AUTO, "local": Engine.LOCAL, "spark": Engine.SPARK}[engine]
+    chosen = {"local": Engine.LOCAL, "spark": Engine.SPARK}.get(engine, Engine.AUTO)
     with open_lake(folder / "home", chosen) as (lake, meter):
         # Only now, since what is there before the meter is does not count.
         session = _session(folder) if engine == "spark" else None
@@ -103,6 +118,8 @@ def _imported(args: argparse.Namespace, folder: Path, engine: str) -> dict[str, 
 def _source(session: SparkSession | None, folder: Path, name: str, engine: str) -> Any:
     if session is not None:
         return session.read.parquet(str(folder / name))
+    if engine == FILES:
+        return folder / f"{name}-files"
     with pa.memory_map(str(folder / f"{name}.arrow")) as mapped:
         table = pa.ipc.open_file(mapped).read_all()
     return table.to_reader() if engine == "local" else table
