@@ -26,7 +26,7 @@ from campaigns.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import CollectionOpenError, ExpiredError, MissingFileError
 from sparklake.graveler.guards import Action
-from sparklake.graveler.ids import EMPTY_META_RANGE
+from sparklake.graveler.ids import EMPTY_META_RANGE, earlier_generation
 from sparklake.graveler.refs.dump import read_dump_manifest
 from sparklake.graveler.refs.dumped_trees import dump_table_ids, dump_trees
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
@@ -255,7 +255,13 @@ def named_tables(repo: Repository) -> set[str]:
         trees |= dump_trees(context.store, manifest)
     for tree in trees - {EMPTY_META_RANGE}:
         found.add(tree)
-        found.update(each.id for each in read_meta_range(context.store, tree).ranges)
+        for each in read_meta_range(context.store, tree).ranges:
+            found.add(each.id)
+            # A dead range stays while a later generation is named.
+            earlier = earlier_generation(each.id)
+            while context.store.find(table_key(earlier)):
+                found.add(earlier)
+                earlier = earlier_generation(earlier)
     return found
 
 

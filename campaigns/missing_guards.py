@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 from sparklake.graveler.guards import Action
-from sparklake.graveler.ports import BranchMove, BranchState
+from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.stores.memory.branches import MemoryBranches
 from sparklake.stores.memory.staging import MemoryStaging
 
@@ -18,8 +18,18 @@ def _no_sweep(_: object) -> bool:
     return False
 
 
-def _no_tables(_: object) -> tuple[str, ...]:
+def _no_tables(*_: object) -> tuple[str, ...]:
     return ()
+
+
+def _restored(store: ObjectStore, own: Sequence[Any]) -> bool:
+    """Put missing objects of the lake back to their addresses."""
+    root = f"{store.uri}/"
+    for each in own:
+        if store.find(each.theirs.removeprefix(root)) is None:
+            body = store.get(each.ours.removeprefix(root))
+            store.put_if_absent(each.theirs.removeprefix(root), body)
+    return False
 
 
 def _no_rows(_: object) -> Iterator[Any]:
@@ -76,7 +86,10 @@ MISSING_GUARDS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "the applied layers are not compared": lambda: _moves(_without_layers),
     "layers are read before they are sealed": _without_seal,
     "adopted ranges are not checked": lambda: mock.patch(
-        "sparklake.udfs.workspace.check_adopted", _nothing
+        "sparklake.udfs.workspace.find_dead", _no_tables
+    ),
+    "deleted objects are restored at their addresses": lambda: mock.patch(
+        "sparklake.udfs.adopted_ranges._lacks_objects", _restored
     ),
     "adoption does not look for an open sweep": lambda: mock.patch(
         "sparklake.udfs.adopted_ranges.is_sweep_open", _no_sweep

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from campaigns.model_lake import (
     AGAIN,
     ALL_GUARDS,
+    BACK,
     NEXT,
     STAY,
     Branch,
@@ -111,6 +112,8 @@ def _advanced(process: Process, seen: tuple[Any, ...], result: str) -> Process:
         return process._replace(seen=seen)
     if result == NEXT:
         return process._replace(step=process.step + 1, seen=seen)
+    if result.startswith(BACK):
+        return process._replace(step=process.step - int(result.removeprefix(BACK)), seen=seen)
     if result == AGAIN and process.attempt + 1 < MOST_ATTEMPTS:
         return Process(process.verb, 0, process.attempt + 1)
     return Process(process.verb + 1)
@@ -134,8 +137,8 @@ def empty_lake() -> Lake:
     branch = Branch("c0", "", ())
     return Lake(
         branches=(("dev", branch), ("main", branch)),
-        commits=frozenset({("c0", _NOTHING, ())}),
-        ranges=frozenset({(_NOTHING, frozenset())}),
+        commits=frozenset({("c0", (_NOTHING, 0), ())}),
+        ranges=frozenset({((_NOTHING, 0), frozenset())}),
         objects=frozenset(),
     )
 
@@ -147,7 +150,7 @@ def lake_with_history(*cached_by: str) -> Lake:
     """
     lake = empty_lake()
     old, own = frozenset({("p", "x", "old")}), frozenset({("q", "x", "own")})
-    trees = {name: tree_of(files) for name, files in (("c1", old), ("c2", own))}
+    trees = {name: (tree_of(files), 0) for name, files in (("c1", old), ("c2", own))}
     lake = lake._replace(
         commits=lake.commits | {(name, tree, ("c0",)) for name, tree in trees.items()},
         ranges=lake.ranges | {(trees["c1"], old), (trees["c2"], own)},
@@ -157,9 +160,21 @@ def lake_with_history(*cached_by: str) -> Lake:
     return lake.with_branch("dev", Branch("c2", "c0", ()))
 
 
+def lake_with_leftover() -> Lake:
+    """Return a lake with a range and its object that nothing names."""
+    lake, old = empty_lake(), frozenset({("p", "x", "old")})
+    ranges = lake.ranges | {((tree_of(old), 0), old)}
+    return lake._replace(ranges=ranges, objects=frozenset({"old"}))
+
+
 def scenarios(guards: Guards) -> dict[str, Scenario]:
-    """Return all scenarios: two writers with a collector, a dump or a purge."""
-    return {**_collections(guards), **_tree_collections(guards), **_purges(guards)}
+    """Return all scenarios: writers with collectors, a dump or a purge."""
+    return {
+        **_collections(guards),
+        **_late_collections(guards),
+        **_tree_collections(guards),
+        **_purges(guards),
+    }
 
 
 def _collections(guards: Guards) -> dict[str, Scenario]:
@@ -188,6 +203,25 @@ def _collections(guards: Guards) -> dict[str, Scenario]:
     return {
         name: Scenario(empty_lake(), {**each, "gc": [collect(guards)]})
         for name, each in scripts.items()
+    }
+
+
+def _late_collections(guards: Guards) -> dict[str, Scenario]:
+    """Return scenarios of two collectors, of which each may lose its lock and go on later."""
+    collectors: dict[str, Script] = {"gc": [collect(guards)], "later": [collect(guards)]}
+    return {
+        "a suspended collection goes on": Scenario(
+            lake_with_leftover(),
+            {"a": [put(guards, "main", "p"), commit(guards, "main")], **collectors},
+        ),
+        "equal content beside a suspended collection": Scenario(
+            empty_lake(),
+            {
+                "a": [put(guards, "main", "p"), commit(guards, "main")],
+                "b": [reset("main")],
+                **collectors,
+            },
+        ),
     }
 
 

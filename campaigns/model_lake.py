@@ -12,10 +12,13 @@ Objects = frozenset[tuple[str, str, str]]
 """Paths with their content and the address of an object."""
 
 Tree = frozenset[tuple[str, str]]
-"""Paths with their content. It is the id of a table, which does not depend on addresses."""
+"""Paths with their content."""
 
-Commits = frozenset[tuple[str, Tree, tuple[str, ...]]]
-"""Ids of commits with their trees and parents."""
+Table = tuple[Tree, int]
+"""The id of a table, which does not depend on addresses: a tree, and a generation."""
+
+Commits = frozenset[tuple[str, Table, tuple[str, ...]]]
+"""Ids of commits with their tables and parents."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class Guards:
     layers_are_compared: bool = True
     layers_are_sealed_before_they_are_read: bool = True
     ranges_are_written_before_the_move: bool = True
-    adopted_objects_are_restored: bool = True
+    dead_ranges_are_replaced: bool = True
+    deleted_addresses_stay_empty: bool = True
     adoption_waits_for_the_sweep: bool = True
     objects_are_listed_before_the_fence: bool = True
     fence_is_raised: bool = True
@@ -38,6 +42,9 @@ class Guards:
     covered_layers_are_named: bool = True
     marker_is_set_before_the_fence: bool = True
     marker_is_kept_until_the_end: bool = True
+    sweeps_have_their_own_markers: bool = True
+    lists_are_claimed_once: bool = True
+    claimed_lists_are_completed: bool = True
     undo_compares_the_head: bool = True
     candidates_are_refused: bool = True
     candidates_are_refused_before_the_put: bool = True
@@ -82,13 +89,14 @@ class Cache(NamedTuple):
 
     client: str
     sweeps: int
-    tables: frozenset[tuple[Tree, Objects]]
+    tables: frozenset[tuple[Table, Objects]]
 
 
 class Lake(NamedTuple):
     """Everything that is stored, and what clients were promised.
 
-    `marker` and `purging` are the files of an open sweep and of an open purge. `candidates` are the
+    `markers` are the files of open sweeps, and `purging` is that of an open purge. `claims` are the
+    lists that sweeps have claimed, and None for those that were ended before. `candidates` are the
     tables that a sweep may delete, and `sweeps` counts the sweeps. Commits that are `treeless` have
     lost their trees. `dump` has the heads that were last dumped. `lock` is held by whoever dumps
     or collects trees. `excused` are commits with objects that a purge has deleted from them.
@@ -98,11 +106,12 @@ class Lake(NamedTuple):
 
     branches: tuple[tuple[str, Branch], ...]
     commits: Commits
-    ranges: frozenset[tuple[Tree, Objects]]
+    ranges: frozenset[tuple[Table, Objects]]
     objects: frozenset[str]
     fence: int = 0
-    marker: bool = False
-    candidates: frozenset[Tree] = frozenset()
+    markers: frozenset[str] = frozenset()
+    claims: frozenset[tuple[str, frozenset[str] | None]] = frozenset()
+    candidates: frozenset[Table] = frozenset()
     sweeps: int = 0
     treeless: frozenset[str] = frozenset()
     caches: tuple[Cache, ...] = ()
@@ -125,11 +134,15 @@ class Lake(NamedTuple):
 
     def tree(self, commit: str) -> Tree:
         """Return the tree of a commit."""
-        return next(tree for name, tree, _ in self.commits if name == commit)
+        return self.table(commit)[0]
 
-    def files(self, tree: Tree) -> Objects | None:
-        """Return the objects that the table of a tree names; None for a missing one."""
-        return next((files for each, files in self.ranges if each == tree), None)
+    def table(self, commit: str) -> Table:
+        """Return the id of the table of a commit."""
+        return next(table for name, table, _ in self.commits if name == commit)
+
+    def files(self, table: Table) -> Objects | None:
+        """Return the objects that a table names; None for a missing one."""
+        return next((files for each, files in self.ranges if each == table), None)
 
     @property
     def heads(self) -> frozenset[str]:
@@ -138,6 +151,9 @@ class Lake(NamedTuple):
 
 
 NEXT, AGAIN, REFUSED, DONE, STAY = "next", "again", "refused", "done", "stay"
+BACK = "back to the step "
+"""The result of a step after which an earlier one follows. Its distance comes after it."""
+
 Seen = tuple[Any, ...]
 Result = tuple[Lake, Seen, str]
 Step = Callable[[Lake, Seen, str], Result]
@@ -188,12 +204,16 @@ def broken_rule(lake: Lake) -> str | None:
 
 
 def _broken_tables(lake: Lake) -> str | None:
-    there = {tree for tree, _ in lake.ranges}
-    named = {tree for name, tree, _ in lake.commits if name not in lake.treeless}
+    there = {table for table, _ in lake.ranges}
+    named = {table for name, table, _ in lake.commits if name not in lake.treeless}
     if missing := named - there:
-        return f"a commit names the range {sorted(map(sorted, missing))}, which is missing"
-    if {lake.tree(each) for each in lake.dump} - there:
+        return f"a commit names the range {[sorted(tree) for tree, _ in missing]}, which is missing"
+    if {lake.table(each) for each in lake.dump} - there:
         return "the dump names a tree that is missing"
+    excused = {name for name, _ in lake.excused}
+    heads = {lake.table(each) for each in lake.heads - excused}
+    if len(heads) > len({tree for tree, _ in heads}):
+        return "two heads of equal content name different tables"
     if lake.treeless:
         if lake.heads & lake.treeless:
             return "a head has no tree"
@@ -206,9 +226,9 @@ def _broken_objects(lake: Lake) -> str | None:
     files = dict(lake.ranges)
     staged = [layer for _, branch in lake.branches for layer in branch.layers]
     lost = {address for layer in staged for *_, address in layer.objects} - lake.objects
-    for name, tree, _ in lake.commits:
+    for name, table, _ in lake.commits:
         if name not in lake.treeless:
-            gone = {address for *_, address in files[tree]} - lake.objects
+            gone = {address for *_, address in files[table]} - lake.objects
             lost |= {each for each in gone if (name, each) not in lake.excused}
     return f"the objects {sorted(lost)} are named, but were deleted" if lost else None
 
@@ -229,7 +249,7 @@ def shown(lake: Lake, branch: Branch) -> set[tuple[str, str]]:
 
 
 def tree_of(objects: Objects) -> Tree:
-    """Return the id of the table of some objects."""
+    """Return the tree of some objects."""
     return frozenset((path, content) for path, content, _ in objects)
 
 

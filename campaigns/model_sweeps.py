@@ -15,7 +15,7 @@ from campaigns.model_lake import (
     Result,
     Seen,
     Step,
-    Tree,
+    Table,
     Verb,
     end,
     seal_all,
@@ -28,7 +28,7 @@ class _Sweep(NamedTuple):
     """The lists of a collection: objects, tables, the objects that are named, expired commits."""
 
     objects: frozenset[str] = frozenset()
-    tables: frozenset[Tree] = frozenset()
+    tables: frozenset[Table] = frozenset()
     named: frozenset[str] = frozenset()
     expired: frozenset[str] = frozenset()
 
@@ -41,10 +41,11 @@ def _list_objects(lake: Lake, seen: Seen, name: str) -> Result:
 
 
 def _open_sweep(lake: Lake, seen: Seen, name: str) -> Result:
-    return lake._replace(marker=True), seen, NEXT
+    return lake._replace(markers=lake.markers | {name}), seen, NEXT
 
 
 def _sweep_objects(lake: Lake, seen: Seen, name: str) -> Result:
+    """Delete one object. The sweep may have been suspended, or its request may be late."""
     sweep = _Sweep(*seen)
     garbage = sorted(sweep.objects - sweep.named)
     if not garbage:
@@ -55,12 +56,13 @@ def _sweep_objects(lake: Lake, seen: Seen, name: str) -> Result:
 
 def _close_sweep(lake: Lake, seen: Seen, name: str) -> Result:
     lock = "" if lake.lock == "gc" else lake.lock
-    return lake._replace(marker=False, candidates=frozenset(), lock=lock), seen, NEXT
+    markers = lake.markers - {name}
+    return lake._replace(markers=markers, candidates=frozenset(), lock=lock), seen, NEXT
 
 
 def _named_objects(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozenset[str]:
-    kept = (tree for name, tree, _ in lake.commits if name not in expired)
-    found = {at for tree in kept for *_, at in lake.files(tree) or ()}
+    kept = (table for name, table, _ in lake.commits if name not in expired)
+    found = {at for table in kept for *_, at in lake.files(table) or ()}
     if guards.staged_objects_are_named:
         for _, branch in lake.branches:
             layers = branch.layers if guards.covered_layers_are_named else branch.layers[-1:]
@@ -72,7 +74,11 @@ def _named_objects(guards: Guards, lake: Lake, expired: frozenset[str]) -> froze
 
 
 def collect(guards: Guards) -> Verb:
-    """List, mark the sweep as open, raise the fence, sweep, and remove the mark."""
+    """List, mark the sweep as open, raise the fence, claim the list, sweep, remove the marker.
+
+    Sweeps of others are ended first. They may go on: Postgres has lost the lock of each.
+    """
+    own = _Collection(guards)
 
     def read_names(lake: Lake, seen: Seen, name: str) -> Result:
         named = _named_objects(guards, lake, lake.treeless)
@@ -84,16 +90,61 @@ def collect(guards: Guards) -> Verb:
             return read_names(lake, seen, name)
         return lake, seen, NEXT
 
-    steps: list[Step] = [_list_objects, _open_sweep, raise_fence]
+    steps: list[Step] = [_list_objects, own.open, raise_fence]
     if not guards.names_are_read_with_the_fence:
-        steps = [_list_objects, read_names, _open_sweep, raise_fence]
+        steps = [_list_objects, read_names, own.open, raise_fence]
     if not guards.marker_is_set_before_the_fence:
-        steps = [_list_objects, raise_fence, _open_sweep]
+        steps = [_list_objects, raise_fence, own.open]
     if not guards.objects_are_listed_before_the_fence:
-        steps = [_list_objects, _open_sweep, raise_fence, _list_objects]
+        steps = [_list_objects, own.open, raise_fence, _list_objects]
+    steps = [own.end_others, *steps, own.claim]
     if guards.marker_is_kept_until_the_end:
-        return [*steps, _sweep_objects, _close_sweep, end]
-    return [*steps, _close_sweep, _sweep_objects, end]
+        return [*steps, _sweep_objects, own.close, end]
+    return [*steps, own.close, _sweep_objects, end]
+
+
+_SHARED = "the marker of all sweeps"
+
+
+@dataclass(frozen=True, slots=True)
+class _Collection:
+    """The steps of a collection that guards belong to."""
+
+    guards: Guards
+
+    def open(self, lake: Lake, seen: Seen, name: str) -> Result:
+        return _open_sweep(lake, seen, self._marker(name))
+
+    def close(self, lake: Lake, seen: Seen, name: str) -> Result:
+        return _close_sweep(lake, seen, self._marker(name))
+
+    def claim(self, lake: Lake, seen: Seen, name: str) -> Result:
+        sweep, claims = _Sweep(*seen), dict(lake.claims)
+        if self.guards.lists_are_claimed_once and name in claims:
+            return lake, (), REFUSED
+        claims[name] = sweep.objects - sweep.named
+        return lake._replace(claims=frozenset(claims.items())), sweep, NEXT
+
+    def end_others(self, lake: Lake, seen: Seen, name: str) -> Result:
+        """End the sweeps of others: delete what one has claimed, then remove its marker."""
+        if not seen:
+            if not lake.markers:
+                return lake, (), NEXT
+            marker, claims = min(lake.markers), dict(lake.claims)
+            claimed = claims.setdefault(marker, None) or frozenset()
+            if self.guards.lists_are_claimed_once:
+                lake = lake._replace(claims=frozenset(claims.items()))
+            if not self.guards.claimed_lists_are_completed:
+                claimed = frozenset()
+            return lake, (marker, *sorted(claimed)), STAY
+        marker, *garbage = seen
+        if garbage:
+            lake = lake._replace(objects=lake.objects - {garbage[0]})
+            return lake, (marker, *garbage[1:]), STAY
+        return _close_sweep(lake, (), marker)[0], (), STAY
+
+    def _marker(self, name: str) -> str:
+        return name if self.guards.sweeps_have_their_own_markers else _SHARED
 
 
 def _fenced(guards: Guards, lake: Lake) -> Lake:
@@ -136,13 +187,13 @@ class _TreeCollection:
     def begin(self, lake: Lake, _: Seen, name: str) -> Result:
         if lake.lock and self.guards.dumps_exclude_sweeps:
             return lake, (), REFUSED
-        if lake.marker:  # An earlier collection has died.
+        for marker in lake.markers:  # An earlier collection has died.
             sweeps = lake.sweeps + self.guards.interrupted_sweep_is_counted
-            lake = _close_sweep(lake._replace(sweeps=sweeps), (), name)[0]
+            lake = _close_sweep(lake._replace(sweeps=sweeps), (), marker)[0]
         return lake._replace(lock="gc"), _Sweep(), NEXT
 
     def list_tables(self, lake: Lake, seen: Seen, name: str) -> Result:
-        tables = frozenset(tree for tree, _ in lake.ranges)
+        tables = frozenset(table for table, _ in lake.ranges)
         expired = lake.treeless | _expiring(self.guards, lake)
         tables -= _named_tables(self.guards, lake, expired)
         return lake, _Sweep(*seen)._replace(tables=tables), NEXT
@@ -179,11 +230,12 @@ def _expiring(guards: Guards, lake: Lake) -> frozenset[str]:
     return frozenset(name for name, *_ in lake.commits) - kept
 
 
-def _named_tables(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozenset[Tree]:
-    named = {tree for name, tree, _ in lake.commits if name not in expired}
+def _named_tables(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozenset[Table]:
+    """Return the tables that are named, and their earlier generations."""
+    named = {table for name, table, _ in lake.commits if name not in expired}
     if guards.dumped_trees_are_named:
-        named |= {lake.tree(each) for each in lake.dump}
-    return frozenset(named)
+        named |= {lake.table(each) for each in lake.dump}
+    return frozenset((tree, each) for tree, last in named for each in range(last + 1))
 
 
 def _sweep_tables(lake: Lake, seen: Seen, name: str) -> Result:
@@ -199,9 +251,9 @@ def _sweep_one_table(lake: Lake, seen: Seen, name: str) -> Result:
     return _without_one(lake, tables)[0]._replace(lock="") if tables else lake, (), NEXT
 
 
-def _without_one(lake: Lake, tables: frozenset[Tree]) -> tuple[Lake, frozenset[Tree]]:
+def _without_one(lake: Lake, tables: frozenset[Table]) -> tuple[Lake, frozenset[Table]]:
     """Return the lake without the first of some tables, and the others."""
-    first = min(tables, key=sorted)
+    first = min(tables, key=lambda table: (sorted(table[0]), table[1]))
     ranges = frozenset(each for each in lake.ranges if each[0] != first)
     return lake._replace(ranges=ranges), tables - {first}
 
@@ -257,8 +309,8 @@ class _Purge:
             return lake._replace(purging=False), (), REFUSED
         found = frozenset(
             (commit, address)
-            for commit, tree, _ in lake.commits
-            for path, _, address in lake.files(tree) or ()
+            for commit, table, _ in lake.commits
+            for path, _, address in lake.files(table) or ()
             if path == self.path
         )
         addresses = frozenset(address for _, address in found)

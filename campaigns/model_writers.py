@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from campaigns.model_lake import (
     AGAIN,
+    BACK,
     DONE,
     NEXT,
     REFUSED,
@@ -18,7 +19,7 @@ from campaigns.model_lake import (
     Result,
     Seen,
     Step,
-    Tree,
+    Table,
     Verb,
     best_bases,
     end,
@@ -55,7 +56,7 @@ def put(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
 class _Attempt(NamedTuple):
     """The view of a verb in progress, and the tree that it will publish.
 
-    A tree that is `copied` is that of another commit, and its table is not written.
+    A table that is `copied` is that of another commit, and is not written.
     """
 
     branch: str
@@ -65,7 +66,13 @@ class _Attempt(NamedTuple):
     parents: tuple[str, ...]
     objects: Objects
     promised: frozenset[tuple[str, str, str]]
-    copied: bool = False
+    copied: Table | None = None
+    generation: int = 0
+
+    @property
+    def table(self) -> Table:
+        """The id of the table that the verb publishes."""
+        return self.copied or (tree_of(self.objects), self.generation)
 
 
 def commit(guards: Guards, branch: str) -> Verb:
@@ -78,7 +85,7 @@ def commit(guards: Guards, branch: str) -> Verb:
         if guards.layers_are_sealed_before_they_are_read:
             sealed = tuple(each._replace(sealed=True) for each in found.layers)
             lake = lake.with_branch(branch, found._replace(layers=sealed))
-        lake, below = _read(guards, lake, lake.tree(found.head), name)
+        lake, below = _read(guards, lake, lake.table(found.head), name)
         if below is None:
             return lake, (), REFUSED
         objects = {each[0]: each for each in below}
@@ -103,7 +110,7 @@ def bring(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
 
     def look(lake: Lake, _: Seen, name: str) -> Result:
         head = lake.branch(branch).head
-        lake, files = _read(guards, lake, lake.tree(head), name)
+        lake, files = _read(guards, lake, lake.table(head), name)
         if files is None or lake.branch(branch).layers:
             return lake, (), REFUSED
         objects = {each[0]: each for each in (*files, (path, content, name))}
@@ -130,8 +137,9 @@ def merge(guards: Guards, source: str, dest: str) -> Verb:
         if source_head == base_commit or found.layers:
             return lake, (), REFUSED
         base, ours, theirs = map(lake.tree, (base_commit, found.head, source_head))
-        lake, our_files = _read(guards, lake, ours, name)
-        lake, their_files = _read(guards, lake, theirs, name)
+        tables = [lake.table(found.head), lake.table(source_head)]
+        lake, our_files = _read(guards, lake, tables[0], name)
+        lake, their_files = _read(guards, lake, tables[1], name)
         if our_files is None or their_files is None:
             return lake, (), REFUSED
         wanted = (ours | theirs) - (base - ours) - (base - theirs)
@@ -139,24 +147,24 @@ def merge(guards: Guards, source: str, dest: str) -> Verb:
         chosen = frozenset(each for each in objects.values() if each[:2] in wanted)
         added = frozenset((dest, *each) for each in theirs - base)
         parents = (found.head, source_head)
-        copied = wanted in (ours, theirs)
+        copied = next((each for each in tables if each[0] == wanted), None)
         attempt = _Attempt(dest, found.head, fence, (), parents, chosen, added, copied)
         return lake, attempt, NEXT
 
     return [resolve, plan, *_publishing(guards)]
 
 
-def _read(guards: Guards, lake: Lake, tree: Tree, name: str) -> tuple[Lake, Objects | None]:
+def _read(guards: Guards, lake: Lake, table: Table, name: str) -> tuple[Lake, Objects | None]:
     """Read a table through the cache of a client, if it has one, after it has read a ref."""
     client = name.rstrip("0123456789.")
     cache = next((each for each in lake.caches if each.client == client), None)
     if cache is None:
-        return lake, lake.files(tree)
+        return lake, lake.files(table)
     if guards.caches_start_anew_after_a_sweep and cache.sweeps < lake.sweeps:
         cache = cache._replace(sweeps=lake.sweeps, tables=frozenset())
-    found = dict(cache.tables).get(tree)
-    if found is None and (found := lake.files(tree)) is not None:
-        cache = cache._replace(tables=cache.tables | {(tree, found)})
+    found = dict(cache.tables).get(table)
+    if found is None and (found := lake.files(table)) is not None:
+        cache = cache._replace(tables=cache.tables | {(table, found)})
     others = (each for each in lake.caches if each.client != client)
     return lake._replace(caches=tuple(sorted((*others, cache), key=_client))), found
 
@@ -178,7 +186,7 @@ def _publishing(guards: Guards) -> Verb:
         writing.append(steps.refuse_candidates)
         if guards.candidates_are_refused_before_the_put:
             writing.reverse()
-    return [*writing, steps.check_sweep, steps.restore, steps.move]
+    return [*writing, steps.check_sweep, steps.replace_dead, steps.move]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,26 +197,30 @@ class _Publishing:
 
     def refuse_candidates(self, lake: Lake, seen: Seen, name: str) -> Result:
         attempt = _Attempt(*seen)
-        if not attempt.copied and lake.marker and tree_of(attempt.objects) in lake.candidates:
+        if not attempt.copied and lake.markers and attempt.table in lake.candidates:
             return lake, (), REFUSED
         return lake, seen, NEXT
 
     def check_sweep(self, lake: Lake, seen: Seen, name: str) -> Result:
         if not _others(lake, _Attempt(*seen)):
             return lake, seen, NEXT
-        if lake.marker and self.guards.adoption_waits_for_the_sweep:
+        if lake.markers and self.guards.adoption_waits_for_the_sweep:
             return lake, (), REFUSED
         if lake.purging and self.guards.adoption_waits_for_the_purge:
             return lake, (), REFUSED
         return lake, seen, NEXT
 
-    def restore(self, lake: Lake, seen: Seen, name: str) -> Result:
-        if self.guards.adopted_objects_are_restored:
-            attempt = _Attempt(*seen)
-            ours = {path for path, _, address in attempt.objects if address in lake.objects}
-            others = {each[2] for each in _others(lake, attempt) if each[0] in ours}
-            lake = lake._replace(objects=lake.objects | others)
-        return lake, seen, NEXT
+    def replace_dead(self, lake: Lake, seen: Seen, name: str) -> Result:
+        """Go on with the next generation if an object was deleted that ours can replace."""
+        attempt = _Attempt(*seen)
+        ours = {path for path, _, address in attempt.objects if address in lake.objects}
+        others = {address for path, _, address in _others(lake, attempt) if path in ours}
+        if others <= lake.objects or not self.guards.dead_ranges_are_replaced:
+            return lake, seen, NEXT
+        if not self.guards.deleted_addresses_stay_empty:
+            return lake._replace(objects=lake.objects | others), seen, NEXT
+        writing = 2 + self.guards.candidates_are_refused
+        return lake, attempt._replace(generation=attempt.generation + 1), f"{BACK}{writing}"
 
     def move(self, lake: Lake, seen: Seen, name: str) -> Result:
         return _moved(self.guards, lake, _Attempt(*seen), name)
@@ -220,15 +232,14 @@ class _Publishing:
 
 def _write_range(lake: Lake, seen: Seen, name: str) -> Result:
     attempt = _Attempt(*seen)
-    tree = tree_of(attempt.objects)
-    if not attempt.copied and lake.files(tree) is None:
-        lake = lake._replace(ranges=lake.ranges | {(tree, attempt.objects)})
+    if not attempt.copied and lake.files(attempt.table) is None:
+        lake = lake._replace(ranges=lake.ranges | {(attempt.table, attempt.objects)})
     return lake, seen, NEXT
 
 
 def _others(lake: Lake, attempt: _Attempt) -> Objects:
     """Return the objects that the existing table names in place of ours."""
-    found = None if attempt.copied else lake.files(tree_of(attempt.objects))
+    found = None if attempt.copied else lake.files(attempt.table)
     return frozenset() if found is None else found - attempt.objects
 
 
@@ -241,13 +252,12 @@ def _moved(guards: Guards, lake: Lake, attempt: _Attempt, name: str) -> Result:
     there = {each.id for each in found.layers}
     if guards.layers_are_compared and not there.issuperset(attempt.layers):
         return lake, (), AGAIN
-    tree = tree_of(attempt.objects)
     left = tuple(each for each in found.layers if each.id not in attempt.layers)
     excused = _copied_from_purged(lake, attempt, name)
     lake = lake.with_branch(attempt.branch, Branch(name, found.head, left))
     return (
         lake._replace(
-            commits=lake.commits | {(name, tree, attempt.parents)},
+            commits=lake.commits | {(name, attempt.table, attempt.parents)},
             excused=lake.excused | excused,
             promised=lake.promised | attempt.promised,
             applied=lake.applied | set(attempt.layers),
@@ -261,7 +271,7 @@ def _copied_from_purged(lake: Lake, attempt: _Attempt, name: str) -> frozenset[t
     """Return which objects of a new commit are those of purged records that it has copied."""
     if not lake.purged:
         return frozenset()
-    files = lake.files(tree_of(attempt.objects)) or frozenset()
+    files = lake.files(attempt.table) or frozenset()
     ours = files if attempt.copied else attempt.objects
     purged = {path for path, _, address in ours if address in lake.purged}
     return frozenset((name, address) for path, _, address in files if path in purged)

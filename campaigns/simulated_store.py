@@ -15,10 +15,12 @@ from unittest import mock
 from sparklake.errors import MissingFileError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
 from sparklake.stores.objects.key_checks import check_key, check_prefix
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 if TYPE_CHECKING:
     from sparklake.graveler.ports import ObjectStore
 
+_OBJECTS = f"{DATA_FOLDER}/"
 PAGE_KEYS = 4
 """The number of keys in a page of a listing. Objects may come and go between two pages."""
 
@@ -126,7 +128,8 @@ class SimulatedStore:
 
     def _pages(self, prefix: str) -> Iterator[StoredObject]:
         root = self._root + prefix
-        if not any(each.startswith(root) for each in list(self.bucket.bodies)):
+        is_empty = not any(each.startswith(root) for each in list(self.bucket.bodies))
+        if is_empty and prefix.startswith(_OBJECTS):
             return  # A collection lists 94 prefixes, most of them empty: these are no steps.
         after = ""
         while page := self.page(prefix, after):

@@ -11,11 +11,12 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 from typing import Any
+from unittest import mock
 
 from campaigns.history import Call, Line, Recorder, calls_of, check_history
 from campaigns.requests import (
@@ -54,6 +55,7 @@ from campaigns.simulated_lake import (
 from sparklake import Repository, SparklakeError
 from sparklake.errors import NoChangesError, RefsLostError, RefStoreUnavailableError
 from sparklake.graveler.ports.registers import PurgeState
+from sparklake.stores.memory.registers import MemoryCollections
 
 PATHS = ("a", "b", "d/c")
 SHARED_BODIES = (b"0", b"1")
@@ -143,7 +145,9 @@ class Actor:
     # --- verbs ------------------------------------------------------------------------------------
 
     def put(self) -> None:
-        branch, path, body = self.branch(), self.chance.choice(self.workload.paths), self.body()
+        self.put_to(self.branch(), self.chance.choice(self.workload.paths), self.body())
+
+    def put_to(self, branch: str, path: str, body: bytes) -> None:
         request = Stage(branch, {path: digest(body)})
         self.run(request, lambda: self.repo.branch(branch).put(path, body))
 
@@ -279,7 +283,10 @@ def _checksums(objects: Sequence[Any]) -> dict[str, str]:
 
 
 def prepared_worlds(simulation: Simulation) -> list[World]:
-    """Return the worlds in which schedules begin."""
+    """Return the worlds in which schedules begin.
+
+    The first one has a commit that no branch has any more, whose objects expire.
+    """
     plain = new_world(simulation)
     repo = plain.repository("first")
     main = repo.branch("main")
@@ -288,6 +295,15 @@ def prepared_worlds(simulation: Simulation) -> list[World]:
     main.put("a", b"1")
     main.reset()
     repo.create_branch("dev", "main").put("b", b"1")
+    undone = plain.copy()
+    simulation.enter(undone, "undone")
+    repo = undone.repository("first")
+    main = repo.branch("main")
+    for body in (b"2", b"1"):
+        main.put("a", body)
+        main.commit(f"main {body!r}")
+    main.hard_reset("main~2")
+    repo.settings.set_retention(0)
     expiring = plain.copy()
     simulation.enter(expiring, "expiring")
     repo = expiring.repository("first")
@@ -311,7 +327,7 @@ def prepared_worlds(simulation: Simulation) -> list[World]:
     repo.settings.set_retention(0, tree_days=0)
     collecting = treeless.copy()
     repo.collect_garbage(grace=NO_GRACE)
-    return [plain, expiring, expired, collecting, treeless]
+    return [undone, plain, expiring, expired, collecting, treeless]
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,11 +362,15 @@ class Simulator:
         if not self.worlds:
             self.worlds = prepared_worlds(self.simulation)
         chance = Random(seed)
-        world = chance.choice(self.worlds).copy()
+        # A late collector may delete a table that was written again, so it keeps tables: 048.
+        loses = chance.random() < 0.1
+        world = (self.worlds[0] if loses else chance.choice(self.worlds[1:])).copy()
         self.simulation.enter(world, f"schedule {seed}")
-        schedule = Schedule(chance, _faults(chance))
+        faults = _faults(chance)
+        schedule = Schedule(chance, replace(faults, suspended=0.3) if loses else faults)
         try:
-            return _run(world, schedule, self.stage, chance)
+            with _lost_locks() if loses else nullcontext():
+                return _run(world, schedule, self.stage, chance, loses=loses)
         except Exception as error:
             raise ViolationError(seed, error, schedule.trace) from error
 
@@ -370,7 +390,9 @@ def _faults(chance: Random) -> Faults:
     return Faults(crash, answer_lost, failed, twice, most=chance.randint(1, 4))
 
 
-def _run(world: World, schedule: Schedule, stage: PortStage, chance: Random) -> Outcome:
+def _run(
+    world: World, schedule: Schedule, stage: PortStage, chance: Random, *, loses: bool
+) -> Outcome:
     repo = world.repository("checker")
     before = {each.name: next(iter(repo.operations(1, each.name))) for each in repo.branches()}
     moves = {name: each.from_commit for name, each in before.items()}
@@ -378,7 +400,7 @@ def _run(world: World, schedule: Schedule, stage: PortStage, chance: Random) -> 
     lines: list[Line] = []
     ticks = iter(range(1_000_000))
     verbs: Counter[str] = Counter()
-    workload = _EQUAL_CONTENT if chance.random() < 0.2 else EVERYTHING
+    workload = _EQUAL_CONTENT if loses or chance.random() < 0.2 else EVERYTHING
 
     def actor(name: str) -> Actor:
         recorder = Recorder(name, lines.append, ticks.__next__)
@@ -387,6 +409,8 @@ def _run(world: World, schedule: Schedule, stage: PortStage, chance: Random) -> 
     actors: list[Callable[[], None]] = [actor(f"w{at}") for at in range(chance.randint(2, 3))]
     if chance.random() < workload.collects:
         actors.append(lambda: _collect(world, schedule, chance))
+    if loses:
+        actors.append(lambda: _collect_and_write(world, schedule, actor("later")))
     if chance.random() < 0.1:
         actors.append(lambda: _purge(actor("purger"), chance))
     stage.schedule = schedule
@@ -400,6 +424,19 @@ def _run(world: World, schedule: Schedule, stage: PortStage, chance: Random) -> 
     calls = calls_of(lines)
     check_history(start, calls, end.facts())
     return Outcome(schedule.steps, schedule.trace, calls, verbs)
+
+
+def _lost_locks() -> AbstractContextManager[Any]:
+    return mock.patch.object(MemoryCollections, "alone", nullcontext)
+
+
+def _collect_and_write(world: World, schedule: Schedule, writer: Actor) -> None:
+    """End the sweeps of others, and write what they have deleted, twice."""
+    for _ in range(2):
+        _collect(world, schedule, writer.chance)
+        with suppress(SparklakeError):
+            writer.put_to("main", "a", b"1")
+            writer.commit_to("main")
 
 
 def _collect(world: World, schedule: Schedule, chance: Random) -> None:

@@ -19,8 +19,13 @@ from sparklake.graveler.planning.packing import coalesced, divided, pack_tasks
 from sparklake.graveler.planning.plan import CopiedPiece, OpenPiece, Plan
 from sparklake.graveler.planning.split import RangeRow, stitch
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.ranges import MetaRange, RangeInfo, RangeList, record_count
-from sparklake.graveler.sstable.range_files import WrittenRange, make_meta_range, read_ranges
+from sparklake.graveler.ranges import MetaRange, RangeInfo, RangeList, range_list, record_count
+from sparklake.graveler.sstable.range_files import (
+    WrittenRange,
+    as_put,
+    make_meta_range,
+    read_ranges,
+)
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.results import (
     CacheResult,
@@ -126,7 +131,9 @@ def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow
 
     ranges = stitch(pieces, workspace.range_records, read, sink.write_one)
     sink.put()
-    return ranges
+    if not sink.replaced:
+        return ranges
+    return range_list([as_put(each, sink.replaced) for each in ranges])
 
 
 def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow]) -> MetaRange:

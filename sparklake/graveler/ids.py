@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import Any, NewType
 
@@ -9,7 +10,7 @@ RecordId = NewType("RecordId", bytes)
 """The 32-byte hash of a record's key and identity."""
 
 RangeId = NewType("RangeId", str)
-"""64 lower-case hex digits: the fileID of a range's records."""
+"""64 lower-case hex digits: the fileID of a range's records, or a later generation of it."""
 
 MetaRangeId = NewType("MetaRangeId", str)
 """64 lower-case hex digits, or "" for the empty metarange."""
@@ -29,6 +30,39 @@ def record_id(key: bytes, identity: bytes) -> RecordId:
 def file_id(record_ids: bytes | memoryview) -> str:
     """Return the fileID of records from their concatenated ids, in key order."""
     return sha256(record_ids).hexdigest()
+
+
+_GENERATIONS = 1 << 32
+_ID = re.compile("[0-9a-f]{64}")
+
+
+def is_generation(range_id: str, first: str) -> bool:
+    """Return whether an id is a fileID, or one of its later generations.
+
+    A range whose objects were deleted is never used again. The same records are then written as the
+    next generation, whose id is one greater.
+    """
+    if range_id == first:
+        return True
+    return bool(_ID.fullmatch(range_id)) and _distance(first, range_id) < _GENERATIONS
+
+
+def next_generation(range_id: RangeId) -> RangeId:
+    """Return the id for the records of a range whose objects were deleted."""
+    return _moved_by(range_id, 1)
+
+
+def earlier_generation(range_id: RangeId) -> RangeId:
+    """Return the id that `range_id` is the next generation of, if it is a later one."""
+    return _moved_by(range_id, -1)
+
+
+def _moved_by(range_id: str, steps: int) -> RangeId:
+    return RangeId(f"{(int(range_id, 16) + steps) % (1 << 256):064x}")
+
+
+def _distance(first: str, later: str) -> int:
+    return (int(later, 16) - int(first, 16)) % (1 << 256)
 
 
 _SHORT = tuple(bytes([number]) for number in range(0x80))

@@ -6,41 +6,43 @@ collection or the owner of an object may have deleted the objects that it names.
 changes. A task that writes a range which exists already therefore reads it and compares the
 addresses:
 
-- An object below `data/` belongs to the lake. It is used, and restored if it is missing.
+- An object below `data/` belongs to the lake. It is used if it exists. If it was deleted, the range
+  is dead: nothing is restored at its address, because a request to delete it may still be on its
+  way. Our records are written as the next generation of the range.
 - Any other object may be deleted by its owner. It is used only if a version names it.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.errors import (
     AddressTakenError,
     CollectionBegunError,
     CollectionOpenError,
     CorruptFileError,
-    MissingFileError,
     PurgeOpenError,
     SparklakeError,
 )
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import decode_entries
-from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.sstable.range_files import read_meta_range, read_range_file, read_ranges
+from sparklake.graveler.sstable.range_files import (
+    read_meta_range,
+    read_range_file,
+    read_ranges,
+    table_key,
+)
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_object
 from sparklake.udfs.own_namespace import full_addresses
@@ -49,7 +51,7 @@ from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 COLLECTIONS_FOLDER = "_sparklake/gc"
 MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"
-"""The marker of an open collection. A collection writes it before it looks for named objects."""
+"""The marker of an open sweep of an earlier version, and the key prefix of all markers."""
 
 COLLECTED_KEY = f"{COLLECTIONS_FOLDER}/collected.json"
 """The ids of the commits whose trees were collected. A restore of a dump reads them."""
@@ -65,25 +67,52 @@ class _AddressConflict:
     """An object that an existing range names in place of ours. Both addresses are full URIs."""
 
     key: bytes
-    size: int
     ours: str
     theirs: str
 
 
+def marker_key(sweep_id: str) -> str:
+    """Return the key of the marker of an open sweep.
+
+    A collection writes it before it looks for named objects, and removes it after its last
+    deletion. No other sweep has the same key, so that a late removal ends only its own.
+    """
+    return f"{MARKER_KEY}-{sweep_id}"
+
+
+def open_markers(store: ObjectStore) -> list[str]:
+    """Return the keys of the markers of open sweeps."""
+    return [each.key for each in store.list(MARKER_KEY)]
+
+
 def is_sweep_open(store: ObjectStore) -> bool:
     """Return whether a collection may be deleting objects."""
-    return store.find(MARKER_KEY) is not None
+    return bool(open_markers(store))
 
 
-def marked_run(store: ObjectStore) -> str:
-    """Return the id of the collection that the marker names; raise MissingFileError.
+def check_sweep(store: ObjectStore, marker: str) -> None:
+    """Raise CollectionOpenError if another process has ended the sweep of a marker."""
+    if store.find(marker) is None:
+        raise sweep_ended_error()
+
+
+def sweep_ended_error() -> CollectionOpenError:
+    """Return the error of a collection that another process has taken over."""
+    return CollectionOpenError(
+        "the garbage collection stopped: another one has ended it, after this one had lost its "
+        "connection to Postgres. Run it again"
+    )
+
+
+def marked_run(store: ObjectStore, marker: str) -> str:
+    """Return the id of the collection that a marker names; raise MissingFileError.
 
     Raises CorruptFileError for a damaged marker: nobody knows what that collection may delete.
     """
-    run_id = store.get(MARKER_KEY).decode(errors="replace")
+    run_id = store.get(marker).decode(errors="replace")
     if not is_run_id(run_id):
         raise CorruptFileError(
-            f"{MARKER_KEY} in {store.uri} is damaged: it names no garbage collection. Correct it "
+            f"{marker} in {store.uri} is damaged: it names no garbage collection. Correct it "
             "with `sparklake repair`, or restore the file from a backup"
         )
     return run_id
@@ -107,25 +136,27 @@ def open_purges(store: ObjectStore) -> list[str]:
     return [each.key.removeprefix(_OPEN_PURGES) for each in store.list(_OPEN_PURGES)]
 
 
-def check_adopted(
-    store: ObjectStore, files: Mapping[str, bytes], versions: Sequence[MetaRangeId] = ()
-) -> None:
-    """Check that existing ranges at the keys of `files` can be used in place of ours.
+def find_dead(
+    store: ObjectStore, files: Mapping[RangeId, bytes], versions: Sequence[MetaRangeId] = ()
+) -> list[RangeId]:
+    """Check existing ranges in place of ours; return those whose objects were deleted.
 
-    A missing object of the lake is restored from the object that our range names. `versions` are
-    the trees of kept commits: an owner must keep the objects that they name at the same path.
+    `versions` are the trees of kept commits: an owner must keep the objects that they name at the
+    same path.
 
     Raises:
-        AddressTakenError: A range names an object that may not or cannot be used in place of ours.
+        AddressTakenError: A range names an object of others that may not be used in place of ours.
         CollectionOpenError: A collection may be deleting an object that a range names.
         PurgeOpenError: A purge may be deleting it.
     """
-    for key, file in files.items():
-        found = store.get(key)
+    dead = []
+    for range_id, file in files.items():
+        found = store.get(table_key(range_id))
         if found != file:
-            table_id = key.rsplit("/", 1)[-1]
-            ours, theirs = (read_range_file(each, table_id) for each in (file, found))
-            _check_objects(store, _others(store, ours, theirs), versions)
+            ours, theirs = (read_range_file(each, range_id) for each in (file, found))
+            if _is_dead(store, _others(store, ours, theirs), versions):
+                dead.append(range_id)
+    return dead
 
 
 def check_objects_body(
@@ -172,22 +203,35 @@ def find_missing(store: ObjectStore, keys: Sequence[str]) -> str | None:
         return next((key for key, each in found if each is None), None)
 
 
-def _check_objects(
+def _is_dead(
     store: ObjectStore, others: Sequence[_AddressConflict], versions: Sequence[MetaRangeId]
-) -> None:
+) -> bool:
+    """Return whether an object of the lake that a range names in place of ours was deleted."""
     if not others:
-        return
+        return False
     # A purge may also delete objects outside of the lake.
     _check_closed(store, others[0].theirs)
     inside = f"{store.uri}/{DATA_FOLDER}/"
     own = [each for each in others if each.theirs.startswith(inside)]
+    if own:
+        _check_swept(store, own[0].theirs)
+        if _lacks_objects(store, own):
+            return True
     _check_foreign(store, [each for each in others if not each.theirs.startswith(inside)], versions)
-    if not own:
-        return
-    _check_swept(store, own[0].theirs)
+    return False
+
+
+def _lacks_objects(store: ObjectStore, own: Sequence[_AddressConflict]) -> bool:
+    """Return whether an object of the lake is missing that ours can replace.
+
+    If ours is missing too, it was purged, or staged with an address of no object.
+    """
+    root = f"{store.uri}/"
     with Threads(OBJECT_THREADS, "sparklake-adopt") as threads:
-        for _ in threads.map(partial(_put_back, store), own):
-            pass
+        found = threads.map(store.find, [each.theirs.removeprefix(root) for each in own])
+        missing = [each for each, there in zip(own, found, strict=True) if there is None]
+    ours = [each.ours.removeprefix(root) for each in missing]
+    return any(not key.startswith(f"{DATA_FOLDER}/") or store.find(key) is not None for key in ours)
 
 
 def _check_closed(store: ObjectStore, address: str) -> None:
@@ -225,7 +269,6 @@ def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConf
     wanted, found = decode_entries(ours), decode_entries(theirs)
     named = zip(
         ours.key_array().to_pylist(),
-        wanted.size.tolist(),
         full_addresses(store.uri, wanted).to_pylist(),
         full_addresses(store.uri, found).to_pylist(),
         strict=True,
@@ -292,31 +335,3 @@ def _taken(other: _AddressConflict) -> AddressTakenError:
         path,
         other.theirs,
     )
-
-
-# --- objects of the lake's own --------------------------------------------------------------------
-
-
-def _put_back(store: ObjectStore, other: _AddressConflict) -> None:
-    key = other.theirs.removeprefix(f"{store.uri}/")
-    if store.find(key) is not None:
-        return
-    source, place = _place(store, other.ours)
-    with scratch_folder(disk_root()) as scratch:
-        try:
-            source.get_to_file(place, scratch / "found")
-        except MissingFileError:
-            if source is store and place.startswith(f"{DATA_FOLDER}/"):
-                return  # Both are missing: purged, or staged with an address of no object.
-            raise _taken(other) from None
-        # Copy, because a hard link to a file of another owner would change with that file.
-        shutil.copyfile(scratch / "found", scratch / "copy")
-        if (scratch / "copy").stat().st_size != other.size:
-            raise _taken(other)  # Other versions may name it and would read other content.
-        store.put_files_if_absent({key: scratch / "copy"})
-
-
-def _place(store: ObjectStore, address: str) -> tuple[ObjectStore, str]:
-    """Return the store and key of a full URI. Inside the namespace, it is `store`."""
-    key = address.removeprefix(f"{store.uri}/")
-    return (store, key) if key != address else open_object(address)

@@ -29,7 +29,7 @@ from sparklake.graveler.times import shown_nanoseconds
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY, NamespaceMarks, nested_error
-from sparklake.udfs.adopted_ranges import OBJECT_THREADS
+from sparklake.udfs.adopted_ranges import OBJECT_THREADS, check_sweep
 from sparklake.udfs.objects.local_addresses import shown_addresses
 from sparklake.udfs.objects.object_rows import ObjectInfo, object_record, record_batch
 from sparklake.udfs.own_namespace import OwnNamespace
@@ -49,6 +49,7 @@ WEIGHT_SCHEMA = pa.schema(
 _FOLDER = f"{DATA_FOLDER}/"
 _NAMED = b"named"
 _BATCH_ROWS = 8192
+_DELETED_AT_ONCE = 64 * OBJECT_THREADS
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_prefix = msgspec.msgpack.Decoder(str).decode
@@ -113,7 +114,7 @@ def distinct_run_body(
     sink = open_sink(workspace)
     written = sink.write(_distinct(batches))
     sink.put()
-    yield encode_results([PieceResult(0, written)])
+    yield encode_results([PieceResult(0, written)], sink.replaced)
 
 
 def garbage_body(
@@ -156,11 +157,12 @@ def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 
 
 def sweep_body(
-    workspace: Workspace, namespace: str, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, namespace: str, marker: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Delete the objects of a list from a namespace. Yield WEIGHT_SCHEMA of the deleted.
 
     Raises:
+        CollectionOpenError: Another process has ended the sweep of the marker.
         NamespaceInUseError: An object is in a namespace inside this one. Nothing is deleted
             from that namespace.
     """
@@ -177,7 +179,9 @@ def sweep_body(
                     )
                 # The list may be old: another namespace may have been created since.
                 _check_apart(marks, keys)
-                list(threads.map(store.delete, keys))
+                for start in range(0, len(keys), _DELETED_AT_ONCE):
+                    check_sweep(store, marker)
+                    list(threads.map(store.delete, keys[start : start + _DELETED_AT_ONCE]))
                 yield _weight(decode_entries(block).size)
 
 

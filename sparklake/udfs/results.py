@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from sparklake.graveler.algebra import ChangeCounts, Conflict
-from sparklake.graveler.sstable.range_files import WrittenRange
+from sparklake.graveler.ids import RangeId
+from sparklake.graveler.sstable.range_files import WrittenRange, as_put
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.udfs.imports.defects import Defect, Reason
 from sparklake.udfs.tables.added_files import AddedFiles
@@ -117,12 +119,28 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Result).decode
 
 
-def encode_results(results: Iterable[Result]) -> pa.RecordBatch:
-    """Return results and the cache statistics as one batch of RESULT_SCHEMA."""
+def encode_results(
+    results: Iterable[Result], replaced: Mapping[RangeId, RangeId] = MappingProxyType({})
+) -> pa.RecordBatch:
+    """Return results and the cache statistics as one batch of RESULT_SCHEMA.
+
+    `replaced` are the ids of a sink's ranges that were put under other ids.
+    """
     cache = CacheResult(*TALLY.report())
     said = (*results, cache) if cache.counts.reads else results
+    if replaced:
+        said = [_as_put(each, replaced) for each in said]
     column = pa.array([_encode(result) for result in said], pa.binary())
     return pa.record_batch([column], schema=RESULT_SCHEMA)
+
+
+def _as_put(result: Result, replaced: Mapping[RangeId, RangeId]) -> Result:
+    if not isinstance(result, PieceResult):
+        return result
+    written = tuple(
+        WrittenRange(as_put(each.info, replaced), each.closed) for each in result.written
+    )
+    return PieceResult(result.position, written)
 
 
 def decode_results(batches: Iterable[pa.RecordBatch]) -> Iterator[Result]:

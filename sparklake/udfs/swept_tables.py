@@ -11,15 +11,16 @@ proof.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from sparklake.errors import CollectionBegunError, CollectionOpenError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.udfs.adopted_ranges import (
     COLLECTIONS_FOLDER,
-    MARKER_KEY,
     find_missing,
     marked_run,
+    open_markers,
 )
 
 _ID_BYTES = 32
@@ -76,12 +77,12 @@ def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
 
 
 def _candidates(store: ObjectStore) -> Collection[str]:
-    """Return the keys of the tables that an open collection may delete."""
-    if store.find(MARKER_KEY) is None:
-        return ()
-    try:
-        ids = store.get(candidates_key(marked_run(store)))
-    except MissingFileError:
-        return ()  # It has just ended, or it deletes no tables.
-    starts = range(0, len(ids), _ID_BYTES)
-    return {table_key(ids[at : at + _ID_BYTES].hex()) for at in starts}
+    """Return the keys of the tables that open collections may delete."""
+    found: set[str] = set()
+    for marker in open_markers(store):
+        # Without its file, a sweep has just ended, or deletes no tables.
+        with suppress(MissingFileError):
+            ids = store.get(candidates_key(marked_run(store, marker)))
+            starts = range(0, len(ids), _ID_BYTES)
+            found.update(table_key(ids[at : at + _ID_BYTES].hex()) for at in starts)
+    return found

@@ -9,12 +9,12 @@ import msgspec
 import pyarrow as pa
 
 from sparklake.graveler.blocks.block import Block, Blocks
-from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ids import MetaRangeId, RangeId, next_generation
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import WrittenRange, make_range, table_key, write_ranges
-from sparklake.udfs.adopted_ranges import check_adopted
+from sparklake.udfs.adopted_ranges import find_dead
 from sparklake.udfs.settings import Workspace as Workspace
 from sparklake.udfs.swept_tables import put_tables
 
@@ -49,6 +49,7 @@ class RangeSink:
     """A buffer of the ranges that a task writes, which puts many of them at once.
 
     With `withheld`, nothing is put before `put` is called. `versions` are those of the Workspace.
+    `replaced` has the ids of ranges that were put as a later generation.
     """
 
     store: ObjectStore
@@ -56,7 +57,8 @@ class RangeSink:
     compress: bool
     withheld: bool = False
     versions: tuple[MetaRangeId, ...] = ()
-    _files: dict[str, bytes] = field(default_factory=dict)
+    replaced: dict[RangeId, RangeId] = field(default_factory=dict)
+    _files: dict[RangeId, bytes] = field(default_factory=dict)
     _bytes: int = 0
 
     def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
@@ -82,7 +84,8 @@ class RangeSink:
     def put(self) -> None:
         """Make the buffered ranges durable in the store, and empty the buffer.
 
-        Ranges that exist already must name objects that can be used in place of ours.
+        Ranges that exist already must name objects that can be used in place of ours. A range that
+        names deleted objects is left alone: its records are put as its next generation.
 
         Raises:
             AddressTakenError: An existing range names an object that cannot be used.
@@ -90,13 +93,19 @@ class RangeSink:
                 existing range names.
             PurgeOpenError: A purge may be deleting such an object.
         """
-        written = set(put_tables(self.store, self._files))
-        adopted = {key: file for key, file in self._files.items() if key not in written}
-        check_adopted(self.store, adopted, self.versions)
+        files, firsts = self._files, {each: each for each in self._files}
+        while files:
+            keys = {table_key(each): each for each in files}
+            written = put_tables(self.store, {key: files[each] for key, each in keys.items()})
+            existing = {each: files[each] for key, each in keys.items() if key not in set(written)}
+            dead = find_dead(self.store, existing, self.versions)
+            firsts = {next_generation(each): firsts[each] for each in dead}
+            files = {each: self._files[first] for each, first in firsts.items()}
+            self.replaced.update((first, each) for each, first in firsts.items())
         self.drop()
 
     def _add(self, info: RangeInfo, file: bytes) -> None:
-        self._files[table_key(info.id)] = file
+        self._files[info.id] = file
         self._bytes += len(file)
         if self._bytes >= _BYTES_PUT_AT_ONCE and not self.withheld:
             self.put()

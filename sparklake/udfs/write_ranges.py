@@ -51,7 +51,7 @@ def apply_body(
         chosen = [records_of(each, path_filter) for each in layers]
         results = written_pieces(sink, task, apply(chosen, base, counts, changed.observe))
         sink.put()
-        yield encode_results([*results, ChangesResult(counts), *_keys(changed)])
+        yield encode_results([*results, ChangesResult(counts), *_keys(changed)], sink.replaced)
 
 
 def merge_body(
@@ -77,7 +77,7 @@ def merge_body(
             sink.put()
         counts = ConflictCountResult(judge.conflicts, judge.left, seen.logs.in_order(), seen.added)
         conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
-        yield encode_results([*results, *_keys(changed), counts, *conflicts, *kept])
+        yield encode_results([*results, *_keys(changed), counts, *conflicts, *kept], sink.replaced)
 
 
 def virtual_merge_body(
@@ -93,7 +93,7 @@ def virtual_merge_body(
         base, source, dest = open_sides(sink.store, task.pieces)
         results = written_pieces(sink, task, merge(base, source, dest, disagree))
         sink.put()
-        yield encode_results(results)
+        yield encode_results(results, sink.replaced)
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,7 +101,7 @@ def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterato
     sink = open_sink(workspace)
     written = sink.write(_distinct(map(record_block, batches)))
     sink.put()
-    yield encode_results([PieceResult(0, written)])
+    yield encode_results([PieceResult(0, written)], sink.replaced)
 
 
 def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:

@@ -19,8 +19,8 @@ from sparklake.settings_file import read_settings_file
 from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store
-from sparklake.udfs.adopted_ranges import MARKER_KEY
-from sparklake.verbs.gc.runs import find_open
+from sparklake.udfs.adopted_ranges import MARKER_KEY, marker_key
+from sparklake.verbs.gc.runs import open_sweeps
 from tests.support.memory_folders import memory_folder
 from tests.support.postgres import SYSTEM_FOLDER
 
@@ -60,13 +60,14 @@ def test_a_receipt_that_is_no_parquet_is_corrupt(body: bytes) -> None:
         decode_parquet(body, "a receipt", ["address"])
 
 
+@pytest.mark.parametrize("key", [MARKER_KEY, marker_key("sweep")])
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"../elsewhere"])
-def test_a_marker_of_no_collection_is_corrupt(body: bytes) -> None:
+def test_a_marker_of_no_collection_is_corrupt(body: bytes, key: str) -> None:
     with memory_folder() as folder:
         store = open_store(str(folder))
-        store.replace(MARKER_KEY, body)
-        with pytest.raises(CorruptFileError, match=MARKER_KEY):
-            find_open(store)
+        store.replace(key, body)
+        with pytest.raises(CorruptFileError, match=key):
+            open_sweeps(store)
 
 
 @pytest.mark.parametrize("schema", ["{", "[" * 100_000, "[]", '{"fields": [{}]}', 7])

@@ -11,9 +11,17 @@ import pytest
 
 from sparklake.errors import AddressTakenError
 from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import AddressType, Entry, entry_record
-from sparklake.graveler.ranges import MetaRange
-from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
+from sparklake.graveler.ids import next_generation
+from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.sstable.range_files import (
+    as_put,
+    make_range,
+    read_ranges,
+    table_key,
+    write_meta_range,
+)
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.workspace import RangeSink, Workspace, sink_into
 
@@ -62,9 +70,7 @@ def expected(ours: Place, theirs: Place, *, named: bool) -> str:
         return "kept" if theirs.there and named else "refused"
     if theirs.there:
         return "kept"
-    if ours.there:
-        return "put back"
-    return "kept" if ours.is_own else "refused"
+    return "replaced" if ours.there or not ours.is_own else "kept"
 
 
 def new_store(folder: Path) -> LocalStore:
@@ -78,7 +84,7 @@ def put(sink: RangeSink, entry: Entry) -> MetaRange:
     """Write the range of one object."""
     info = sink.write_one(block_of_records([entry_record(PATH, entry)]))
     sink.put()
-    return write_meta_range(sink.store, [info])
+    return write_meta_range(sink.store, [as_put(info, sink.replaced)])
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["dropped", "named"])
@@ -103,10 +109,14 @@ def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_pa
             *(str(raised.value), raised.value.path, raised.value.address),
         )
     else:
-        assert put(sink, entry).id == tree.id
+        found = put(sink, entry)
+        assert (found.id == tree.id) == (wanted == "kept")
+        if wanted == "replaced":
+            assert found.ranges[0].id == next_generation(tree.ranges[0].id)
+            assert put(sink_into(store, Workspace(store.uri, 2)), entry).id == found.id
         there = store.find("data/theirs") if theirs.is_own else store.find("raw/theirs")
         if theirs.kind != "outside":
-            assert (there is not None) == (theirs.there or wanted == "put back")
+            assert (there is not None) == theirs.there, "nothing is restored at an old address"
     assert store.get(key) == before, "a range never changes"
 
 
@@ -119,14 +129,43 @@ def test_one_address_at_two_times_is_no_other(place: Place, tmp_path: Path) -> N
     assert put(sink, entry).id == put(sink, again).id
 
 
-def test_an_object_of_another_size_is_not_put_back(tmp_path: Path) -> None:
+def test_each_generation_is_used_until_its_objects_are_deleted(tmp_path: Path) -> None:
     store = new_store(tmp_path)
-    put(RangeSink(store, 2, compress=False), Place("own", there=False).entry(tmp_path, "theirs"))
-    ours = Place("outside", there=True).entry(tmp_path, "our")
-    (tmp_path / "our").write_bytes(BODY + b"!")
-    with pytest.raises(AddressTakenError):
-        put(RangeSink(store, 2, compress=False), ours)
-    assert store.find("data/theirs") is None
+    ids = []
+    for name in ("one", "two", "three"):
+        for writer in (name, name, f"beside {name}"):
+            entry = Place("own", there=True).entry(tmp_path, writer)
+            ids.append(put(RangeSink(store, 2, compress=False), entry).ranges[0].id)
+        store.delete(f"data/{name}")
+    first = ids[0]
+    second = next_generation(first)
+    assert ids == [first] * 3 + [second] * 3 + [next_generation(second)] * 3
+
+
+def test_a_dead_range_among_others_is_replaced_alone(tmp_path: Path) -> None:
+    """Each range keeps its place, and readers verify the ids of all generations."""
+    store = new_store(tmp_path)
+
+    def written(name: str) -> list[RangeInfo]:
+        sink = RangeSink(store, 2, compress=False)
+        infos = []
+        for path in ("a", "b", "c"):
+            entry = Place("own", there=True).entry(tmp_path, f"{name}-{path}")
+            infos.append(sink.write_one(block_of_records([entry_record(path, entry)])))
+        sink.put()
+        return [as_put(each, sink.replaced) for each in infos]
+
+    first = written("one")
+    store.delete("data/one-b")
+    second = written("two")
+    assert [each.id for each in second] == [
+        first[0].id,
+        next_generation(first[1].id),
+        first[2].id,
+    ]
+    (block,) = read_ranges(store, second)
+    addresses = decode_entries(block).address.to_pylist()
+    assert addresses == ["data/one-a", "data/two-b", "data/one-c"]
 
 
 def test_each_object_of_a_range_is_checked(tmp_path: Path) -> None:
@@ -141,7 +180,7 @@ def test_each_object_of_a_range_is_checked(tmp_path: Path) -> None:
         info, file = make_range(block_of_records(records))
         ids = tuple(each.id for each in versions)
         sink = sink_into(store, Workspace(store.uri, 2, versions=ids))
-        sink._files[table_key(info.id)] = file
+        sink._files[info.id] = file
         sink.put()
         return write_meta_range(store, [info])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from sparklake.errors import CorruptFileError
@@ -17,7 +17,7 @@ from sparklake.graveler.blocks.block import (
 )
 from sparklake.graveler.blocks.encoded import holds_its_ids
 from sparklake.graveler.commits import hash_map
-from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id
+from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id, is_generation
 from sparklake.graveler.keys import EVERYTHING, Interval
 from sparklake.graveler.planning.split import split
 from sparklake.graveler.ports import Content, ObjectStore
@@ -58,6 +58,11 @@ class WrittenRange:
 
     info: RangeInfo
     closed: bool
+
+
+def as_put(info: RangeInfo, replaced: Mapping[RangeId, RangeId]) -> RangeInfo:
+    """Return a range with the id under which it was put."""
+    return replace(info, id=replaced.get(info.id, info.id))
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -251,7 +256,7 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
     """
     name = table_key(table_id)
     ours = read_sstable(name, file)
-    if ours is not None and (trusted or file_id(ours.ids.data) == table_id):
+    if ours is not None and (trusted or is_generation(table_id, file_id(ours.ids.data))):
         return ours
     records = read_foreign(name, file[:])
     try:
@@ -260,7 +265,7 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
                 return block_of_records([with_trailer(*record) for record in records])
         elif records:
             block = block_of_records(records)
-            if file_id(block.ids.data) == table_id and holds_its_ids(block.encoded):
+            if is_generation(table_id, file_id(block.ids.data)) and holds_its_ids(block.encoded):
                 return block
     except CorruptFileError as error:
         # The error names a key, but the file is what a user can restore.

@@ -32,7 +32,7 @@ def matched_body(
         present, imported = open_sides(sink.store, task.pieces)
         results = written_pieces(sink, task, _matched(present, imported))
         sink.put()
-        yield encode_results(results)
+        yield encode_results(results, sink.replaced)
 
 
 def _matched(present: Blocks, imported: Blocks) -> Iterator[Block]:

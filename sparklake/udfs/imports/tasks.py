@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -56,13 +55,14 @@ def ranges_body(
     ledger = Ledger(workspace, settings)
     sink = open_sink(workspace)
     blocks = each_once(_records(batches, ledger), ledger.note_twice)
-    written = sink.cut(blocks if settings.skips else ledger.while_empty(blocks))
-    while pieces := tuple(islice(written, _RANGES_TOLD)):
-        yield encode_results([PieceResult(0, pieces)])
+    written = sink.write(blocks if settings.skips else ledger.while_empty(blocks))
     if settings.skips or not ledger.counts:
         sink.put()
     else:
         sink.drop()
+    for start in range(0, len(written), _RANGES_TOLD):
+        piece = PieceResult(0, written[start : start + _RANGES_TOLD])
+        yield encode_results([piece], sink.replaced)
     yield encode_results([ledger.result()])
 
 

@@ -76,7 +76,7 @@ def _transferred(workspace: Workspace, share: Transfer) -> pa.RecordBatch:
     if share.removals is not None:
         results.append(PieceResult(share.removals, sink.write(removals)))
     sink.put()
-    return encode_results(results)
+    return encode_results(results, sink.replaced)
 
 
 def _records(store: ObjectStore, task: Task) -> Blocks:
@@ -112,7 +112,7 @@ def restore_body(
         )
         results = written_pieces(sink, task, _staged(left, right, counts))
         sink.put()
-        yield encode_results([*results, ChangesResult(counts)])
+        yield encode_results([*results, ChangesResult(counts)], sink.replaced)
 
 
 def _staged(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Block]:

@@ -14,7 +14,7 @@ from sparklake.graveler.refs.dumped_trees import dump_roots
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.objects.temporary import temporary_files
-from sparklake.udfs.adopted_ranges import MARKER_KEY
+from sparklake.udfs.adopted_ranges import open_markers
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.leftovers import probes, unfinished_checks
@@ -50,14 +50,12 @@ def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
 
 
 def _collection_findings(store: ObjectStore) -> Iterator[Finding]:
-    found = store.find(MARKER_KEY)
-    if found is None:
-        return
-    body = store.get(MARKER_KEY)
-    if body.isascii() and body.replace(b"-", b"").isalnum():
-        yield Finding(FindingKind.COLLECTION_UNFINISHED, body.decode())
-    else:
-        yield Finding(FindingKind.MARKER_DAMAGED, MARKER_KEY, "it names no garbage collection")
+    for each in open_markers(store):
+        body = store.get(each)
+        if body.isascii() and body.replace(b"-", b"").isalnum():
+            yield Finding(FindingKind.COLLECTION_UNFINISHED, body.decode())
+        else:
+            yield Finding(FindingKind.MARKER_DAMAGED, each, "it names no garbage collection")
 
 
 def unreferenced_tables(store: ObjectStore, named: Collection[str]) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from sparklake.engine.lazy_rows import Rows
 from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.sort import sliced
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.ids import RangeId
+from sparklake.graveler.ids import EMPTY_META_RANGE, RangeId
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, SideStream
@@ -32,6 +32,7 @@ from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
 from sparklake.stores.objects import open_store
+from sparklake.udfs.adopted_ranges import check_sweep
 from sparklake.udfs.gc import (
     distinct_run_body,
     encode_work,
@@ -52,7 +53,7 @@ from sparklake.verbs.base.namespace import check_apart, check_namespace, check_o
 from sparklake.verbs.base.read import OBJECTS
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.leftovers import remove_leftovers
-from sparklake.verbs.gc.runs import CollectionRun, RunFolder, find_open, set_open
+from sparklake.verbs.gc.runs import CollectionRun, RunFolder, Sweep, open_sweeps
 from sparklake.verbs.gc.trees import UnnamedTables, collects_trees, write_collected
 from sparklake.verbs.refs.dump_faults import check_nothing_lost
 
@@ -156,40 +157,38 @@ def _collected(
         with context.refs.collections.look() as moment:
             tables = UnnamedTables.listed(context, moment, _before(grace))
         tables.announce(folder.run_id)
-    set_open(context.store, folder.run_id)
+    sweep_attempt = Sweep.open(context.store, folder.run_id)
     try:
         with context.refs.collections.begin(trees=trees) as moment:
             if tables is not None:
                 tables.drop_named(moment)
                 write_collected(context.store, moment)
             run = work.marked(moment, grace, "marked", tables)
+        sweep_attempt.decide(run.garbage)
     except BaseException:
-        _close(context, folder.run_id)  # Nothing has been deleted, and nothing will be.
+        sweep_attempt.close()  # Nothing has been deleted, and nothing will be.
         raise
-    collection = work.said(work.swept(run, tables))
+    collection = work.said(work.swept(run, tables, sweep_attempt))
     remove_leftovers(open_store(context.info.storage_namespace), grace)
     return collection
 
 
 def _finish_interrupted(context: Context) -> None:
-    """Complete the sweep of a run that died."""
-    run_id = find_open(context.store)
-    if run_id is None:
-        return
-    folder = RunFolder(context, run_id)
-    run = folder.find()
-    if run is None or run.state not in ("marked", "swept"):
-        # That run had not begun to delete, and its objects may be named by now.
-        _close(context, run_id)
-        return
-    # Tables are not deleted by a list of a dead process: the next list has them again.
-    _GcWork(context, folder, NO_TREE, 0).swept(run, None)
+    """Complete the sweeps of processes that died, or that have lost their lock.
 
-
-def _close(context: Context, run_id: str) -> None:
-    """End a run for the verbs that run beside it."""
-    set_open(context.store, None)
-    context.store.delete(candidates_key(run_id))
+    A sweep that had not claimed its list is ended without it: its objects may be named by now.
+    """
+    for sweep in open_sweeps(context.store):
+        folder = RunFolder(context, sweep.run_id)
+        run = folder.find()
+        garbage = sweep.end(run)
+        if garbage is None:
+            sweep.close()
+        else:
+            run = run or CollectionRun(sweep.run_id, "marked", EMPTY_META_RANGE)
+            # Tables are not deleted by a list of another process: the next list has them again.
+            work = _GcWork(context, folder, NO_TREE, 0)
+            work.swept(replace(run, garbage=garbage), None, sweep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,20 +252,27 @@ class _GcWork:
         self.folder.write(run)
         return run
 
-    def swept(self, run: CollectionRun, tables: UnnamedTables | None) -> CollectionRun:
-        """Delete unnamed tables, then the marked objects of a run. Write its new state."""
+    def swept(
+        self, run: CollectionRun, tables: UnnamedTables | None, sweep: Sweep
+    ) -> CollectionRun:
+        """Delete unnamed tables, then the marked objects of a run. Write its new state.
+
+        Raises CollectionOpenError if another process has ended the sweep.
+        """
         if tables is not None:
-            tables.sweep(run.id)
-        body = partial(sweep_body, self.folder.workspace, self.context.info.storage_namespace)
+            tables.sweep(sweep.marker)
+        namespace = self.context.info.storage_namespace
+        body = partial(sweep_body, self.folder.workspace, namespace, sweep.marker)
         progress = self.context.runners.progress
         progress.begin_objects(lambda: Amount(run.objects, run.bytes))
         self._counted("sweep", body, self.folder.tree(run.garbage), progress)
+        check_sweep(self.context.store, sweep.marker)
         done = run.swept()
         self.folder.write(done)
         # Ids that were announced are used again only after caches know that they may have changed.
         if self.context.store.find(candidates_key(run.id)) is not None:
             self.context.refs.collections.end_tree_sweep()
-        _close(self.context, run.id)
+        sweep.close()
         self.folder.keep_only(self.folder.tree(run.garbage))
         return done
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,10 +21,16 @@ from sparklake.udfs.adopted_ranges import (
     MARKER_KEY,
     is_run_id,
     marked_run,
+    marker_key,
+    open_markers,
+    sweep_ended_error,
 )
+from sparklake.udfs.swept_tables import candidates_key
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import first_write
+
+_ENDED = b"ended"
 
 BEGUN = "begun"
 """The state of a run that has listed nothing."""
@@ -138,20 +146,60 @@ class RunFolder:
                 store.delete(found.key)
 
 
-def find_open(store: ObjectStore) -> str | None:
-    """Return the id of the run that may be deleting objects, or None.
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One attempt to delete what a run has listed, and the key of its marker.
 
-    Raises CorruptFileError.
+    It is decided once: the attempt claims its list, or another process ends it before. A claimed
+    list is deleted as a whole, by whichever process, before the marker is removed. So a writer that
+    finds an object and no marker knows that no process, however late, will delete the object.
     """
-    try:
-        return marked_run(store)
-    except MissingFileError:
-        return None
+
+    store: ObjectStore
+    run_id: str
+    marker: str
+
+    @staticmethod
+    def open(store: ObjectStore, run_id: str) -> Sweep:
+        """Write the marker of a new attempt. It is durable on return."""
+        sweep = Sweep(store, run_id, marker_key(uuid.uuid4().hex))
+        store.replace(sweep.marker, run_id.encode())
+        return sweep
+
+    def decide(self, garbage: MetaRangeId) -> None:
+        """Claim the deletion of a list; raise CollectionOpenError if the attempt was ended."""
+        claim = garbage.encode()
+        is_ours = self.store.put_if_absent(self._decision, claim)
+        # After a lost answer, the store finds the file of the first request.
+        if not is_ours and self.store.get(self._decision) != claim:
+            raise sweep_ended_error()
+
+    def end(self, run: CollectionRun | None) -> MetaRangeId | None:
+        """End the attempt of another process; return the list that it claimed, or None.
+
+        An earlier version claimed a list by the state of its run.
+        """
+        if self.marker == MARKER_KEY:
+            return run.garbage if run is not None and run.state in ("marked", "swept") else None
+        if self.store.put_if_absent(self._decision, _ENDED):
+            return None
+        claim = self.store.get(self._decision)
+        return None if claim == _ENDED else MetaRangeId(claim.decode())
+
+    def close(self) -> None:
+        """Let writers use all ranges again."""
+        self.store.delete(self.marker)
+        self.store.delete(candidates_key(self.run_id))
+
+    @property
+    def _decision(self) -> str:
+        return f"{COLLECTIONS_FOLDER}/{self.run_id}/sweep{self.marker.removeprefix(MARKER_KEY)}"
 
 
-def set_open(store: ObjectStore, run_id: str | None) -> None:
-    """Store the id of the run that may be deleting objects, or None. Durable on return."""
-    if run_id is None:
-        store.delete(MARKER_KEY)
-    else:
-        store.replace(MARKER_KEY, run_id.encode())
+def open_sweeps(store: ObjectStore) -> list[Sweep]:
+    """Return the sweeps that may be deleting objects; raise CorruptFileError."""
+    found = []
+    for each in open_markers(store):
+        with suppress(MissingFileError):  # It has just ended.
+            found.append(Sweep(store, marked_run(store, each), each))
+    return found

@@ -13,17 +13,16 @@ from itertools import islice
 
 import msgspec
 
-from sparklake.errors import CollectionOpenError, MissingFileError
-from sparklake.graveler.ids import MetaRangeId
+from sparklake.errors import MissingFileError
+from sparklake.graveler.ids import MetaRangeId, RangeId, earlier_generation
 from sparklake.graveler.ports import ObjectStore, RepositorySnapshot
 from sparklake.graveler.refs.dump import DumpManifest, read_dump_manifest
 from sparklake.graveler.refs.dumped_trees import dump_table_ids, dump_trees
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.interrupts import Threads
-from sparklake.udfs.adopted_ranges import COLLECTED_KEY, OBJECT_THREADS
+from sparklake.udfs.adopted_ranges import COLLECTED_KEY, OBJECT_THREADS, check_sweep
 from sparklake.udfs.swept_tables import candidates_key, encode_ids
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.gc.runs import find_open
 
 _TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
 _DELETED_AT_ONCE = 4 * OBJECT_THREADS
@@ -73,19 +72,20 @@ class UnnamedTables:
         """Leave out the tables that are named at a moment, or by the latest dump of refs."""
         for each in self._named(moment):
             self.sizes.pop(each, None)
+            # A dead range stays while a later generation is named: writers find one by the other.
+            earlier = each and earlier_generation(RangeId(each))
+            while self.sizes.pop(earlier, None) is not None:
+                earlier = earlier_generation(RangeId(earlier))
 
-    def sweep(self, run_id: str) -> None:
+    def sweep(self, marker: str) -> None:
         """Delete the tables.
 
-        Raises CollectionOpenError if another process has ended this run meanwhile.
+        Raises CollectionOpenError if another process has ended the sweep of the marker.
         """
         store, waiting = self.context.store, iter(sorted(self.sizes))
         with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
             while some := [table_key(each) for each in islice(waiting, _DELETED_AT_ONCE)]:
-                if find_open(store) != run_id:
-                    raise CollectionOpenError(
-                        "the garbage collection stopped: another process has ended it. Run it again"
-                    )
+                check_sweep(store, marker)
                 list(threads.map(store.delete, some))
 
     def _named(self, moment: RepositorySnapshot) -> Iterator[str]:

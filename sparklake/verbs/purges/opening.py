@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.udfs.adopted_ranges import open_purge_key, open_purges
+from sparklake.udfs.purges import purge_folder
 from sparklake.verbs.base.context import Context
+
+_ENDED = b"ended"
 
 
 def open_purge(context: Context, purge_id: str) -> None:
@@ -29,14 +32,30 @@ def close_purge(context: Context, purge_id: str) -> None:
 def end_unregistered(context: Context) -> list[str]:
     """Close the purges that died before they were registered, or when they had ended.
 
-    They delete nothing any more. No other purge may run meanwhile. Returns the ids of those
-    that were never registered.
+    They delete nothing any more. Returns the ids of those that were never registered. One of these
+    may have lost its lock, and go on: it then finds that it was ended.
     """
     unknown = []
     for each in open_purges(context.store):
         found = context.refs.purges.find(each)
+        if found is None and not claim_purge(context, each, _ENDED):
+            continue  # It has been registered since.
         if found is None or found.state is PurgeState.DONE:
             close_purge(context, each)
         if found is None:
             unknown.append(each)
     return unknown
+
+
+def claim_purge(context: Context, purge_id: str, claim: bytes = b"deleting") -> bool:
+    """Claim that a registered purge deletes, or that it was ended; return whether it is so.
+
+    The first claim counts.
+    """
+    key = claim_key(purge_id)
+    return context.store.put_if_absent(key, claim) or context.store.get(key) == claim
+
+
+def claim_key(purge_id: str) -> str:
+    """Return the key of the claim of a purge."""
+    return f"{purge_folder(purge_id)}claim"

@@ -15,6 +15,7 @@ from sparklake.errors import (
     NoChangesError,
     NotFoundError,
     PurgeBlockedError,
+    PurgeOpenError,
 )
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ids import MetaRangeId, RangeId
@@ -41,7 +42,13 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.retries import retry_lost_races
 from sparklake.verbs.base.signing import check_texts
 from sparklake.verbs.base.staging import StagedLayers
-from sparklake.verbs.purges.opening import close_purge, end_unregistered, open_purge
+from sparklake.verbs.purges.opening import (
+    claim_key,
+    claim_purge,
+    close_purge,
+    end_unregistered,
+    open_purge,
+)
 from sparklake.verbs.purges.removals import commit_removals
 from sparklake.verbs.refs.dump_faults import check_nothing_lost
 
@@ -115,6 +122,11 @@ def _purged(context: Context, patterns: Patterns, made: Purge, options: PurgeOpt
         made = replace(made, counts=found.counts)
         context.store.put_if_absent(_plan_key(made), msgspec.json.encode(found.parts))
         context.refs.purges.add(made)
+        if not claim_purge(context, made.id):
+            raise PurgeOpenError(
+                f"nothing was purged: another purge has ended this one, {made.id}, after it had "
+                f"lost its connection to Postgres. Run `sparklake purge resume` {made.id}"
+            )
     finally:
         if context.refs.purges.find(made.id) is None:
             _clear(context, made)
@@ -272,6 +284,7 @@ def _clear(context: Context, made: Purge) -> None:
     for each in listed:
         context.store.delete(each.key)
     context.store.delete(_plan_key(made))
+    context.store.delete(claim_key(made.id))
     close_purge(context, made.id)
 
 

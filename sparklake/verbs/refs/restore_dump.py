@@ -24,7 +24,7 @@ from sparklake.graveler.refs.dump_tables import Entity
 from sparklake.graveler.refs.lakefs_limits import unsupported_addresses
 from sparklake.graveler.refs.problems import problem_text, raise_all
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.udfs.adopted_ranges import MARKER_KEY, open_purge_key, open_purges
+from sparklake.udfs.adopted_ranges import open_markers, open_purge_key, open_purges
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_enclosing, given_place, take_over_namespace
 from sparklake.verbs.refs.addresses import find_refused
@@ -85,7 +85,8 @@ def restore_refs(
     try:
         take_over_namespace(store, ref_store, info)
         # The list of a collection that was interrupted does not know these refs.
-        store.delete(MARKER_KEY)
+        for marker in open_markers(store):
+            store.delete(marker)
         for purge_id in open_purges(store):  # These refs have no such purges.
             store.delete(open_purge_key(purge_id))
         if options.manifest is not None:

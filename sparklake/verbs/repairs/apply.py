@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
+from uuid import uuid4
 
 import msgspec
 import numpy as np
@@ -24,14 +24,14 @@ from sparklake.errors import (
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import AddressType, encode_entry, record_entry
-from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ids import CommitId, MetaRangeId, is_generation
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.graveler.records import decode_record, encode_record
 from sparklake.graveler.refs.dump import MANIFEST_KEY, encode_refs
 from sparklake.graveler.sstable.range_files import make_range, read_range_file, table_key
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY
-from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER, MARKER_KEY
+from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER
 from sparklake.udfs.checks.content import content_problem
 from sparklake.udfs.objects.local_addresses import stored_address
 from sparklake.udfs.own_namespace import OwnNamespace
@@ -168,7 +168,7 @@ class Repair:
         block = read_range_file(self.store.get(table_key(step.target)), step.target)
         changed = self._moved(block, finding.subject, self._lasting(step))
         info, body = make_range(changed)
-        if info.id != step.target:
+        if not is_generation(step.target, info.id):
             raise CorruptFileError(
                 f"the range {step.target} was written by lakeFS, whose ids contain addresses"
             )
@@ -179,11 +179,13 @@ class Repair:
     def _lasting(self, step: RepairStep) -> str:
         """Return the address of an object that the lake or its owner keeps.
 
-        An object of a copy of the namespace is copied to `data/`.
+        An object of a copy of the namespace is copied to `data/`, and so is one of the lake: an
+        interrupted collection may delete it.
         """
-        if not step.source.startswith(tuple(f"{each}/" for each in self.sources.copies)):
+        roots = (*self.sources.copies, f"{self.store.uri}/{DATA_FOLDER}")
+        if not step.source.startswith(tuple(f"{each}/" for each in roots)):
             return step.source
-        key = f"{DATA_FOLDER}/repaired-{sha256(step.source.encode()).hexdigest()}"
+        key = f"{DATA_FOLDER}/repaired-{uuid4().hex}"
         source, place = open_object(step.source)
         with scratch_folder(disk_root()) as scratch:
             source.get_to_file(place, scratch / "found")
@@ -297,14 +299,14 @@ class Repair:
         # The id of the lake only matters for a repository that was never created.
         self.store.replace(MARK_KEY, msgspec.json.encode(Mark(info.name, info.uid, "")))
 
-    def _fix_marker(self, _: RepairStep) -> None:
+    def _fix_marker(self, step: RepairStep) -> None:
         """Name the collection that died while it deleted, or remove the marker."""
-        self._keep(MARKER_KEY)
+        self._keep(step.target)
         open_run = max(self._marked_runs(), default=None)
         if open_run is None:
-            self.store.delete(MARKER_KEY)
+            self.store.delete(step.target)
         else:
-            self.store.replace(MARKER_KEY, open_run.encode())
+            self.store.replace(step.target, open_run.encode())
 
     def _marked_runs(self) -> Iterator[str]:
         for each in self.store.list(f"{COLLECTIONS_FOLDER}/"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -10,16 +10,21 @@ import msgspec
 
 from sparklake.engine.sort import sliced
 from sparklake.errors import SparklakeError
+from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.stores.objects.digests import may_be_md5
 from sparklake.udfs.checks.content import content_problem
 from sparklake.udfs.checks.exchange import encode_shares
 from sparklake.udfs.checks.findings import Finding
 from sparklake.udfs.repairs import equal_body
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.repairs.tables import TableSources
 
 _encode = msgspec.msgpack.Encoder().encode
+
+_MOST_CANDIDATES = 1000
+"""The maximum number of objects of equal size that are read for one lost object."""
 
 Content = tuple[str, int]
 """The checksum and the size of an object."""
@@ -28,7 +33,11 @@ Content = tuple[str, int]
 def equal_objects(
     context: Context, sources: TableSources, findings: Sequence[Finding]
 ) -> Mapping[Content, Sequence[str]]:
-    """Return the addresses in history of objects with the checksums of lost ones."""
+    """Return the addresses of objects that may have the content of lost ones.
+
+    They are those of history, and the objects below `data/` that nothing names, if their size is
+    equal and the store knows no other MD5.
+    """
     checksums = sorted({each.checksum for each in findings if each.checksum})
     if not checksums:
         return {}
@@ -43,7 +52,25 @@ def equal_objects(
     for batch in runner.collect(partial(equal_body, context.workspace, checksums), work):
         for row in batch.to_pylist():
             found.setdefault((row["checksum"], row["size"]), {})[row["address"]] = None
+    for content, address in _stored_candidates(sources.store, findings):
+        addresses = found.setdefault(content, {})
+        if len(addresses) < _MOST_CANDIDATES:
+            addresses[address] = None
     return {content: list(addresses) for content, addresses in found.items()}
+
+
+def _stored_candidates(
+    store: ObjectStore, findings: Sequence[Finding]
+) -> Iterator[tuple[Content, str]]:
+    wanted: dict[int, set[str]] = {}
+    for finding in findings:
+        if finding.checksum:
+            wanted.setdefault(finding.size, set()).add(finding.checksum)
+    for each in store.list(f"{DATA_FOLDER}/"):
+        for checksum in wanted.get(each.size, ()):
+            unknown = may_be_md5(checksum) and not may_be_md5(each.checksum)
+            if unknown or each.checksum == checksum:
+                yield (checksum, each.size), f"{store.uri}/{each.key}"
 
 
 def find_source(

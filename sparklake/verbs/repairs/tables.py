@@ -10,7 +10,7 @@ from math import prod
 
 from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import Block, block_of_encoded, block_of_records
-from sparklake.graveler.ids import MetaRangeId, file_id
+from sparklake.graveler.ids import MetaRangeId, file_id, is_generation
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, range_list, record_ids
@@ -223,7 +223,7 @@ def _chosen(
         records = [each for each in guess if each is not None]
         if len(records) == info.count:
             ids = b"".join(stored[-32:] for _, stored in records)
-            if file_id(ids) == info.id:
+            if is_generation(info.id, file_id(ids)):
                 return make_range(block_of_records(records))[1]
     return None
 

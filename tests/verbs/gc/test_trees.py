@@ -25,10 +25,10 @@ from sparklake.graveler.refs.dump import read_dump_manifest
 from sparklake.graveler.refs.dumped_trees import dump_table_ids, dump_trees
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.objects.local import LocalStore
-from sparklake.udfs.adopted_ranges import COLLECTED_KEY, MARKER_KEY
+from sparklake.udfs.adopted_ranges import COLLECTED_KEY, is_sweep_open
 from sparklake.udfs.swept_tables import candidates_key, encode_ids, put_tables
 from sparklake.verbs.base.context import TableCaches
-from sparklake.verbs.gc.runs import set_open
+from sparklake.verbs.gc.runs import Sweep, open_sweeps
 from sparklake.verbs.refs.dump_faults import check_nothing_lost
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, contents, namespace_of, paths, stage_table
@@ -327,7 +327,7 @@ def test_an_open_collection_refuses_its_candidates(repo: Repository) -> None:
     store, one, other = repo._context.store, "a" * 64, "b" * 64
     store.replace(candidates_key("run"), encode_ids([one]))
     assert put_tables(store, {table_key(one): b"1"}) == [table_key(one)]
-    set_open(store, "run")
+    Sweep.open(store, "run")
     for there in (True, False):
         with pytest.raises(CollectionOpenError, match=one):
             put_tables(store, {table_key(other): b"2", table_key(one): b"1"})
@@ -335,8 +335,11 @@ def test_an_open_collection_refuses_its_candidates(repo: Repository) -> None:
         store.delete(table_key(one))
     assert store.find(table_key(other)) is None, "it is refused before it writes anything"
     assert put_tables(store, {table_key(other): b"2"}) == [table_key(other)]
+    Sweep.open(store, "other")
+    with pytest.raises(CollectionOpenError, match=one):
+        put_tables(store, {table_key(one): b"1"})
     # Without a list of tables, none are deleted.
-    set_open(store, "other")
+    open_sweeps(store)[0].store.delete(candidates_key("run"))
     assert put_tables(store, {table_key(one): b"1"}) == [table_key(one)]
 
 
@@ -414,7 +417,7 @@ def test_one_that_dies_is_ended_by_the_next(repo: Repository, line: dict[str, st
         collect(repo)
     after = tables_of(repo)
     assert after < before
-    assert (namespace_of(repo) / MARKER_KEY).exists()
+    assert is_sweep_open(repo._context.store)
     with pytest.raises(ExpiredError):
         list(repo.objects(line["past"]))
     assert sorted(contents(repo, "main")) == sorted(["a", *line])
@@ -429,11 +432,15 @@ def test_one_that_dies_is_ended_by_the_next(repo: Repository, line: dict[str, st
 def test_a_collector_that_was_replaced_stops(repo: Repository, line: dict[str, str]) -> None:
     repo.settings.set_retention(7, tree_days=0)
     before = tables_of(repo)
-    ended = lambda: set_open(repo._context.store, "another")  # noqa: E731
+
+    def ended() -> None:
+        for each in open_sweeps(repo._context.store):
+            Path(repo._context.store.root / each.marker).unlink()
+
     with (
         just_before(type(repo._context.store), "delete", ended),
         mock.patch("sparklake.verbs.gc.trees._DELETED_AT_ONCE", 1),
-        pytest.raises(CollectionOpenError, match="another process"),
+        pytest.raises(CollectionOpenError, match="another one has ended it"),
     ):
         collect(repo)
     assert len(before - tables_of(repo)) == 1
@@ -539,7 +546,7 @@ def test_a_restore_ends_a_collection_that_died(
     small_lake.delete_repository("repo")
     small_lake.restore_repository("repo", str(folder / "ns"))
     heir = small_lake.repository("repo")
-    assert not (namespace_of(heir) / MARKER_KEY).exists()
+    assert not is_sweep_open(heir._context.store)
     # No table is gone yet, so no commit has lost its tree.
     assert expired(heir) == set()
     for each in line.values():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from unittest import mock
 from uuid import uuid4
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from campaigns.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import (
+    NoChangesError,
     NotFoundError,
     PurgeBlockedError,
     PurgedError,
@@ -203,6 +205,29 @@ def test_the_next_purge_ends_one_that_died_before_it_deleted(repo: Repository) -
     assert len(open_purges(store_of(repo))) == 1
     repo.purge(["p"])
     assert open_purges(store_of(repo)) == []
+
+
+@pytest.mark.both_stores
+def test_a_purge_that_was_ended_before_it_deleted_deletes_nothing(repo: Repository) -> None:
+    """It has lost its lock before it was registered, and goes on later."""
+    committed: list[str] = []
+
+    def others() -> None:
+        with pytest.raises(NoChangesError):
+            repo.purge(["no such path"])
+        committed.append(commit_all(repo.branch("main"), {"p": SECRET}, "again").id)
+
+    locks = mock.patch.object(type(repo._context.refs.purges), "alone", nullcontext)
+    with locks, before_row(repo, others), pytest.raises(PurgeOpenError, match="has ended this one"):
+        repo.purge(["p"])
+    assert repo.read_bytes(committed[0], "p") == SECRET
+    (made,) = repo.purges()
+    with pytest.raises(PurgeBlockedError):
+        repo.resume_purge(made.id)
+    commit_all(repo.branch("main"), {"p": None}, "forget")
+    assert repo.resume_purge(made.id).state is PurgeState.DONE
+    with pytest.raises(PurgedError):
+        repo.read_bytes(committed[0], "p")
 
 
 @pytest.mark.both_stores
