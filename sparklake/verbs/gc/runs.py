@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import msgspec
 
@@ -82,15 +81,17 @@ class RunFolder:
         folder = f"{COLLECTIONS_FOLDER}/{run_id}"
         self._summary = f"{folder}/summary.json"
         self._usual = f"{context.info.storage_namespace}/{folder}"
-        if work:
-            self._work = work
+        self._known_work = work or None
 
-    @cached_property
+    @property
     def _work(self) -> str:
-        run = self.find()
-        return run.work if run is not None else ""
+        # Not cached_property: Python 3.11 locks it for all instances, and this reads the store.
+        if self._known_work is None:
+            run = self.find()
+            self._known_work = run.work if run is not None else ""
+        return self._known_work
 
-    @cached_property
+    @property
     def workspace(self) -> Workspace:
         """The settings for tasks that read and write lists."""
         root = f"{self._work}/{self.run_id}" if self._work else self._usual
