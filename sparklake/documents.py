@@ -219,17 +219,12 @@ def folder_document(each: ObjectInfo | Folder) -> Document:
 def diff_document(row: DiffRow | ThreeWayRow) -> Document:
     """Return the document of an object that differs.
 
-    That of a three-way diff has the objects of `base`, `source` and `dest`, or None. There, the
-    names `left_checksum`, `right_checksum` and `base_checksum` are deprecated.
+    That of a three-way diff has the objects of `base`, `source` and `dest`, or None.
     """
-    said: dict[str, Any] = {
-        "type": row.type.value,
-        "path": row.path,
-        "size": row.size,
-        "left_checksum": row.left_checksum,
-        "right_checksum": row.right_checksum,
-        "base_checksum": row.base_checksum,
-    }
+    said: dict[str, Any] = {"type": row.type.value, "path": row.path, "size": row.size}
+    for name in ("left_checksum", "right_checksum"):
+        if hasattr(row, name):
+            said[name] = getattr(row, name)
     sides = {side: getattr(row, side) for side in SIDES if hasattr(row, side)}
     return {**said, **{side: found and found.document() for side, found in sides.items()}}
 

@@ -24,23 +24,23 @@ from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
 
+CHANGE_FIELDS = (
+    pa.field("type", pa.string(), nullable=False),
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("size", pa.int64(), nullable=False),
+)
 DIFF_SCHEMA = pa.schema(
     [
-        pa.field("type", pa.string(), nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
+        *CHANGE_FIELDS,
         pa.field("left_checksum", pa.string()),
         pa.field("right_checksum", pa.string()),
-        pa.field("base_checksum", pa.string()),
     ]
 )
 """`type` is a ChangeType. `size` is in bytes, of the right side if it has the object, else of the
 left."""
 
-DIFF_DDL = (
-    "type string, path string, size bigint, "
-    "left_checksum string, right_checksum string, base_checksum string"
-)
+CHANGE_DDL = "type string, path string, size bigint"
+DIFF_DDL = f"{CHANGE_DDL}, left_checksum string, right_checksum string"
 
 _MTIME_TYPE = pa.timestamp("us", tz="UTC")
 
@@ -49,17 +49,13 @@ Encode = Callable[[BlockChanges], pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """An object that differs. A checksum is None where the object does not exist.
-
-    `base_checksum` is None, and deprecated. A three-way diff has a ThreeWayRow for each object.
-    """
+    """An object that differs. A checksum is None where the object does not exist."""
 
     type: ChangeType
     path: str
     size: int
     left_checksum: str | None = None
     right_checksum: str | None = None
-    base_checksum: str | None = None
 
 
 def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,14 +97,13 @@ def open_tasks(
 
 def diff_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return changes as one batch of DIFF_SCHEMA."""
-    sides = map(DiffSide.of, (changes.left, changes.right, changes.base))
-    return pa.record_batch(diff_columns(changes, *sides), schema=DIFF_SCHEMA)
+    left, right = DiffSide.of(changes.left), DiffSide.of(changes.right)
+    columns = [*change_columns(changes, left, right), left.checksum, right.checksum]
+    return pa.record_batch(columns, schema=DIFF_SCHEMA)
 
 
-def diff_columns(
-    changes: BlockChanges, left: DiffSide, right: DiffSide, base: DiffSide
-) -> list[pa.Array]:
-    """Return the columns of DIFF_SCHEMA."""
+def change_columns(changes: BlockChanges, left: DiffSide, right: DiffSide) -> list[pa.Array]:
+    """Return the columns of CHANGE_FIELDS."""
     kinds = np.select(
         [changes.conflicts, ~changes.left.present, ~changes.right.present],
         [ChangeType.CONFLICT.value, ChangeType.ADDED.value, ChangeType.REMOVED.value],
@@ -116,14 +111,7 @@ def diff_columns(
     )
     # A conflict always has an object on one of the two sides.
     size = pc.coalesce(right.size, left.size)
-    return [
-        pa.array(kinds, pa.string()),
-        paths_of(changes.keys()),
-        size,
-        left.checksum,
-        right.checksum,
-        base.checksum,
-    ]
+    return [pa.array(kinds, pa.string()), paths_of(changes.keys()), size]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,14 @@ from sparklake.graveler.keys import key_path
 from sparklake.graveler.times import MICROSECOND, SECOND, shown_nanoseconds, text_of_second
 from sparklake.udfs.content_types import without_same_content
 from sparklake.udfs.objects.object_rows import unix_microseconds
-from sparklake.udfs.read import DIFF_DDL, DIFF_SCHEMA, DiffSide, Encode, diff_columns, open_tasks
+from sparklake.udfs.read import (
+    CHANGE_DDL,
+    CHANGE_FIELDS,
+    DiffSide,
+    Encode,
+    change_columns,
+    open_tasks,
+)
 from sparklake.udfs.workspace import Workspace
 from sparklake.visible import CHECKSUM_DIGITS, COMMIT_DIGITS
 
@@ -30,12 +37,11 @@ SIDE_TYPE = pa.struct(
 )
 """`size` is in bytes."""
 
-THREE_WAY_SCHEMA = pa.schema([*DIFF_SCHEMA, *(pa.field(side, SIDE_TYPE) for side in _SIDES)])
-"""A side is null if it has no object. `base` is also null without a conflict. `left_checksum`,
-`right_checksum` and `base_checksum` are deprecated names of the checksums of dest, source, base."""
+THREE_WAY_SCHEMA = pa.schema([*CHANGE_FIELDS, *(pa.field(side, SIDE_TYPE) for side in _SIDES)])
+"""A side is null if it has no object. `base` is also null without a conflict."""
 
 _SIDE_DDL = "struct<size: bigint, checksum: string, mtime: timestamp>"
-THREE_WAY_DDL = ", ".join([DIFF_DDL, *(f"{side} {_SIDE_DDL}" for side in _SIDES)])
+THREE_WAY_DDL = ", ".join([CHANGE_DDL, *(f"{side} {_SIDE_DDL}" for side in _SIDES)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +110,6 @@ class ThreeWayRow:
         """The object of dest, or its removal, and the commit that made it, as a text."""
         return _side_text(self.dest, self.dest_commit)
 
-    @property
-    def base_checksum(self) -> str | None:
-        """The checksum of base. Deprecated: use `base`."""
-        return _checksum(self.base)
-
-    @property
-    def left_checksum(self) -> str | None:
-        """The checksum of dest. Deprecated: use `dest`."""
-        return _checksum(self.dest)
-
-    @property
-    def right_checksum(self) -> str | None:
-        """The checksum of source. Deprecated: use `source`."""
-        return _checksum(self.source)
-
 
 def three_way_diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
@@ -133,7 +124,7 @@ def three_way_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return the changes and conflicts of a merge as one batch of THREE_WAY_SCHEMA."""
     rows = (changes.base, changes.right, changes.left)
     base, source, dest = map(DiffSide.of, rows)
-    columns = diff_columns(changes, dest, source, base)
+    columns = change_columns(changes, dest, source)
     columns += map(_side_column, (base, source, dest))
     return pa.record_batch(columns, schema=THREE_WAY_SCHEMA)
 
@@ -188,7 +179,3 @@ def _side_text(side: SideObject | None, commit: Commit | None) -> str:
     if commit is None:
         return shown
     return f"{shown}, by {commit.committer} in {commit.id[:COMMIT_DIGITS]}"
-
-
-def _checksum(side: SideObject | None) -> str | None:
-    return None if side is None else side.checksum

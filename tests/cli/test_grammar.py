@@ -371,9 +371,6 @@ def assert_shown(text: str, conflict: dict[str, Any]) -> None:
         shown = [side, "4", "B", *time.split(), found["checksum"][:8], *made]
         assert line.split() == (["both", *shown] if side == "base" else shown)
         assert found["size"] == 4
-    # The deprecated names.
-    old = {"base": "base_checksum", "source": "right_checksum", "dest": "left_checksum"}
-    assert all(conflict[name] == conflict[side]["checksum"] for side, name in old.items())
 
 
 def test_a_merge_with_conflicts_lists_them_and_writes_nothing(scene: Scene) -> None:

@@ -77,8 +77,10 @@ def diffed(trees: Trees, plan: Plan, body: Body, task_records: int) -> Iterator[
 
 
 def row_of(row: DiffRow | ThreeWayRow) -> Row:
-    checksums = (row.left_checksum, row.right_checksum, row.base_checksum)
-    return row.type.value, row.path.encode(), *checksums
+    if isinstance(row, DiffRow):
+        return row.type.value, row.path.encode(), row.left_checksum, row.right_checksum, None
+    dest, source, base = (each and each.checksum for each in (row.dest, row.source, row.base))
+    return row.type.value, row.path.encode(), dest, source, base
 
 
 def two_way_rows(left: Contents, right: Contents) -> list[Row]:

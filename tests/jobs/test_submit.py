@@ -40,10 +40,10 @@ def diverge(scene: Scene) -> tuple[str, str]:
 
 def without_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows of a three-way diff in order, without what differs between two lakes."""
-    sides, kept = ("base", "source", "dest"), ("type", "path", "size", "left_checksum")
+    sides, kept = ("base", "source", "dest"), ("type", "path", "size")
     return [
         {
-            **{name: row[name] for name in (*kept, "right_checksum", "base_checksum")},
+            **{name: row[name] for name in kept},
             **{side: row[side] and (row[side]["size"], row[side]["checksum"]) for side in sides},
         }
         for row in sorted(rows, key=lambda row: row["path"])

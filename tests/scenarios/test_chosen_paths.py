@@ -320,7 +320,7 @@ def test_a_preview_writes_nothing(small_lake: Lake, repo: Repository) -> None:
     assert (said.added_bytes, said.changed_bytes, said.removed_bytes) == (7, 2, 1)
     (row,) = said.conflicts
     assert (row.path, said.conflict_count, said.unresolved) == ("a", 1, 1)
-    assert None not in (row.base_checksum, row.left_checksum, row.right_checksum)
+    assert None not in (row.base, row.source, row.dest)
     ids = [each.id for each in (said.base, said.source, said.dest)]
     assert ids == [repo.resolve(ref).id for ref in ("main~1", "dev", "main")]
     assert said.cost == repo.plan_merge("dev", "main")

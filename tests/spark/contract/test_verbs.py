@@ -376,9 +376,9 @@ def test_rows_are_the_same_in_a_data_frame(
 
     differences = repo.diff(first.id, second.id)
     expected = [
-        ("changed", "bulk/007.csv", 7, checksum_of("bulk 7"), checksum_of("changed"), None),
-        ("removed", "bulk/170.csv", 8, checksum_of("bulk 170"), None, None),
-        ("added", "zzz", 5, None, checksum_of("added"), None),
+        ("changed", "bulk/007.csv", 7, checksum_of("bulk 7"), checksum_of("changed")),
+        ("removed", "bulk/170.csv", 8, checksum_of("bulk 170"), None),
+        ("added", "zzz", 5, None, checksum_of("added")),
     ]
     assert_df_equality(differences.to_df(), spark.createDataFrame(expected, DIFF_DDL))
     assert [(row.type.value, row.path) for row in differences] == [row[:2] for row in expected]

@@ -17,6 +17,7 @@ from sparklake.graveler.graph.virtual_base import disagreements
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.udfs.three_way import SideObject
 from tests.support.lakes import TESTER, refs_of, stage_sizes
 from tests.support.recursive import History, base_tree, best_bases, criss_crossed
 
@@ -61,9 +62,9 @@ def sizes(repo: Repository, ref: str) -> Sizes:
     return {each.path: each.size for each in repo.objects(ref)}
 
 
-def rows(repo: Repository, dest: str, source: str) -> list[tuple[str, str, str | None]]:
+def rows(repo: Repository, dest: str, source: str) -> list[tuple[str, str, SideObject | None]]:
     diff = repo.diff(dest, source, three_way=True)
-    return [(each.path, each.type.value, each.base_checksum) for each in diff]
+    return [(each.path, each.type.value, each.base) for each in diff]
 
 
 def agreed(repo: Repository, ref: str) -> bool:
@@ -108,7 +109,7 @@ def test_keys_on_which_ancestors_disagree_are_in_conflict(repo: Repository) -> N
     before = refs_of(repo)
     with pytest.raises(MergeConflictError) as raised:
         repo.merge("x", "y")
-    found = [(each.path, each.base_checksum) for each in raised.value.conflicts]  # type: ignore[attr-defined]
+    found = [(each.path, each.base) for each in raised.value.conflicts]  # type: ignore[attr-defined]
     assert found == [("k05", None), ("k07", None)]
     assert refs_of(repo) == before
     repo.merge("x", "y", "dest-wins")

@@ -162,7 +162,7 @@ def test_conflicts_of_a_revert_have_all_three_sides(
     with refused(small_lake, MergeConflictError, "3 conflicting objects") as raised:
         main.revert("main~1")
     rows = [
-        (each.path, each.base_checksum, each.right_checksum, each.left_checksum)
+        (each.path, *(side and side.checksum for side in (each.base, each.source, each.dest)))
         for each in raised.value.conflicts
     ]
     assert rows == [

@@ -98,7 +98,7 @@ def test_what_no_rule_fits_is_left(repo: Repository, main: Branch) -> None:
     assert [row.path for row in raised.value.conflicts] == ["gone", "new"]
     assert raised.value.count == 2
     (row, _) = raised.value.conflicts
-    assert (row.base_checksum is None, row.right_checksum, row.left_checksum is None) == (
+    assert (row.base is None, row.source, row.dest is None) == (
         False,
         None,
         False,
