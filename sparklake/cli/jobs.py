@@ -21,5 +21,5 @@ app.callback()(global_options)
 @app.command()
 @command
 def path(invocation: Invocation) -> None:
-    """Print the path of the file for spark-submit, which runs any command."""
+    """Print the path of the file that spark-submit runs."""
     invocation.out.one({"path": str(FILE)}, one_line(str(FILE)))
