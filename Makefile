@@ -61,7 +61,7 @@ setup: $(VENV)/.installed $(kernels)
 setup-tests: setup $(VENV)/.installed-jars $(VENV)/.installed-wheelhouse
 
 quickstart: $(VENV)/.installed $(kernels)
-	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
+	@$(BIN)/python -m examples.quickstart $${DIR:+"$$DIR"}
 
 test: setup-tests
 	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(together) $(report) -m "not system and not exhaustive" $(ARGS)

@@ -59,7 +59,6 @@ VERBS = {
     "abandon-write": "tables:abandon_write",
     "check": "checks:check",
     "repair": "repairs:repair",
-    "quickstart": "quickstart.command:quickstart",
     "completion": "completion.command:completion",
 }
 """The module and function of each command, in the order of the help."""

@@ -38,13 +38,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         gc.freeze()
 
 
-def run(argv: Sequence[str] | None, options: Mapping[str, Any], program: str | None = None) -> int:
+def run(
+    argv: Sequence[str] | None,
+    options: Mapping[str, Any],
+    program: str | None = None,
+    grammar: Any = None,
+) -> int:
     """Run one command; return its exit code.
 
     Args:
         argv: The command and its arguments; None for those of the process.
         options: Fields of `Options` that the arguments do not set.
         program: The program's name in usage lines; None for its file name.
+        grammar: The commands of another program; None for those of sparklake.
     """
     for stream in (sys.stdout, sys.stderr):
         # Object names may have characters that the terminal cannot encode.
@@ -52,7 +58,7 @@ def run(argv: Sequence[str] | None, options: Mapping[str, Any], program: str | N
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        _grammar()(
+        (_grammar() if grammar is None else grammar)(
             args=None if argv is None else list(argv),
             prog_name=program,
             help_option_names=HELP_NAMES,

@@ -1,4 +1,4 @@
-"""Commands of git and lakectl that people type: which of ours they mean."""
+"""Commands of other programs that people type: which of ours they mean."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ _WORDS: dict[str, str | list[str]] = {
     "branch-protect": "`protect add`, `list` and `remove` change its rules",
     "annotate": ["blame"],
     "local": _EXPORT,
+    # The guided demo is no part of the package.
+    "quickstart": "`make quickstart` in a clone of the repository runs the guided demo",
 }
 """What stands for the first words of a command line: words of ours, or advice."""
 

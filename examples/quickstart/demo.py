@@ -9,8 +9,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparklake.cli.quickstart.orders import write_orders
-from sparklake.cli.quickstart.samples import OWN_FILES, SAMPLE_ORDERS, Sample
+from examples.quickstart.orders import write_orders
+from examples.quickstart.samples import OWN_FILES, SAMPLE_ORDERS, Sample
 from sparklake.errors import InvalidInputError, MissingDependencyError
 from sparklake.uri import SCHEME
 

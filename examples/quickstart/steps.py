@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from shlex import quote
 
+from examples.quickstart.demo import DEV, FILES, MAIN, TAG, Demo
+from examples.quickstart.facts import changes, diff_rows, ranges
 from sparklake.cli.options import Format
 from sparklake.cli.output import Output
-from sparklake.cli.quickstart.demo import DEV, FILES, MAIN, TAG, Demo
-from sparklake.cli.quickstart.facts import changes, diff_rows, ranges
 from sparklake.cli.text import number, one_line, short, size
 from sparklake.errors import MergeConflictError
 

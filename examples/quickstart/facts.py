@@ -10,7 +10,7 @@ from sparklake.cli.text import number, one_line, size
 from sparklake.errors import MergeConflictError
 
 if TYPE_CHECKING:
-    from sparklake.cli.quickstart.demo import Demo
+    from examples.quickstart.demo import Demo
     from sparklake.graveler.commits import Commit
     from sparklake.udfs.read import DiffRow
 

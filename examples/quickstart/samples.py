@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparklake.cli.quickstart.orders import COLUMNS
+from examples.quickstart.orders import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import json
 import shlex
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -12,11 +16,28 @@ from typing import Any
 
 import pytest
 
-from sparklake.cli.quickstart.command import program_to_type
-from sparklake.cli.quickstart.orders import COLUMNS, SHOPS, order_files, write_orders
+from examples.quickstart.__main__ import main
+from examples.quickstart.command import program_to_type
+from examples.quickstart.orders import COLUMNS, SHOPS, order_files, write_orders
 from sparklake.graveler import kernels
-from tests.cli.running import failed, ok, run, said
+from tests.cli.running import Ran, ok, run, said
 from tests.support.lakes import files_below
+
+ROOT = Path(__file__).parents[2]
+
+
+def demo(*arguments: str) -> Ran:
+    """Run the demo, whatever comes of it."""
+    return run(*arguments, program=main)
+
+
+def refused(code: int, *arguments: str) -> str:
+    """Run the demo, which must fail alike in text and JSON; return what it reports."""
+    found, text = demo("--output", "json", *arguments), demo(*arguments)
+    error: str = found.json["error"]
+    assert (found.code, found.err) == (code, "")
+    assert (text.code, text.err) == (code, f"error: {error}\n")
+    return error
 
 
 @pytest.fixture
@@ -35,13 +56,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("spark")
 def test_the_story(folder: Path, home: Path) -> None:
     before = files_below(folder)
-    steps = {each["title"]: each for each in said("quickstart", str(folder))}
+    steps = {each["title"]: each for each in demo("--output", "json", str(folder)).json}
     assert files_below(folder) == before
     assert [each["step"] for each in steps.values()] == list(range(1, 16))
     assert sum(each["seconds"] for each in steps.values()) < 120
     name, namespace = latest(home)
     check_what_it_did(name, steps)
-    ran = run("quickstart", str(folder))
+    ran = demo(str(folder))
     assert ran.code == 0
     assert " 1. Create a repository" in ran.text
     assert "! conflict  files/file 0 100%.txt" in ran.text
@@ -85,7 +106,7 @@ def check_what_it_did(name: str, steps: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("spark")
 def test_the_story_of_sample_orders(tmp_path: Path) -> None:
     home = tmp_path / "a home"
-    ran = run("quickstart", "--home", str(home))
+    ran = demo("--home", str(home))
     assert ran.code == 0, ran
     files = dict(order_files())
     rows = sum(text.count("\n") - 1 for text in files.values())
@@ -100,7 +121,8 @@ def test_the_story_of_sample_orders(tmp_path: Path) -> None:
     suggested = [shlex.split(line) for line in ran.err.splitlines() if line.startswith("  ")]
     assert len(suggested) == 5
     for program, *words in suggested[:-1]:
-        assert (program, words[-2:]) == ("sparklake", ["--home", str(home)])
+        assert shutil.which(program) is not None
+        assert words[-2:] == ["--home", str(home)]
         ok(*words)
     deletion = suggested[-1]
     assert deletion[-3:] == ["rm", "-r", str(home / "quickstart" / "quickstart")]
@@ -109,15 +131,33 @@ def test_the_story_of_sample_orders(tmp_path: Path) -> None:
 
 
 def test_commands_to_try_work_as_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "an env" / "sparklake"
-    script.parent.mkdir()
+    script = tmp_path / "an env" / "bin" / "sparklake"
+    script.parent.mkdir(parents=True)
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    assert program_to_type(str(script)) == f"'{script}'"
+    assert program_to_type(script) == f"'{script}'"
+    for here, typed in (
+        (tmp_path, "'an env/bin/sparklake'"),
+        (script.parents[1], "bin/sparklake"),
+        (script.parent, f"'{script}'"),
+    ):
+        monkeypatch.chdir(here)
+        assert program_to_type(script) == typed
+        assert shutil.which(*shlex.split(typed)) is not None
     monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin")
-    assert program_to_type(str(script)) == "sparklake"
-    assert program_to_type("/a/job.py") == "sparklake"
+    assert program_to_type(script) == "sparklake"
+    assert program_to_type(tmp_path / "no-such-program") == "sparklake"
+
+
+def test_it_runs_as_a_module_of_a_clone() -> None:
+    words = [sys.executable, "-m", "examples.quickstart"]
+    usage = subprocess.run([*words, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert usage.stdout.startswith("Usage: python -m examples.quickstart [OPTIONS] [DIR]\n")
+    failed = subprocess.run(
+        [*words, "no-such-folder", "--output", "json"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (failed.returncode, json.loads(failed.stdout)["kind"]) == (2, "invalid_input")
 
 
 def test_the_orders_are_the_same_and_make_sense(tmp_path: Path) -> None:
@@ -148,7 +188,7 @@ def latest(home: Path) -> tuple[str, Path]:
 
 def commands_to_try(text: str, name: str) -> list[list[str]]:
     """Return the commands that the story ends with, but for the one that deletes it."""
-    lines = [line.split() for line in text.splitlines() if line.startswith("  sparklake ")]
+    lines = [shlex.split(line) for line in text.splitlines() if line.startswith("  ")]
     assert "--home" not in text
     assert len(lines) == 5
     assert all(name in " ".join(words) for words in lines)
@@ -156,23 +196,23 @@ def commands_to_try(text: str, name: str) -> list[list[str]]:
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
-    assert "is not a folder" in failed(2, "quickstart", str(tmp_path / "nothing"))
+    assert "is not a folder" in refused(2, str(tmp_path / "nothing"))
     (tmp_path / "file").write_text("1")
-    assert "is not a folder" in failed(2, "quickstart", str(tmp_path / "file"))
+    assert "is not a folder" in refused(2, str(tmp_path / "file"))
 
 
 def test_a_folder_without_files(tmp_path: Path) -> None:
     (tmp_path / "sub" / "sub").mkdir(parents=True)
-    assert "has no files" in failed(2, "quickstart", str(tmp_path))
+    assert "has no files" in refused(2, str(tmp_path))
 
 
 def test_a_folder_that_holds_the_lake(home: Path) -> None:
-    assert "contains the home of the lake" in failed(2, "quickstart", str(home.parent))
-    assert "contains the home of the lake" in failed(2, "quickstart", str(home))
+    assert "contains the home of the lake" in refused(2, str(home.parent))
+    assert "contains the home of the lake" in refused(2, str(home))
 
 
 def test_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sparklake.cli.quickstart import demo
-
-    monkeypatch.setattr(demo, "find_spec", lambda name: importlib.util.find_spec("no_such_one"))
-    assert "pip install 'sparklake[spark]'" in failed(15, "quickstart")
+    monkeypatch.setattr(
+        "examples.quickstart.demo.find_spec", lambda name: importlib.util.find_spec("no_such_one")
+    )
+    assert "pip install 'sparklake[spark]'" in refused(15)

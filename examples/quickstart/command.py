@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 
+from examples.quickstart.demo import Demo, check_spark, new_demo
+from examples.quickstart.steps import STEPS
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import Options
 from sparklake.cli.output import Output
-from sparklake.cli.quickstart.demo import Demo, check_spark, new_demo
-from sparklake.cli.quickstart.steps import STEPS
 from sparklake.cli.text import one_line
 from sparklake.documents import Document
 from sparklake.graveler import kernels
@@ -55,22 +55,27 @@ def quickstart(
 def _next_lines(demo: Demo, options: Options) -> Iterator[str]:
     """Yield commands to try next, with the home that was given to this command."""
     home = "" if options.home is None else f" --home {quote(str(options.home))}"
-    program = program_to_type(sys.argv[0])
+    script = Path(sys.executable).with_name(_NAME)
+    program = program_to_type(script)
     for line in demo.next_commands():
         yield f"  {program} {line}{home}"
     yield f"  {program} repo delete {demo.repository_uri}{home} && rm -r {quote(str(demo.place))}"
     if options.dsn is not None:
         yield "Add --dsn to each of them, as to this command."
-    activate = Path(sys.argv[0]).with_name("activate")
+    activate = script.with_name("activate")
     if program != _NAME and activate.exists():
-        yield f"To type only {_NAME}: `. {quote(str(activate))}`"
+        yield f"To type only {_NAME}: `. {_path_to_type(activate)}`"
 
 
-def program_to_type(running: str) -> str:
-    """Return what to type for `sparklake`: the path of the running script, if not on the PATH."""
-    on_path = which(_NAME)
-    is_script = Path(running).name == _NAME
-    return quote(running) if is_script and on_path != running else _NAME
+def program_to_type(script: Path) -> str:
+    """Return what to type for `sparklake`: the path of its script, if not on the PATH."""
+    return _path_to_type(script) if script.exists() and which(_NAME) != str(script) else _NAME
+
+
+def _path_to_type(path: Path) -> str:
+    """Quote a path for a shell. Below the working folder, it is relative and has a slash."""
+    here = Path.cwd()
+    return quote(str(path.relative_to(here) if here in path.parents[1:] else path))
 
 
 def _told(demo: Demo, out: Output) -> Iterator[Document]:

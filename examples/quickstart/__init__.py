@@ -1,0 +1,1 @@
+"""A guided demo on real files: `make quickstart`."""

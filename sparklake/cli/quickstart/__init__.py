@@ -1,1 +1,0 @@
-"""`sparklake quickstart`: a guided demo on real files."""
