@@ -11,6 +11,11 @@ class RaceLostError(SparklakeError):
     kind = "race_lost"
     exit_code = 5
 
+    @classmethod
+    def of_new_run(cls, branch: str) -> RaceLostError:
+        """Return the error of a move below a write that it has not seen."""
+        return cls(f"another writer has just staged a write to {branch!r}: try again")
+
 
 class ChangesTakenError(RaceLostError):
     """Staged changes that another writer has committed, so nothing is left to do."""

@@ -66,6 +66,11 @@ class BranchState:
         """The visible content. States of equal content read the same."""
         return self.commit_id, self.layers
 
+    @property
+    def runs(self) -> frozenset[int]:
+        """The ids of the staged runs."""
+        return frozenset(each.id for each in self.layers if each.kind is LayerKind.RUN)
+
 
 @dataclass(frozen=True, slots=True)
 class LayerCut:
@@ -92,7 +97,9 @@ class BranchMove:
     is known. `fence` is the fence of a branch of the repository, read before anything that the new
     head refers to was read or written. `once` is recorded with the move. `latest` is the sequence
     of the branch's latest operation: the move fails if there is a later one, even if the head is
-    the expected one again.
+    the expected one again. `runs` are the staged runs that the mover has seen: the move fails if
+    there are others. A run may be a write of a table, which is valid only over the state that it
+    has seen, so a new head may not come below it unseen. None is for a head that reads the same.
     """
 
     branch: str
@@ -107,6 +114,7 @@ class BranchMove:
     fence: int = field(kw_only=True)
     once: OnceRecord | None = None
     latest: int | None = None
+    runs: frozenset[int] | None = None
 
 
 class Branches(Protocol):

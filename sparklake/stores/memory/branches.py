@@ -110,6 +110,8 @@ class MemoryBranches:
                 raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")
             if move.latest is not None and move.latest != state.latest_operation(move.branch):
                 raise RaceLostError(f"branch {move.branch!r} has moved, and moved back")
+            if move.runs is not None and not branch.runs <= move.runs:
+                raise RaceLostError.of_new_run(move.branch)
             if not sealed.issuperset(move.applied_layers):
                 raise RaceLostError(
                     f"another writer has committed or dropped staged changes of {move.branch!r}"

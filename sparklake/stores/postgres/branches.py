@@ -16,7 +16,7 @@ from sparklake.errors import (
     RefNotFoundError,
 )
 from sparklake.graveler.guards import Action, actions_of
-from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
+from sparklake.graveler.ports import BranchMove, BranchState, LayerKind, RefVerb
 from sparklake.stores.postgres.branch_rows import (
     TREE_SWEEPS,
     Scope,
@@ -25,6 +25,7 @@ from sparklake.stores.postgres.branch_rows import (
     drop_sealed_layers,
     guard_of,
     layer_of,
+    layers_of,
     lock_branch,
 )
 from sparklake.stores.postgres.commits import (
@@ -219,6 +220,7 @@ class PostgresBranches:
             ]
             self._swap(connection, move)
             self._check_latest(connection, move)
+            self._check_runs(connection, move)
             if known:
                 # A commit that was made again after the fence refers to no deleted
                 # object.
@@ -249,6 +251,14 @@ class PostgresBranches:
         ).fetchone()
         if row != (move.latest,):
             raise RaceLostError(f"branch {move.branch!r} has moved, and moved back")
+
+    def _check_runs(self, connection: psycopg.Connection, move: BranchMove) -> None:
+        """Raise RaceLostError if the branch, which is locked, has runs that are new to a move."""
+        if move.runs is None:
+            return
+        layers = layers_of(connection, self._uid, move.branch)
+        if any(each.kind is LayerKind.RUN and each.id not in move.runs for each in layers):
+            raise RaceLostError.of_new_run(move.branch)
 
     def _take_layers(self, connection: psycopg.Connection, move: BranchMove) -> bool:
         """Remove the layers that a move has applied; return whether all were there."""

@@ -85,6 +85,8 @@ def _publish(
         change_summaries=change_summaries(context, commits),
         fence=state.fence,
         once=once,
+        # The content of a branch with applied layers stays as it is.
+        runs=None if applied_layers else state.runs,
     )
     with context.move_guard.around_move(context, move):
         context.refs.branches.move(move)

@@ -126,6 +126,7 @@ def _publish(context: Context, state: BranchState, head: Commit, commits: list[C
         change_summaries=change_summaries(context, commits),
         fence=state.fence,
         once=context.recorded(commits),
+        runs=state.runs,
     )
     with context.move_guard.around_move(context, move):
         context.refs.branches.move(move)

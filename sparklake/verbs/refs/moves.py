@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from sparklake.errors import (
@@ -90,6 +91,7 @@ def _move(
         fence=state.fence,
         latest=latest,
         once=context.recorded(target),
+        runs=replace(state, layers=sealed).runs,
     )
     context.refs.branches.move(move)
 

@@ -447,6 +447,18 @@ class RefStoreContract:
         refs.branches.move(replace(back, latest=latest.sequence))
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
 
+    def test_a_move_notices_runs_that_it_has_not_seen(self, refs: RepositoryRefs) -> None:
+        seen = refs.staging.seal("main")
+        refs.staging.put("main", [a_record(b"1")], fence=0)
+        run = refs.staging.add_run("main", RUN, fence=0)
+        commit = a_commit()
+        with pytest.raises(RaceLostError, match="has just staged a write to 'main'"):
+            refs.branches.move(replace(a_move(FIRST, commit), runs=seen.runs))
+        assert refs.branches.find("main") == replace(refs.staging.seal("main"), commit_id=FIRST.id)
+        assert refs.commits.find(commit.id) is None
+        refs.branches.move(replace(a_move(FIRST, commit), runs=frozenset({run.id})))
+        assert refs.staging.seal("main").commit_id == commit.id
+
     def test_a_move_needs_branch_and_target(self, refs: RepositoryRefs) -> None:
         with pytest.raises(RefNotFoundError, match="dev"):
             refs.branches.move(a_move(FIRST, a_commit(), branch="dev"))

@@ -6,11 +6,17 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from uuid import uuid4
 
 import pytest
 
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import ChangesTakenError, DirtyBranchError, NoChangesError
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ports import BranchState
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.merges import merge
+from sparklake.verbs.merges.three_way import check_staged_changes
 from tests.support.delta import TABLE, append
 from tests.support.delta_desks import desk_on
 from tests.support.lakes import contents, memory_lake, put_all, refs_of
@@ -109,6 +115,30 @@ def test_staged_changes_of_a_delta_table_that_the_merge_changes(
         main.restore("ours", [f"{TABLE}/"])
     with pytest.raises(DirtyBranchError, match="Delta tables"):
         desk.repo.merge("dev", "main")
+
+
+@pytest.mark.both_stores
+def test_a_table_that_is_written_during_the_merge(
+    any_lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log continues the one before the merge, so over the merge it would drop commits."""
+    desk = desk_on(any_lake, folder, 4, f"lake-{uuid4().hex[:8]}")
+    desk.change("dev", append(3))
+    desk.repo.create_branch("ours", "main")
+    desk.change("ours", append(4))
+
+    def write_late(context: Context, title: str, state: BranchState, tree: MetaRangeId) -> None:
+        check_staged_changes(context, title, state, tree)
+        if not state.layers:
+            desk.main.restore("ours", [f"{TABLE}/"])
+
+    monkeypatch.setattr(merge, "check_staged_changes", write_late)
+    with pytest.raises(DirtyBranchError, match="Delta tables"):
+        desk.repo.merge("dev", "main")
+    monkeypatch.undo()
+    desk.main.commit("the write")
+    desk.repo.merge("dev", "main")
+    assert desk.ids("main") == [1, 2, 3, 4]
 
 
 def test_merges_do_not_starve_beside_puts_and_commits(lake: Lake, folder: Path) -> None:
