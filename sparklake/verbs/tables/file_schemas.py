@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklake.errors import StoreUnreachableError
+from sparklake.errors import InvalidUriError, StoreUnreachableError
 from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.content import ObjectContent
 from sparklake.verbs.objects.open_files import ContentReader
@@ -38,7 +38,7 @@ def find_file_types(found: ObjectInfo, ref: str) -> ColumnTypes | None:
             return column_types(file.schema_arrow)
     except StoreUnreachableError:
         raise
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, InvalidUriError):
         # Whoever reads the table gets the error of this file.
         return None
 

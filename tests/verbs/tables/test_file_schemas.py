@@ -7,8 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from sparklake import Repository
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.tables.file_schemas import (
     ColumnTypes,
@@ -101,3 +103,11 @@ def test_what_is_not_parquet_has_no_types(tmp_path: Path) -> None:
     (found,) = repo.objects("main", "gone.parquet")
     Path(found.address.removeprefix("file://")).unlink()
     assert types_of(repo, "gone.parquet") is None
+
+
+@pytest.mark.parametrize("place", ["gs://bucket/t", "https://a.blob.core.windows.net/c", "{}"])
+def test_files_where_nobody_can_read_them_have_no_types(tmp_path: Path, place: str) -> None:
+    """A restore from lakeFS has entries of other stores, and an owner may delete a whole folder."""
+    place = place.format(tmp_path.as_uri())
+    found = ObjectInfo("t/a.parquet", 100, "md5", 0, f"{place}/a.parquet")
+    assert find_file_types(found, "main") is None
