@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from sparklake.errors import InvalidInputError, MissingFileError, NotFoundError
+from sparklake.errors import InvalidInputError, MissingFileError, NotFoundError, StoreError
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
@@ -136,7 +136,18 @@ class RunFolder:
 
     def tree(self, meta_range_id: MetaRangeId) -> MetaRange:
         """Return one of the lists."""
-        return read_meta_range(self.workspace.open_store(), meta_range_id)
+        try:
+            return read_meta_range(self.workspace.open_store(), meta_range_id)
+        except StoreError as error:
+            if self._work:
+                why = (
+                    f"the lists of the garbage collection {self.run_id} are in {self._work} (its "
+                    f"--work): {error} An interrupted collection is completed by its lists before "
+                    "another one begins: bring the place back, or run `sparklake gc run` where it "
+                    "is"
+                )
+                error.args = (why, *error.args[1:])
+            raise
 
     def keep_only(self, tree: MetaRange) -> None:
         """Delete all lists but one."""

@@ -60,6 +60,26 @@ def test_an_interrupted_collection_is_completed_by_its_lists(
     assert len(files_below(namespace_of(repo) / "data")) == 1
 
 
+def test_lists_of_an_interrupted_collection_that_are_gone(repo: Repository, tmp_path: Path) -> None:
+    """They may be on another machine. Nothing is deleted without them, and the error names them."""
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    work, away = tmp_path / "work", tmp_path / "away"
+    with just_before(collect._GcWork, "swept", die), pytest.raises(KeyboardInterrupt):
+        repo.collect_garbage(grace=NO_GRACE, work=str(work))
+    work.rename(away)
+    with pytest.raises(
+        StoreError, match=r"lists of .* are in file:///.*/work \(its --work\).*bring"
+    ):
+        repo.collect_garbage(grace=NO_GRACE)
+    assert len(files_below(namespace_of(repo) / "data")) > 50
+    away.rename(work)
+    assert repo.collect_garbage(grace=NO_GRACE).run.objects == 0
+    assert len(files_below(namespace_of(repo) / "data")) == 1
+
+
 def test_places_of_lists_that_are_refused(repo: Repository, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="overlaps the storage namespace"):
         repo.collect_garbage(work=str(namespace_of(repo) / "work"))
