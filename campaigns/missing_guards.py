@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -78,30 +78,38 @@ def _without_seal() -> Iterator[None]:
         yield
 
 
-MISSING_GUARDS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-    "the fence is not compared": lambda: mock.patch(
-        "sparklake.stores.memory.state.check_fence", _nothing
+@dataclass(frozen=True, slots=True)
+class MissingGuard:
+    """A guard that is missing within the context of `removed`. The seed finds that it is."""
+
+    seed: int
+    removed: Callable[[], AbstractContextManager[Any]]
+
+
+MISSING_GUARDS = {
+    "the fence is not compared": MissingGuard(
+        31, lambda: mock.patch("sparklake.stores.memory.state.check_fence", _nothing)
     ),
-    "the head is not compared": lambda: _moves(_without_head),
-    "the applied layers are not compared": lambda: _moves(_without_layers),
-    "layers are read before they are sealed": _without_seal,
-    "adopted ranges are not checked": lambda: mock.patch(
-        "sparklake.udfs.workspace.find_dead", _no_tables
+    "the head is not compared": MissingGuard(57, lambda: _moves(_without_head)),
+    "the applied layers are not compared": MissingGuard(519, lambda: _moves(_without_layers)),
+    "layers are read before they are sealed": MissingGuard(3, _without_seal),
+    "adopted ranges are not checked": MissingGuard(
+        32, lambda: mock.patch("sparklake.udfs.workspace.find_dead", _no_tables)
     ),
-    "deleted objects are restored at their addresses": lambda: mock.patch(
-        "sparklake.udfs.adopted_ranges._lacks_objects", _restored
+    "deleted objects are restored at their addresses": MissingGuard(
+        89, lambda: mock.patch("sparklake.udfs.adopted_ranges._lacks_objects", _restored)
     ),
-    "adoption does not look for an open sweep": lambda: mock.patch(
-        "sparklake.udfs.adopted_ranges.is_sweep_open", _no_sweep
+    "adoption does not look for an open sweep": MissingGuard(
+        31, lambda: mock.patch("sparklake.udfs.adopted_ranges.is_sweep_open", _no_sweep)
     ),
-    "a collection ignores staged rows": lambda: mock.patch(
-        "sparklake.verbs.gc.collect._staged_rows", _no_rows
+    "a collection ignores staged rows": MissingGuard(
+        1, lambda: mock.patch("sparklake.verbs.gc.collect._staged_rows", _no_rows)
     ),
-    "tables that a collection may delete are used": lambda: mock.patch(
-        "sparklake.udfs.swept_tables._candidates", _no_tables
+    "tables that a collection may delete are used": MissingGuard(
+        3011, lambda: mock.patch("sparklake.udfs.swept_tables._candidates", _no_tables)
     ),
-    "a purge deletes what branches still name": lambda: mock.patch(
-        "sparklake.verbs.purges.purge._refuse_live", _nothing
+    "a purge deletes what branches still name": MissingGuard(
+        53, lambda: mock.patch("sparklake.verbs.purges.purge._refuse_live", _nothing)
     ),
 }
 """Guards by what is wrong without them."""
