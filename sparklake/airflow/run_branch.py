@@ -139,7 +139,6 @@ def _report_of(branch: str, dest: str) -> Any:
 
 
 def _list(callbacks: Any) -> list[Any]:
-    """Return callbacks as a list, whether they are none, one or several."""
     if callbacks is None:
         return []
     return [callbacks] if callable(callbacks) else list(callbacks)

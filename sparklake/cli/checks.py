@@ -84,7 +84,6 @@ def _told(report: CheckReport, name: str) -> str:
 
 
 def _line(each: Finding) -> str:
-    """Return one line about a finding and what it affects."""
     parts = [one_line(each.subject)]
     if each.first_path:
         last = "" if each.last_path == each.first_path else f" to {one_line(each.last_path)}"

@@ -41,14 +41,12 @@ def _lines(document: Document) -> Iterable[Sequence[str]]:
 
 
 def _object_cells(side: str, found: Document | None) -> Sequence[str]:
-    """Return size, time and checksum."""
     if found is None:
         return ["-" if side == "base" else "removed", "", ""]
     return [size(found["size"]), date(found["mtime"]), found["checksum"][:CHECKSUM_DIGITS]]
 
 
 def _commit_cells(document: Document, side: str) -> Sequence[str]:
-    """Return author and commit."""
     commit = document.get(f"{side}_commit")
     if commit is None:
         return ["", ""]

@@ -93,7 +93,6 @@ def _command(words: Sequence[str]) -> Any:
 
 @cache
 def _grammar() -> Any:
-    """Build the grammar once, however often a process runs its commands."""
     built = get_command(app)
     lighten(built)
     return built

@@ -114,7 +114,6 @@ def _folder_described(
 
 
 def _skipped(made: FolderUpload) -> Iterator[str]:
-    """Yield lines about what was skipped, the first ones by name."""
     if made.skipped:
         count = f"{len(made.skipped):,}"
         yield f"skipped {count} that are not regular files (--follow-links follows links):"

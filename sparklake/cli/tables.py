@@ -96,7 +96,6 @@ def _summary_text(said: Document) -> str:
 
 
 def _row_text(row: Document, key: list[str]) -> str:
-    """Return a row on one line: its key, and its old and new values."""
     named = " ".join(f"{one_line(name)}={_value(row[name])}" for name in key)
     if row["change"] != "changed":
         side = row["right"] or row["left"]

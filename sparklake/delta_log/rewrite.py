@@ -45,7 +45,6 @@ def rewritten_batch(batch: pa.RecordBatch, rewrite: Rewrite) -> pa.RecordBatch:
 
 
 def _rewritten_files(files: pa.StructArray, rewrite: Rewrite) -> pa.StructArray:
-    """Return files with other paths and otherwise equal fields."""
     fields = [each for each in files.type if each.name in ("path", _VECTOR)]
     chosen = pa.StructArray.from_arrays(
         [files.field(each.name) for each in fields], fields=fields, mask=files.is_null()

@@ -61,7 +61,6 @@ class Rows(Generic[Row]):
             yield from self.shape.decode(batch)
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the first rows for notebooks."""
         rows = (row for batch in self.batches() for row in batch.to_pylist())
         return html_table(self.title, self.shape.shown, rows)
 

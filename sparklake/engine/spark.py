@@ -226,7 +226,6 @@ def _order(source: Sortable) -> list[str]:
 def _chained(
     encode: Body, body: Body, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run a body over what another one yields."""
     yield from body(encode(batches))
 
 
@@ -237,7 +236,6 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _shares(work: pa.Table) -> Iterator[pa.Table]:
-    """Yield rows of work in shares of one job each."""
     if work.num_rows:
         jobs = max(1, min(MAX_JOBS, work.num_rows // TASKS_OF_A_JOB))
         bounds = [work.num_rows * job // jobs for job in range(jobs + 1)]

@@ -137,7 +137,6 @@ class MergeConflictError(SparklakeError):
         self.count = count
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the first conflicts, with what is known of each side."""
         rows = (
             {name: getattr(each, field, None) for name, field in _SHOWN_FIELDS.items()}
             for each in self.conflicts

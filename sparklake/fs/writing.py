@@ -268,7 +268,6 @@ class WritingFileSystem(ReadingFileSystem):
     def _put_all(
         self, bodies: Iterable[tuple[str, bytes | Path]], callback: Any = DEFAULT_CALLBACK
     ) -> None:
-        """Put the files of one branch after another."""
         stripped = ((self._strip_protocol(name), body) for name, body in bodies)
         placed = [(object_uri(SCHEME + name), body) for name, body in stripped]
         branches = {(each.repository, each.ref): self.branch(each) for each, _ in placed}
@@ -302,7 +301,6 @@ class WritingFileSystem(ReadingFileSystem):
 
 
 def _by_ref(names: Iterable[str]) -> list[tuple[LakeUri, list[str]]]:
-    """Return the keys of objects, grouped by ref."""
     found: dict[LakeUri, list[str]] = {}
     for name in names:
         place = object_uri(SCHEME + name)

@@ -77,7 +77,6 @@ class Waits(Generic[T]):
             time.sleep(_LOOK_SECONDS)
 
     def _oldest(self) -> dict[T, Wait[T]]:
-        """Return the oldest wait for each `what`."""
         with self._lock:
             self._is_watched = bool(self._waiting)
             newest_first = sorted(self._waiting.values(), key=lambda each: -each.since)

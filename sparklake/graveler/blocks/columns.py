@@ -269,7 +269,6 @@ def _compare(
 
 
 def _common_bytes(keys: Keys, wanted: Keys) -> int:
-    """Return the length of the common prefix of all keys."""
     ends = (keys[0], keys[-1], wanted[0], wanted[-1])
     pairs = enumerate(zip(min(ends), max(ends), strict=False))
     return next((at for at, (one, other) in pairs if one != other), len(min(ends)))

@@ -93,7 +93,6 @@ def _sides(piece: OpenPiece, *, layered: bool) -> tuple[SideStream, ...]:
 
 
 def _is_contained(piece: OpenPiece) -> bool:
-    """Return whether all ranges of a piece are inside its interval."""
     ranges = (each for side in piece.sides for each in side.ranges)
     return all(each.min_key in piece.interval and each.max_key in piece.interval for each in ranges)
 

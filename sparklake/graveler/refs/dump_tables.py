@@ -145,7 +145,6 @@ def record_total(store: ObjectStore, table_id: str, entity: Entity) -> int:
 def _read(
     store: ObjectStore, table_ids: Sequence[str], entity: Entity, kind: str
 ) -> Iterator[list[ValueRecord]]:
-    """Yield the records of each table."""
     for each in table_ids:
         if not is_commit_id(each):  # Both ids have the same form.
             raise InvalidDumpError(
@@ -178,7 +177,6 @@ def _read_table(table_id: str, file: bytes, entity: Entity, kind: str) -> list[V
 def _add_table(
     files: dict[str, bytes], entity: Entity, kind: str, records: Sequence[Record]
 ) -> str:
-    """Add the file of a table; return its id."""
     name, definition = _schema(entity)
     hashed = {
         "entity": entity.value,
@@ -207,7 +205,6 @@ def _schema(entity: Entity) -> tuple[str, str]:
 
 
 def _cut(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """Yield the records of each range."""
     start = size = 0
     for at, record in enumerate(records, 1):
         size += _size([record])

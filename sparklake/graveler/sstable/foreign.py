@@ -137,7 +137,6 @@ def table_properties(name: str, file: Content) -> dict[bytes, bytes]:
 
 
 def _blocks(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """Yield the records of each data block."""
     start = size = 0
     for at, (key, value) in enumerate(records, 1):
         size += len(key) + len(value)

@@ -162,7 +162,6 @@ class DiskCache:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Yield the open lock file, locked exclusively."""
         lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -37,7 +37,6 @@ def main(holders: str, start: str, pid_file: str, alive: str, *command: str) -> 
 
 
 def _locked(path: str, option: int = 0) -> int:
-    """Return a file with an exclusive lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | option)

@@ -123,7 +123,6 @@ def _watched(session: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def _report(wait: Wait[_LockWait]) -> None:
-    """Warn of a statement that waits for a lock."""
     try:
         with psycopg.connect(wait.what.conninfo, autocommit=True) as looker:
             holders = looker.execute(_HOLDERS, (wait.what.pid,)).fetchall()

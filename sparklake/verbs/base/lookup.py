@@ -215,7 +215,6 @@ class OpenRanges:
             return self._open.get(info.id) or self._packed.get(info.id)
 
     def _read(self, infos: Sequence[RangeInfo]) -> list[PackedRange]:
-        """Read ranges together, and keep them packed."""
         blocks = read_packed(self._store, infos)
         found = [PackedRange(*each) for each in zip(infos, blocks, strict=True)]
         for info, each in zip(infos, found, strict=True):

@@ -208,7 +208,6 @@ def _found(
 
 
 def _texts(paths: Paths) -> pa.StringArray:
-    """Return paths as one array; raise InvalidInputError."""
     if isinstance(paths, str):
         raise InvalidInputError(f"{paths!r} is one path: pass a list of paths")
     try:

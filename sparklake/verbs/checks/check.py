@@ -115,7 +115,6 @@ def _with_affected(steps: Steps, moment: Moment, findings: list[Finding]) -> Ite
 def _reported(
     steps: Steps, counts: CheckCounts, findings: list[Finding], objects: CheckedObjects
 ) -> CheckReport:
-    """Write the report; return it."""
     kinds = Counter(each.kind for each in findings) + objects.kinds
     write_findings(steps.report, f"{FINDINGS_FOLDER}/tables", findings)
     first = tuple(_first_of_each(chain(findings, objects.findings)))
@@ -129,7 +128,6 @@ def _reported(
 
 
 def _first_of_each(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the first findings of each kind."""
     seen: Counter[FindingKind] = Counter()
     for each in findings:
         seen[each.kind] += 1

@@ -126,6 +126,5 @@ class CheckReport:
         }
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the findings for notebooks."""
         rows = map(finding_document, self.findings)
         return html_table(f"check {self.id}", FINDING_SCHEMA.names, rows)

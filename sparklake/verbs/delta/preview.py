@@ -77,7 +77,6 @@ def _count(union: TableUnion, counts: Counter[str]) -> None:
 
 
 def _change(key: bytes, old: bytes | None, new: bytes | None) -> Counter[str]:
-    """Return the counts for the change of one key."""
     shown = old if new is None else new
     if shown is None or identity_of(key, old) == identity_of(key, new):
         return Counter()

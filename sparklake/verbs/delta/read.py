@@ -70,7 +70,6 @@ def find_delta_view(context: Context, table: TableVersion, options: Mapping[str,
 
 
 def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
-    """Return the requested version, or the latest."""
     asked = {name.lower(): value for name, value in options.items()}
     if _TIMESTAMP_AS_OF.lower() in asked:
         raise InvalidInputError(

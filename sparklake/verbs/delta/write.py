@@ -170,7 +170,6 @@ def _check_format(copy: _Copy) -> None:
 
 
 def _stage(copy: _Copy) -> TableWrite:
-    """Stage the entries that Delta has committed to the copy."""
     context, request, write = copy.context, copy.request, copy.write
     entries = new_entries(context, write, copy.base)
     if not entries:

@@ -95,7 +95,6 @@ class Blame:
             yield keys, OriginWalk(self._context, self._within, searched).commits(self._commit)
 
     def _blocks(self) -> Iterator[Block]:
-        """Return the records of the tree in blocks of OBJECTS_AT_ONCE."""
         ranges = self._context.tree(self._commit).ranges
         blocks = read_ranges(self._context.store, ranges, self._within)
         return map(concatenated, sliced(blocks, OBJECTS_AT_ONCE, len))

@@ -104,7 +104,6 @@ class Log:
         return islice(commits, asked.amount)
 
     def _repr_html_(self) -> str:
-        """Show the first commits in a notebook."""
         return commits_html(f"log of {self._ref}", self)
 
     def batches(self) -> Iterator[pa.RecordBatch]:

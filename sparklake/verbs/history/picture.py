@@ -89,7 +89,6 @@ def _name_width(name: str) -> float:
 
 
 def _draw_edge(axes: Any, edge: GraphEdge) -> None:
-    """Draw a line with round turns, directly below the commit or above the parent."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

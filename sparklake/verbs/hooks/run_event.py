@@ -58,7 +58,6 @@ def _event(subject: RefChange, name: EventName) -> Event:
 def _run_action(
     settings: HookSettings, event: Event, action: HookFile, results: list[HookResult]
 ) -> HookFailedError | None:
-    """Run the hooks of a file, and add their results; return the first refusal."""
     refusal: HookFailedError | None = None
     for hook in action.hooks:
         if not hook.runs_after(has_failed=refusal is not None):

@@ -203,7 +203,6 @@ def _stored(report: ImportReport) -> Mapping[str, Any]:
 
 
 def _report(context: Context, stored: Mapping[str, Any]) -> ImportReport:
-    """Return the report of an earlier run."""
     return ImportReport(
         context.graph.commit(stored["commit"]),
         stored["objects"],

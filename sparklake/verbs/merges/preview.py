@@ -131,7 +131,6 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
 
 
 def _plan(context: Context, sides: ThreeWayTrees) -> Plan:
-    """Return the plan of the three-way diff of the chosen keys."""
     with naming_collected(context, sides.bases):
         base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     plan = plan_three_way_diff(base, source, dest, sides.path_filter.hull)

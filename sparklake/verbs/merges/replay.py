@@ -237,6 +237,5 @@ def _tree_of(commit: Commit | None) -> MetaRangeId:
 
 
 def _subject(commit: Commit) -> str:
-    """Return the first line of a commit's message, cut to a maximum length."""
     lines = commit.message.strip().splitlines()
     return lines[0][:_SUBJECT_CHARACTERS] if lines else commit.id[:12]

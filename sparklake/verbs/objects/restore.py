@@ -46,7 +46,6 @@ def _stored(made: Restored) -> Mapping[str, Any]:
 
 
 def _restored(context: Context, stored: Mapping[str, Any]) -> Restored:
-    """Return the restore of an earlier run."""
     return Restored(**{**stored, "commit": context.graph.commit(stored["commit"])})
 
 

@@ -76,7 +76,6 @@ def _stored(made: FolderUpload) -> Mapping[str, Any]:
 
 
 def _upload(_: Context, stored: Mapping[str, Any]) -> FolderUpload:
-    """Return the upload of an earlier run."""
     skipped = (SkippedPath(path, SkipReason(reason)) for path, reason in stored["skipped"])
     return FolderUpload(stored["count"], tuple(skipped))
 

@@ -86,7 +86,6 @@ def newer_problems(
 
 
 def _own_tables(manifest: DumpManifest, trees: VerifiedTrees) -> Sequence[StoredObject]:
-    """Return the metaranges of a dump."""
     keys = [table_key(each) for each, _ in dump_roots(manifest)]
     return [trees.tables[key] for key in keys if key in trees.tables]
 

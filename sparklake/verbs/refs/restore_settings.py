@@ -109,7 +109,6 @@ def settled_renames(renames: Mapping[str, str], found: FoundDump) -> dict[str, s
 
 
 def _new_name(renames: Mapping[str, str], branch: str) -> str:
-    """Return the new name of a branch by settled renames."""
     return renames.get(f"heads/{branch}", branch)
 
 

@@ -112,7 +112,6 @@ def _way_out(name: str) -> str:
 
 
 def _folders(folder: str) -> Iterator[str]:
-    """Yield a folder and those above it, the root last."""
     parts = folder.strip("/").split("/")
     for count in range(len(parts), 0, -1):
         yield "/".join(parts[:count]) + "/"

@@ -183,7 +183,6 @@ def _check(written: Callable[[], set[int]], names: pa.ChunkedArray) -> None:
 
 
 def _free_name(rows: DataFrame) -> str:
-    """Return a name that no column has."""
     taken, name = {each.lower() for each in rows.columns}, _NUMBER
     while name in taken:
         name += "_"

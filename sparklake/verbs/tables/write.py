@@ -132,7 +132,6 @@ def check_no_other_table(context: Context, request: WriteRequest) -> None:
 
 
 def _find_file(context: Context, request: WriteRequest) -> ObjectInfo | None:
-    """Return the first data file of a table."""
     listed = list_objects(context, request.branch, request.folder).batches()
     for batch in data_files(listed, request.folder):
         for relative in batch.column("relative")[:1].to_pylist():
