@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
@@ -135,7 +135,8 @@ def _jar_settings() -> dict[str, str]:
     added = sorted(map(str, Path(folder).glob("*.jar"))) if folder else []
     settings: dict[str, str] = {}
     package = delta_package()
-    if not any("delta-spark_" in each for each in (*added, *_spark_jars(), *own.values())):
+    present = map(str, Path(_spark_folder(), "jars").glob("delta-spark_*.jar"))
+    if not any("delta-spark_" in each for each in (*added, *present, *own.values())):
         if package is None:
             return {_JARS: _joined(own.get(_JARS), *added)} if added else {}
         downloaded = _downloaded(package)
@@ -187,10 +188,6 @@ def _spark_defaults() -> dict[str, str]:
     lines = map(str.strip, file.read_text("utf-8").splitlines())
     pairs = (re.split(r"[\s=:]+", line, maxsplit=1) for line in lines if line[:1] not in "#!")
     return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
-
-
-def _spark_jars() -> Iterable[str]:
-    return (each.name for each in Path(_spark_folder(), "jars").glob("delta-spark_*.jar"))
 
 
 def _spark_folder() -> str:
@@ -282,7 +279,7 @@ def find_java_home() -> Path:
 
     Versions that Spark does not support are skipped.
     """
-    fitting = _fitting_java()
+    fitting = range(_OLDEST_JAVA, _NOT_ON_SPARK_3 if is_spark_3() else 1000)
     named = os.environ.get("JAVA_HOME")
     candidates = (str(Path(named, "bin", "java")) if named else None, shutil.which("java"))
     for java in candidates:
@@ -302,11 +299,6 @@ def find_java_home() -> Path:
         else f"Spark needs Java {_OLDEST_JAVA} or later, which was not found: set JAVA_HOME, "
         "or pip install 'sparklake[java]'"
     )
-
-
-def _fitting_java() -> range:
-    """Return the Java versions that this Spark supports."""
-    return range(_OLDEST_JAVA, _NOT_ON_SPARK_3 if is_spark_3() else 1000)
 
 
 def _java_version(java: str) -> int:

@@ -234,20 +234,13 @@ def diff(
     else:
         with invocation.out.working("comparing"):
             _print_shape(invocation.out, found, shape, depth)
-    if right is None:
-        _note_clean(invocation, left)
-    else:
+    if right is not None:
         note_staged(invocation, left, right, done="compared")
-
-
-def _note_clean(invocation: Invocation, uri: str) -> None:
-    """Note that a branch has no staged changes, and how to compare commits."""
-    if not invocation.is_dirty(uri):
-        invocation.out.note(f"{uri} has no staged changes: add a second ref to compare commits")
+    elif not invocation.is_dirty(left):
+        invocation.out.note(f"{left} has no staged changes: add a second ref to compare commits")
 
 
 def _save(out: Output, found: Differences[Any], to: str) -> None:
-    """Write the rows with Spark; print the count of each type."""
     with out.working("comparing"):
         counts = save_differences(found, to)
     out.one(counts, f"{_total(counts)}; the rows are in {one_line(to)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypedDict
@@ -55,21 +55,18 @@ def print_preview(out: Output, dest: str, said: MergePreview) -> None:
             ("changed", said.changed, said.changed_bytes),
         )
     )
+    taken = ", ".join(f"{name} ({side})" for name, side in said.taken.items())
     lines = [
         f"would merge {short(said.source.id)} into {out.coloured(dest, 'green')} "
         f"over {short(said.base.id)}",
         changes,
         f"{number(said.conflict_count, 'conflict')}, {said.unresolved:,} unresolved",
         *([f"united: Delta tables {', '.join(said.united)}"] if said.united else []),
-        *([f"taken as a whole: Delta tables {_sides(said.taken)}"] if said.taken else []),
+        *([f"taken as a whole: Delta tables {taken}"] if taken else []),
         *(f"dropped: Delta table {name}: {each}" for name, each in said.dropped.items()),
         described_cost(out, said.cost),
     ]
     out.one(preview_document(said), "\n".join(lines))
-
-
-def _sides(taken: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} ({side})" for name, side in taken.items())
 
 
 class _Decisions(TypedDict):

@@ -118,8 +118,8 @@ def write_run(
 
 def rows_in_order(pieces: Iterable[PieceResult]) -> list[RangeRow]:
     """Return the tasks' ranges in key order. The tasks had disjoint intervals of keys."""
-    rows = filter(_is_filled, (row_of(each.written) for each in pieces))
-    return sorted(rows, key=lambda row: row.ranges[0].min_key)
+    rows = (row_of(each.written) for each in pieces)
+    return sorted((row for row in rows if row.ranges), key=lambda row: row.ranges[0].min_key)
 
 
 def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow]) -> RangeList:
@@ -189,7 +189,3 @@ def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
 def row_of(written: Sequence[WrittenRange]) -> RangeRow:
     """Return the ranges of one task as a row. Only the last one may be open."""
     return RangeRow(tuple(each.info for each in written), not written or written[-1].closed)
-
-
-def _is_filled(row: RangeRow) -> bool:
-    return bool(row.ranges)

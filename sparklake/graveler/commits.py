@@ -44,7 +44,6 @@ class Commit:
     generation: int = FIRST_GENERATION
 
     def _repr_html_(self) -> str:
-        """Show the commit in a notebook."""
         return commits_html(f"commit {self.id[:12]}", [self])
 
 
@@ -119,6 +118,7 @@ def commit_id(
     metadata: Mapping[str, str],
 ) -> CommitId:
     """Return lakeFS's id of a commit."""
+    listed = b"\x03" + hash_int(len(parents)) + b"".join(map(hash_string, parents))
     parts = (
         hash_string("commit:v1"),
         hash_string(committer),
@@ -126,7 +126,7 @@ def commit_id(
         hash_string(meta_range_id),
         hash_int(creation_date),
         hash_map(metadata),
-        b"\x05\x00" + _sized(sha256(_hash_strings(parents)).digest()),
+        b"\x05\x00" + _sized(sha256(listed).digest()),
     )
     return CommitId(sha256(b"".join(parts)).hexdigest())
 
@@ -161,10 +161,6 @@ def hash_map(mapping: Mapping[str, str]) -> bytes:
     items = sorted(mapping.items(), key=lambda item: item[0].encode())
     pairs = b"".join(hash_string(key) + hash_string(value) for key, value in items)
     return b"\x04" + hash_int(len(items)) + pairs
-
-
-def _hash_strings(texts: Sequence[str]) -> bytes:
-    return b"\x03" + hash_int(len(texts)) + b"".join(map(hash_string, texts))
 
 
 def _sized(raw: bytes) -> bytes:

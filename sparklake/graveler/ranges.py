@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -163,7 +164,7 @@ def position_reaching(ranges: Ranges, key: bytes, lo: int = 0) -> int:
     """Return the position of the first range, from `lo`, that ends at or after a key."""
     if isinstance(ranges, RangeList):
         return bisect_left(ranges.max_keys, key, lo=lo)
-    return bisect_left(ranges, key, lo=lo, key=_max_key)
+    return bisect_left(ranges, key, lo=lo, key=attrgetter("max_key"))
 
 
 def max_keys(ranges: Ranges) -> list[bytes]:
@@ -171,10 +172,6 @@ def max_keys(ranges: Ranges) -> list[bytes]:
     if isinstance(ranges, RangeList):
         return ranges.max_keys
     return [each.max_key for each in ranges]
-
-
-def _max_key(each: RangeInfo) -> bytes:
-    return each.max_key
 
 
 def _range_record(each: RangeInfo) -> Record:

@@ -31,15 +31,12 @@ def is_same_content(conflict: Conflict) -> bool:
         left, right = (record_entry((conflict.key, each)) for each in (source, dest))
     except CorruptFileError:
         return False  # Not records of objects.
-    return _untyped(left) == _untyped(right) and _are_default(left, right)
+    types = {left.content_type, right.content_type}
+    return _untyped(left) == _untyped(right) and types == {"", DEFAULT_CONTENT_TYPE}
 
 
 def _untyped(entry: Entry) -> tuple[int, str, dict[str, str]]:
     return entry.size, entry.checksum, dict(entry.metadata)
-
-
-def _are_default(left: Entry, right: Entry) -> bool:
-    return {left.content_type, right.content_type} == {"", DEFAULT_CONTENT_TYPE}
 
 
 def without_same_content(changes: BlockChanges) -> BlockChanges:

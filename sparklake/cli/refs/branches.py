@@ -173,7 +173,8 @@ def delete(
         gone = {"name": branch.ref, "deleted": False, "commit_id": None}
         invocation.out.one(gone, f"{branch} does not exist")
         return
-    again = f"`sparklake branch create {branch} --source {_at(branch.repository, state)}`"
+    head = f"{SCHEME}{branch.repository}/{short(state.commit_id)}"
+    again = f"`sparklake branch create {branch} --source {head}`"
     # Without --discard-staged, the deletion itself refuses to lose staged changes.
     if not yes and (discard_staged or not state.layers):
         count = found.count_staged()
@@ -191,10 +192,6 @@ def delete(
     )
 
 
-def _at(repository: str, state: BranchState) -> str:
-    return f"{SCHEME}{repository}/{short(state.commit_id)}"
-
-
 def _table(invocation: Invocation, states: Sequence[BranchState]) -> None:
     invocation.out.table(
         [branch_document(state) for state in states],
@@ -207,7 +204,6 @@ def _table(invocation: Invocation, states: Sequence[BranchState]) -> None:
 
 
 def _remarks(branch: Document) -> str:
-    """Return the remarks on a branch: staged changes, hidden, protected, expiry."""
     remarks = ["uncommitted changes"] if branch["dirty"] else []
     if branch["hidden"]:
         remarks.append("hidden")

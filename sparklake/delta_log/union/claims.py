@@ -83,7 +83,8 @@ def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str
             f"{changer} added the column {strict[0]!r}, which may not be null, and the other side "
             "wrote without it"
         )
-    ruled = [name for name in new if name not in old and _is_ruled(new[name])]
+    added = {name: each.get("metadata") or {} for name, each in new.items() if name not in old}
+    ruled = [name for name, metadata in added.items() if not _RULES.isdisjoint(metadata)]
     if ruled:
         raise NotUnitedError(
             f"{changer} added the column {ruled[0]!r}, which is generated or checked, and the "
@@ -132,7 +133,3 @@ def _is_field(field: object) -> bool:
         and "type" in field
         and isinstance(field.get("metadata") or {}, dict)
     )
-
-
-def _is_ruled(column: Mapping[str, Any]) -> bool:
-    return not _RULES.isdisjoint(column.get("metadata") or {})

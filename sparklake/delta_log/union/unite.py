@@ -41,20 +41,14 @@ def united(
         if each.metadata is None or each.protocol is None:
             raise NotUnitedError("one side deleted the table's log, and the other changed it")
         check_features(each.protocol, each.metadata)
-    undone, done = _apart(base.commits, source.commits)
+    undone = commits_but(base.commits, origins(source.commits))
+    done = commits_but(source.commits, origins(base.commits))
     files = FileStates.of(base.commits, source.commits, dest.commits)
     if undone and done:
         raise NotUnitedError("source rewrote the table's history since base")
     if undone:
         return undoing(undone, files, base, source, dest, made)
     return _repeated(base, source, dest, done, files, made)
-
-
-def _apart(
-    base: Sequence[DeltaCommit], source: Sequence[DeltaCommit]
-) -> tuple[list[DeltaCommit], list[DeltaCommit]]:
-    """Return the commits only in base, and the commits only in source."""
-    return commits_but(base, origins(source)), commits_but(source, origins(base))
 
 
 def _repeated(
@@ -71,7 +65,7 @@ def _repeated(
     source_commits = commits_but(done, origins(standing(since, origins(done))))
     if not source_commits:
         return []
-    dropped = _settled_kinds(base, source, dest, source_commits, dest_commits)
+    dropped = {"commitInfo", *_settled_kinds(base, source, dest, source_commits, dest_commits)}
     check_names(base.commits, source.commits, dest.commits, source_commits)
     check_overwrites(source, source_commits, dest, dest_commits)
     commits = []
@@ -80,7 +74,8 @@ def _repeated(
     for each in source.commits:
         if each.version in versions:
             files.repeat(each)
-            commits.append((_repeated_info(each, made), *_others(each, {"commitInfo", *dropped})))
+            kept = (action for action in each.actions if not dropped & action.keys())
+            commits.append((_repeated_info(each, made), *kept))
         files.pass_by(each)
     return commits
 
@@ -103,10 +98,6 @@ def _find_restated(
     unknown = frozenset(restated - files.state.keys())
     if unknown:
         files.before.update(dest.find_adds(unknown))
-
-
-def _others(commit: DeltaCommit, kinds: set[str]) -> Iterable[Action]:
-    return (each for each in commit.actions if not kinds & each.keys())
 
 
 def _settled_kinds(

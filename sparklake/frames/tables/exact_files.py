@@ -14,7 +14,7 @@ from sparklake.frames.tables.spark_sources import load, reading_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
@@ -52,7 +52,9 @@ def read_files(
             more = {**options, "basePath": root}
             parts.append(load(spark, some, table_format, more, schema))
         else:
-            values = {name: _literal(text, types[name]) for name, text in partition}
+            values = {
+                name: lit(partition_value(text)).cast(types[name]) for name, text in partition
+            }
             part = load(spark, some, table_format, options, written)
             parts.append(part.withColumns(values).select(schema.names))
     return union(parts)
@@ -101,7 +103,3 @@ def union(parts: Sequence[DataFrame]) -> DataFrame:
         return parts[0]
     middle = len(parts) // 2
     return union(parts[:middle]).unionByName(union(parts[middle:]))
-
-
-def _literal(text: str, kind: str) -> Column:
-    return lit(partition_value(text)).cast(kind)

@@ -90,12 +90,13 @@ def row_diff(left: DataFrame, right: DataFrame, key: Sequence[str]) -> DataFrame
         F.first(LEFT, ignorenulls=True).alias(LEFT),
         F.first(RIGHT, ignorenulls=True).alias(RIGHT),
     )
+    columns = F.when(F.col(CHANGE) == "changed", F.col(CHANGED_COLUMNS)).alias(CHANGED_COLUMNS)
     named = [F.col(at).alias(name) for at, name in zip(inner, key, strict=True)]
     return (
         sides.withColumn(CHANGED_COLUMNS, _changed_columns(one, other))
         .withColumn(CHANGE, _change(F.to_json(F.struct(*named))))
         .where(F.col(CHANGE).isNotNull())
-        .select(CHANGE, *named, _columns_of_change(), LEFT, RIGHT)
+        .select(CHANGE, *named, columns, LEFT, RIGHT)
     )
 
 
@@ -107,10 +108,6 @@ def _change(key: Column) -> Column:
         .when(F.col("rights") == 0, "removed")
         .when(F.size(CHANGED_COLUMNS) > 0, "changed")
     )
-
-
-def _columns_of_change() -> Column:
-    return F.when(F.col(CHANGE) == "changed", F.col(CHANGED_COLUMNS)).alias(CHANGED_COLUMNS)
 
 
 def _changed_columns(left: StructType, right: StructType) -> Column:
@@ -134,7 +131,7 @@ def _same(left: StructType, right: StructType, name: str) -> Column:
 
 def _comparable(value: Column, own: DataType, other: DataType) -> Column:
     """Return a value in a form comparable with the same column of the other side."""
-    if _holds_map(own) or _holds_map(other) or not _is_comparable(own):
+    if _holds_map(own) or _holds_map(other) or "variant" in own.simpleString():
         return value.cast("string")
     return value if _fits(own, other) else value.cast("string")
 
@@ -155,10 +152,6 @@ def _inner(at: int) -> str:
 def _fits(one: DataType, other: DataType) -> bool:
     is_number = isinstance(one, NumericType) and isinstance(other, NumericType)
     return is_number or one.simpleString() == other.simpleString()
-
-
-def _is_comparable(kind: DataType) -> bool:
-    return "variant" not in kind.simpleString()
 
 
 def _holds_map(kind: DataType) -> bool:

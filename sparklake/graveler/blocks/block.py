@@ -120,7 +120,7 @@ class Block:
     def find(self, keys: Keys) -> tuple[Positions, Mask]:
         """Return the insertion position of each key, in order, and whether it exists."""
         if not len(keys) or not len(self):
-            return _nowhere(len(keys))
+            return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
         if len(self.starts) == 2:
             return search(self.keys, keys)
         leaves, _ = search(keys_of([key for unit in self.units for key in _last_keys(unit)]), keys)
@@ -255,7 +255,6 @@ class Block:
         return EncodedRecords(unpacked(parts, self.ids[self.starts[leaves + 1] - 1]))
 
     def _within(self, leaf: int, start: int, stop: int) -> EncodedRecords:
-        """Return the records of a leaf between two positions."""
         records, shifts = self.open(np.array([leaf]))
         begin, end = self.starts[leaf : leaf + 2].tolist()
         shift = int(shifts[leaf])
@@ -353,10 +352,6 @@ def _last_keys(unit: Unit) -> list[bytes]:
     return [unit.last_key] if isinstance(unit, EncodedRecords) else unit.last_keys
 
 
-def _nowhere(count: int) -> tuple[Positions, Mask]:
-    return np.zeros(count, np.int64), np.zeros(count, bool)
-
-
 _MOST_BETWEEN = 4
 
 
@@ -373,5 +368,4 @@ def near(leaves: Positions) -> Positions:
 
 
 def _distinct(ascending: Positions) -> Positions:
-    """Return ascending numbers without duplicates."""
     return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]

@@ -69,7 +69,8 @@ class VirtualBases(Generic[Tree]):
             return None
         *others, merged = bases
         for other in reversed(others):
-            name = _name(merged, other)
+            text = f"virtual merge of {merged} and {other}"
+            name = CommitId(sha256(text.encode()).hexdigest())
             if name not in self._made:
                 base = yield merge_bases(merged, other, self._parents, self._generation)
                 tree = self.merge(name, *map(self._tree, (base, merged, other)))
@@ -91,10 +92,6 @@ class VirtualBases(Generic[Tree]):
             return self.empty
         made = self._made.get(commit)
         return made.tree if made else self.tree(commit)
-
-
-def _name(one: CommitId, other: CommitId) -> CommitId:
-    return CommitId(sha256(f"virtual merge of {one} and {other}".encode()).hexdigest())
 
 
 _MARK = b"\0disagreement\0"

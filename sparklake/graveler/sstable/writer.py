@@ -110,7 +110,6 @@ def make_table(block: Block, *, compress: bool = True) -> NewTable:
 def _table(
     block: Block, compress: bool, properties: Mapping[bytes, bytes]
 ) -> tuple[bytes, int, int]:
-    """Return the parts of a NewTable."""
     file = TableFile(compressed if compress else plain)
     placed = list(_data_blocks(file, block))
     directory = Directory(
@@ -228,14 +227,10 @@ class _NewBlocks:
         self.done += count
         made = []
         for begin, end, first, stop in self.spans[some]:
-            content = _content(self.entries[begin:end], self.places[first:stop])
+            entries, places = self.entries[begin:end], self.places[first:stop]
+            content = b"".join((entries.data, places.data, count_bytes(len(places))))
             made.append((*file.add(*file.pack(content)), len(content)))
         numbers, first_keys, last_keys = self.described
         numbers = numbers[:, some]
         numbers[BlockColumn.OFFSET : BlockColumn.RAW_SIZE + 1] = np.array(made).T
         return DescribedBlocks(numbers, first_keys[some], last_keys[some])
-
-
-def _content(entries: Bytes, places: NDArray[np.uint32]) -> bytes:
-    """Return the content of a block, which ends in the start of each entry."""
-    return b"".join((entries.data, places.data, count_bytes(len(places))))

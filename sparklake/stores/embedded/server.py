@@ -126,7 +126,7 @@ def stop(layout: Layout) -> bool:
         return False
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGINT)
-    _wait_while(layout, lambda: _is_alive(layout) and _seems_ready(layout))
+    _wait_while(layout, lambda: _is_alive(layout) and _ready(_pid_lines(layout)))
     return True
 
 
@@ -230,10 +230,6 @@ def _pid_lines(layout: Layout) -> list[str]:
 
 def _ready(lines: list[str]) -> bool:
     return len(lines) > _STATUS_LINE and lines[_STATUS_LINE].startswith("ready")
-
-
-def _seems_ready(layout: Layout) -> bool:
-    return _ready(_pid_lines(layout))
 
 
 def _clear_away(layout: Layout, sockets: Path) -> None:

@@ -79,8 +79,9 @@ class NamespaceMarks:
         folder = key.rpartition("/")[0]
         if self._root is None:
             return self._above(folder)
-        real = os.path.realpath(f"{self._root.rstrip('/')}/{folder}")
-        return self._above(real) if _is_below(real, self._root) else None
+        root = f"{self._root.rstrip('/')}/"
+        real = os.path.realpath(root + folder)
+        return self._above(real) if f"{real.rstrip('/')}/".startswith(root) else None
 
     def check(self, key: str) -> None:
         """Raise NamespaceInUseError for an object below a mark."""
@@ -122,10 +123,6 @@ def nested_error(root: str) -> NamespaceInUseError:
 
 def _nested(left: str, right: str) -> bool:
     return left.startswith(right) or right.startswith(left)
-
-
-def _is_below(folder: str, root: str) -> bool:
-    return f"{folder.rstrip('/')}/".startswith(f"{root.rstrip('/')}/")
 
 
 def _find_marked_folder(path: str) -> str | None:

@@ -83,7 +83,8 @@ class Target:
 
     def _is_starting(self, error: BaseException) -> bool:
         """Return whether the server refused a connection because it is starting."""
-        if not isinstance(error, psycopg.OperationalError) or _timed_out(error):
+        timeout = psycopg.errors.ConnectionTimeout
+        if not isinstance(error, psycopg.OperationalError) or isinstance(error, timeout):
             return False
         if _STARTING.search(str(error)):
             return True
@@ -94,10 +95,6 @@ class Target:
         """Return the driver's message of an error, with the password masked."""
         words = " ".join(str(error).split()) or type(error).__name__
         return words.replace(self.password, "***") if self.password else words
-
-
-def _timed_out(error: psycopg.OperationalError) -> bool:
-    return isinstance(error, psycopg.errors.ConnectionTimeout)
 
 
 def public_dsn(dsn: str) -> str:

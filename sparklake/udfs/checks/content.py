@@ -39,7 +39,8 @@ def content_problems(named: pa.Table) -> ContentProblems:
     rows = list(zip(*(named.column(name).to_pylist() for name in names), strict=True))
     distinct = list(dict.fromkeys(rows))
     with Threads(min(OBJECT_THREADS, len(distinct)), "sparklake-content") as threads:
-        found = dict(zip(distinct, threads.map(_problem_of, distinct), strict=True))
+        problems = threads.map(lambda row: content_problem(*row), distinct)
+        found = dict(zip(distinct, problems, strict=True))
     by_kind: dict[FindingKind, Any] = {}
     for at, row in enumerate(rows):
         problem = found[row]
@@ -48,10 +49,6 @@ def content_problems(named: pa.Table) -> ContentProblems:
             texts = by_kind.setdefault(kind, np.full(len(rows), "", object))
             texts[at] = detail
     return ContentProblems(len({address for address, _, _ in distinct}), by_kind)
-
-
-def _problem_of(row: tuple[str, str, int]) -> Problem | None:
-    return content_problem(*row)
 
 
 def content_problem(address: str, checksum: str, size: int) -> Problem | None:

@@ -92,7 +92,7 @@ class NamedObjects:
             return
         addresses, checksums, sizes, hashes = named_columns(live, self._own)
         external = pc.invert(pc.starts_with(addresses, f"{self.namespace}/{DATA_FOLDER}/"))
-        paths = _paths(live) if with_paths else _repeated("", len(live))
+        paths = _paths(live) if with_paths else pa.repeat(pa.scalar(""), len(live))
         columns = [
             *map(pa.array, hashes),
             pa.array(sizes),
@@ -127,7 +127,3 @@ def _paths(block: Block) -> pa.Array:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array([each.decode(errors="replace") for each in keys.to_pylist()])
-
-
-def _repeated(text: str, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text), count)

@@ -243,12 +243,12 @@ def _truth(column: pa.Array, *, missing: bool) -> pa.BooleanArray:
 
 def _named(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.RecordBatch:
     key = rows.column("key")
-    nothing = pa.nulls(rows.num_rows, pa.string())
+    tags = rows.column("e_tag") if "e_tag" in rows.schema.names else pa.nulls(rows.num_rows)
     place = f"s3://{settings.source_bucket}/".encode()
     columns: Sequence[pa.Array] = [
         _below(key, settings.folder).view(pa.string()),
         rows.column("size"),
-        _checksums(rows.column("e_tag")) if "e_tag" in rows.schema.names else nothing,
+        pc.utf8_trim(tags.cast(pa.string()), '"'),
         _mtimes(rows),
         pc.binary_join_element_wise(place, key, b"").view(pa.string()),
     ]
@@ -258,10 +258,6 @@ def _named(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.RecordBa
 def _below(keys: pa.BinaryArray, folder: str) -> pa.BinaryArray:
     start = len(folder.encode())
     return pa.array([key[start:] for key in keys.to_pylist()], pa.binary()) if start else keys
-
-
-def _checksums(tags: pa.Array) -> pa.StringArray:
-    return pc.utf8_trim(tags.cast(pa.string()), '"')
 
 
 def _mtimes(rows: pa.RecordBatch) -> pa.Array:

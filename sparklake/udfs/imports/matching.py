@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparklake.graveler.blocks.align import aligned
-from sparklake.graveler.blocks.block import Block, Blocks
+from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.edit import edited
 from sparklake.udfs.content_types import same_content
 from sparklake.udfs.results import encode_results
@@ -30,15 +30,11 @@ def matched_body(
     for task in decode_tasks(batches):
         sink = open_sink(workspace)
         present, imported = open_sides(sink.store, task.pieces)
-        results = written_pieces(sink, task, _matched(present, imported))
+        pairs = aligned(present, imported)
+        blocks = (_with_present(there, block) for there, block in pairs if len(block))
+        results = written_pieces(sink, task, blocks)
         sink.put()
         yield encode_results(results, sink.replaced)
-
-
-def _matched(present: Blocks, imported: Blocks) -> Iterator[Block]:
-    for there, block in aligned(present, imported):
-        if len(block):
-            yield _with_present(there, block)
 
 
 def _with_present(present: Block, imported: Block) -> Block:

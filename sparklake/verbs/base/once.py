@@ -71,18 +71,14 @@ class ResultCodec(Generic[T]):
     decode: Callable[[Context, Mapping[str, Any]], T]
 
 
-def _find_commit(context: Context, result: Mapping[str, Any]) -> Commit:
-    return context.graph.commit(CommitId(result["commit"]))
-
-
-def _find_commits(context: Context, result: Mapping[str, Any]) -> list[Commit]:
-    return [context.graph.commit(CommitId(each)) for each in result["commits"]]
-
-
 # Commits never change, so their ids are enough.
-COMMIT: ResultCodec[Commit] = ResultCodec(lambda made: {"commit": made.id}, _find_commit)
+COMMIT: ResultCodec[Commit] = ResultCodec(
+    lambda made: {"commit": made.id},
+    lambda context, result: context.graph.commit(CommitId(result["commit"])),
+)
 COMMITS: ResultCodec[list[Commit]] = ResultCodec(
-    lambda made: {"commits": [each.id for each in made]}, _find_commits
+    lambda made: {"commits": [each.id for each in made]},
+    lambda context, result: [context.graph.commit(CommitId(each)) for each in result["commits"]],
 )
 COUNT: ResultCodec[int] = ResultCodec(
     lambda count: {"count": count}, lambda _, result: int(result["count"])

@@ -207,9 +207,10 @@ def _by_prefix(context: Context, prefix: str) -> Commit:
     if len(found) > 1:
         raise AmbiguousRefError(f"several commit ids start with {prefix!r}: add more digits")
     if not found:
+        tags = (each.name for each in context.refs.tags.list())
         raise RefNotFoundError(
             f"{context.info.name} has no branch, tag or commit {prefix!r}"
-            f"{suggestion(prefix, [*_names(context), *_tags(context)])}; `sparklake branch list`, "
+            f"{suggestion(prefix, [*_names(context), *tags])}; `sparklake branch list`, "
             "`sparklake tag list` and `sparklake log` show them"
         )
     return found[0]
@@ -217,10 +218,6 @@ def _by_prefix(context: Context, prefix: str) -> Commit:
 
 def _names(context: Context) -> Iterator[str]:
     return (each.name for each in context.refs.branches.list() if not each.hidden)
-
-
-def _tags(context: Context) -> Iterator[str]:
-    return (each.name for each in context.refs.tags.list())
 
 
 def _follow(context: Context, text: str, commit: Commit, step: RefStep) -> Commit:

@@ -227,7 +227,7 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTables) -> None
 
 def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTables) -> None:
     """Verify the rows of a layer. A layer that is gone by now has been committed or dropped."""
-    tag = _layer_tag(layer.id)
+    tag = int(sha256(b"layer %d" % layer.id).hexdigest()[:16], 16)
     place = steps.place
     named = NamedObjects(place.workspace.storage_namespace, place.buckets)
     try:
@@ -242,10 +242,6 @@ def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTables)
         write_buckets(steps.folder, key, rows, named.buckets_of(rows), place.buckets)
         checked.named.append(key)
         checked.rows[tag] = branch
-
-
-def _layer_tag(layer_id: int) -> int:
-    return int(sha256(b"layer %d" % layer_id).hexdigest()[:16], 16)
 
 
 def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTables) -> Iterator[Block]:

@@ -37,7 +37,9 @@ def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
     DirtyBranchError before the first commit.
     """
     signature = sign(context, message or "Remove purged paths", None, None)
-    states = [each for each in context.refs.branches.list() if _first(context, each.name, patterns)]
+    states = [
+        each for each in context.refs.branches.list() if any(_paths(context, each.name, patterns))
+    ]
     for each in states:
         each.guard.check(each.name, Action.STAGE, Action.COMMIT)
         check_clean(each, "purge")
@@ -69,10 +71,6 @@ def _commit_removal(
             publish(context, state, "commit", [head], tree.id, signature)
 
     with_branch_queue(context, branch, attempt)
-
-
-def _first(context: Context, branch: str, patterns: Patterns) -> str | None:
-    return next(_paths(context, branch, patterns), None)
 
 
 def _paths(context: Context, branch: str, patterns: Patterns) -> Iterator[str]:

@@ -47,12 +47,9 @@ def prune_branches(context: Context, *, dry_run: bool) -> list[BranchState]:
     The default branch and protected branches are never deleted. A branch is skipped if it has
     meanwhile been extended, protected or deleted.
     """
-    due = [each for each in context.refs.branches.list() if _is_due(context, each)]
+    others = (each for each in context.refs.branches.list() if each.may_be_pruned)
+    due = [each for each in others if each.name != context.info.default_branch]
     return due if dry_run else [each for each in due if _prune(context, each)]
-
-
-def _is_due(context: Context, branch: BranchState) -> bool:
-    return branch.may_be_pruned and branch.name != context.info.default_branch
 
 
 def _prune(context: Context, branch: BranchState) -> bool:

@@ -128,7 +128,11 @@ def head_at(context: Context, branch: str, moment: datetime) -> Commit:
                 raise _absent(branch, moment, first)
             return context.graph.commit(move.to_commit)
         first = move
-    if first is not None and first.from_commit is None and not _is_restored(first):
+    if (
+        first is not None
+        and first.from_commit is None
+        and first.verb != RefVerb.RESTORE_REPOSITORY.value
+    ):
         raise _absent(branch, moment, first)
     start = state.commit_id if first is None else first.from_commit or first.to_commit
     terms = LogOptions(amount=1, until=moment, first_parent=True)
@@ -152,10 +156,6 @@ def _moves(context: Context, branch: str) -> Iterator[Operation]:
         if len(found) < limit:
             return
         limit, seen = 4 * limit, len(found)
-
-
-def _is_restored(move: Operation) -> bool:
-    return move.verb == RefVerb.RESTORE_REPOSITORY.value
 
 
 def _absent(branch: str, moment: datetime, began: Operation | None) -> RefNotFoundError:

@@ -32,10 +32,6 @@ _MOST_ROUNDS = 5
 """The maximum number of checks. A repaired range may show lost objects."""
 
 
-def _all_steps(_: RepairStep) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
     """The options of a repair. See `Repository.repair`."""
@@ -43,7 +39,7 @@ class RepairOptions:
     level: CheckLevel = CheckLevel.OBJECTS
     copies: tuple[str, ...] = ()
     dry_run: bool = False
-    accept: Callable[[RepairStep], bool] = _all_steps
+    accept: Callable[[RepairStep], bool] = lambda _: True
 
 
 @dataclass(frozen=True, slots=True)
