@@ -67,7 +67,7 @@ def parse_uri(text: str) -> LakeUri:
     is_escaped = text.startswith(ESCAPED_SCHEME)
     if not is_escaped and not text.startswith(SCHEME):
         raise _invalid(text, f"does not start with {SCHEME}", _KEY_FORM)
-    if not _is_utf8(text):
+    if not is_utf8(text):
         raise _invalid(text, "is not UTF-8", _KEY_FORM)
     repository, *rest = text.partition("://")[2].split("/", 2)
     if any("\0" in part for part in (repository, *rest[:1])):
@@ -182,7 +182,8 @@ def _invalid(text: str, reason: str, right: str) -> InvalidUriError:
     return InvalidUriError(f"{text!r} {reason}: write {right}")
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    """Return whether a string can be encoded. File names may be undecodable."""
     try:
         text.encode()
     except UnicodeEncodeError:

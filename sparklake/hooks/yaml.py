@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from sparklake.errors import InvalidHooksError
-from sparklake.stores.objects.key_checks import is_utf8
+from sparklake.uri import is_utf8
 
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+|\.\.\.)\]")
 _MAX_DEPTH = 32

@@ -64,7 +64,11 @@ class FolderBatch:
         """Return a batch of FOLDER_SCHEMA, one row per run of paths in a folder."""
         folders = self._folders(paths_of(changes.keys()))
         starts = _run_starts(folders)
-        before, after, there = _sizes(changes.left), _sizes(changes.right), ~changes.conflicts
+        before, after, there = (
+            side_sizes(changes.left),
+            side_sizes(changes.right),
+            ~changes.conflicts,
+        )
         left, right = changes.left.present, changes.right.present
         columns = [
             there & ~left,
@@ -94,7 +98,7 @@ def folder_rows(batch: pa.RecordBatch) -> Iterator[FolderDiff]:
         yield FolderDiff(**row)
 
 
-def _sizes(rows: SideRows) -> Positions:
+def side_sizes(rows: SideRows) -> Positions:
     """Return the size of each row's object, 0 where there is no object."""
     sizes = np.zeros(len(rows.at), np.int64)
     sizes[rows.present] = decode_entries(rows.records()).size

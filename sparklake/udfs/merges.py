@@ -11,13 +11,13 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from sparklake.graveler.algebra import BlockChanges, Conflict, SideRows, three_way_diff
-from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.algebra import BlockChanges, Conflict, three_way_diff
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sums import bounded, column_sum
 from sparklake.udfs.content_types import without_same_content
+from sparklake.udfs.differences import side_sizes
 from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
 from sparklake.udfs.strategies.observed_changes import ObservedChanges
@@ -67,7 +67,7 @@ class _Tally:
     def add(self, changes: BlockChanges) -> None:
         clear = changes.where(~changes.conflicts)
         was, comes = clear.left.present, clear.right.present
-        old, new = _sizes(clear.left), _sizes(clear.right)
+        old, new = side_sizes(clear.left), side_sizes(clear.right)
         self._count("added", new[comes & ~was])
         self._count("changed", new[comes & was])
         self._count("removed", old[was & ~comes])
@@ -102,10 +102,3 @@ class _Tally:
 
 def _size(key: bytes, stored: bytes) -> Sizes:
     return np.array([record_entry((key, stored)).size])
-
-
-def _sizes(rows: SideRows) -> Sizes:
-    """Return the size of each row's object, 0 where there is no object."""
-    sizes = np.zeros(len(rows.at), np.int64)
-    sizes[rows.present] = decode_entries(rows.records()).size
-    return sizes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -12,7 +12,7 @@ import pyarrow as pa
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_each, read_together
-from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
+from sparklake.udfs.workspace import Workspace
 
 ADDRESS_SCHEMA = pa.schema(
     [
@@ -26,14 +26,7 @@ ADDRESS_SCHEMA = pa.schema(
 AddressTest: TypeAlias = Callable[[pa.StringArray], pa.BooleanArray]
 """A function that returns which full addresses are refused."""
 
-_encode = msgspec.msgpack.Encoder().encode
 _decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
-
-
-def encode_ranges(shares: Iterable[Sequence[RangeInfo]]) -> pa.Table:
-    """Return ranges to read as TASK_SCHEMA, one row per share."""
-    encoded = pa.array([_encode(each) for each in shares], pa.binary())
-    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
 
 def refused_body(

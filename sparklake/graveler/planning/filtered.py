@@ -20,6 +20,7 @@ from sparklake.graveler.planning.plan import (
     SideStream,
     merge_piece,
     open_tails,
+    opened_piece,
     part_of,
     plan_merge,
     rows_in,
@@ -61,7 +62,7 @@ def plan_restore(left: Ranges, right: Ranges, path_filter: PathFilter) -> Plan:
         if not before and path_filter.holds(_hull(segment)):
             pieces.append(CopiedPiece(after, is_new=True))
         else:
-            pieces.extend(_chosen_parts(_opened(segment), path_filter))
+            pieces.extend(_chosen_parts(opened_piece(segment), path_filter))
     return Plan(tuple(pieces), open_tails(right))
 
 
@@ -90,7 +91,7 @@ def _merge_pieces(segment: Segment, path_filter: PathFilter) -> Iterator[Piece]:
     elif path_filter.holds(hull):
         yield merge_piece(segment)
     else:
-        whole = _opened(segment)
+        whole = opened_piece(segment)
         for part, is_chosen in path_filter.tiles(segment.interval):
             if not is_chosen:
                 yield from _kept(dest, part, sides_before=2)
@@ -128,10 +129,6 @@ def _kept(ranges: Ranges, part: Interval, sides_before: int = 0) -> Iterator[Pie
 
 def _cut(each: RangeInfo, within: Interval, sides_before: int) -> OpenPiece:
     return OpenPiece(within, (*[SideStream()] * sides_before, SideStream((each,))))
-
-
-def _opened(segment: Segment) -> OpenPiece:
-    return OpenPiece(segment.interval, tuple(SideStream(tuple(side)) for side in segment.sides))
 
 
 def _is_filled(piece: OpenPiece) -> bool:

@@ -136,7 +136,7 @@ class Plan:
 def plan_diff(left: Ranges, right: Ranges, within: Interval = EVERYTHING) -> Plan:
     """Return the plan of a two-way diff. It copies nothing and omits equal segments."""
     opened = (
-        _opened(segment)
+        opened_piece(segment)
         for segment in segments_apart(overlapping(left, within), overlapping(right, within))
         if not segment.alike
     )
@@ -157,14 +157,15 @@ def plan_three_way_diff(
     It opens segments where source differs from base.
     """
     opened = (
-        _opened(segment)
+        opened_piece(segment)
         for segment in segments_apart(*(overlapping(side, within) for side in (base, source, dest)))
         if settle(segment) in (KeyOutcome.TAKE_SOURCE, KeyOutcome.CONFLICT)
     )
     return Plan(tuple(opened)).restricted(within)
 
 
-def _opened(segment: Segment) -> OpenPiece:
+def opened_piece(segment: Segment) -> OpenPiece:
+    """Return the piece of a segment that is read."""
     return OpenPiece(segment.interval, tuple(SideStream(tuple(side)) for side in segment.sides))
 
 
@@ -186,7 +187,7 @@ def merge_piece(segment: Segment) -> Piece:
     _, source, dest = segment.sides
     outcome = settle(segment)
     if outcome is KeyOutcome.CONFLICT:
-        return _opened(segment)
+        return opened_piece(segment)
     return CopiedPiece(source if outcome is KeyOutcome.TAKE_SOURCE else dest)
 
 
@@ -215,7 +216,7 @@ def _matched_piece(segment: Segment) -> Piece:
     present, imported = segment.sides
     if segment.alike or not present or not imported:
         return CopiedPiece(imported)
-    return _opened(segment)
+    return opened_piece(segment)
 
 
 def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:

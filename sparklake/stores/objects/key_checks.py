@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidKeyError
+from sparklake.uri import is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,15 +33,6 @@ def _check(text: str, parts: Sequence[str]) -> None:
         raise _invalid(text, "has a NUL character; remove it")
     if not is_utf8(text):
         raise _invalid(text, "is not UTF-8; rename the object")
-
-
-def is_utf8(text: str) -> bool:
-    """Return whether a string can be encoded. File names may be undecodable."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _invalid(text: str, reason: str) -> InvalidKeyError:

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from sparklake.graveler.compiled import column, text_of
 from sparklake.graveler.kernels import Declined, kernel, library
-from sparklake.stores.objects.key_checks import is_utf8
 from sparklake.stores.objects.local_files import (
     NO_FILE_ERRORS,
     TEMPORARY,
@@ -24,6 +23,7 @@ from sparklake.stores.objects.local_files import (
     resolve,
     store_errors,
 )
+from sparklake.uri import is_utf8
 
 _MOST_ROWS = 16_384
 _MOST_HASHED = 1024 * 1024  # A kernel cannot be interrupted.

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidKeyError, InvalidUriError
-from sparklake.stores.objects.key_checks import check_key, is_utf8
+from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local import LocalStore
+from sparklake.uri import is_utf8
 
 if TYPE_CHECKING:
     from sparklake.graveler.ports import ObjectStore

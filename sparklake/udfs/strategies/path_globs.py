@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.globs import path_pattern
-from sparklake.stores.objects.key_checks import is_utf8
+from sparklake.uri import is_utf8
 
 
 @lru_cache(maxsize=1024)

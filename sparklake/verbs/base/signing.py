@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparklake.errors import InvalidInputError
+from sparklake.uri import is_utf8
 from sparklake.verbs.base.context import Context
 
 MAX_TEXT_BYTES = 64 * 1024
@@ -43,15 +44,7 @@ def check_texts(texts: Sequence[str], noun: str) -> None:
     """Raise InvalidInputError for texts that cannot be stored, or are too long."""
     if not all(isinstance(text, str) for text in texts):
         raise InvalidInputError(f"{noun} must be strings: {texts!r} contains another type")
-    if any("\0" in text or not _is_utf8(text) for text in texts):
+    if any("\0" in text or not is_utf8(text) for text in texts):
         raise InvalidInputError(f"{noun} must be UTF-8 without NUL")
     if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:
         raise InvalidInputError(f"{noun} may take at most {MAX_TEXT_BYTES} bytes")
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

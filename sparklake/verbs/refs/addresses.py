@@ -9,7 +9,8 @@ from typing import NamedTuple
 from sparklake.engine.sort import sliced
 from sparklake.graveler.ports import RefsSnapshot
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.udfs.refs import AddressTest, encode_ranges, refused_body
+from sparklake.udfs.gc import encode_work
+from sparklake.udfs.refs import AddressTest, refused_body
 from sparklake.verbs.base.context import Context
 from sparklake.visible import visible_line
 
@@ -33,7 +34,7 @@ def find_refused(
     records = sum(each.count for each in ranges.values())
     runner = context.runner(records, "refs", verb)
     shares = sliced(ranges.values(), runner.task_records(records), attrgetter("count"))
-    work = encode_ranges(shares)
+    work = encode_work(shares)
     tasks = getattr(runner, "tasks", None)
     body = partial(refused_body, context.workspace, test)
     batches = runner.collect(body, work if tasks is None else tasks(work))
