@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from threading import RLock
@@ -14,9 +15,9 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
+from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.memory.branches import MemoryBranches, MemoryTags
 from sparklake.stores.memory.commits import MemoryCommits, MemoryOperations
-from sparklake.stores.memory.once import MemoryOnceKeys
 from sparklake.stores.memory.registers import (
     MemoryCollections,
     MemoryHookRuns,
@@ -194,3 +195,35 @@ class MemoryRefs:
                 tuple(self.tags.list()),
                 tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
             )
+
+
+class MemoryOnceKeys:
+    """The once keys of one repository."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def find(self, key: str) -> OnceRecord | None:
+        """Return the record of a key that has not expired."""
+        with self._state.lock:
+            return self._state.find_once(key)
+
+    def add(self, record: OnceRecord) -> None:
+        """Record a run that changed nothing."""
+        with self._state.lock:
+            if self._state.is_gone:
+                raise RepositoryNotFoundError("the repository was deleted")
+            self._state.check_once(record)
+            self._state.add_once(record)
+
+    @contextmanager
+    def turn(self, key: str, seconds: float) -> Iterator[bool]:
+        """Hold a key's turn, and yield whether it is held."""
+        with self._state.lock:
+            lock = self._state.turns[f" once {key}"]
+        is_held = lock.acquire(timeout=seconds)
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                lock.release()

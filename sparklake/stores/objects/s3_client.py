@@ -20,7 +20,6 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.interrupts import check_interrupted
-from sparklake.stores.objects.s3_conditions import send_conditions, verify_checksums
 from sparklake.stores.objects.s3_waits import WAITS, timeouts
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Time
 
     client._endpoint.http_session = _WholeRefusals(client._endpoint.http_session)
     send_conditions(client)
-    verify_checksums(client)
+    _verify_checksums(client)
     client.meta.events.register_first("before-send.s3", _before_send)
     client.meta.events.register_first("needs-retry.s3", _after_attempt)
     return client
@@ -302,3 +301,42 @@ def _refusal(error: ClientError, address: str) -> StoreError:
     return StoreError(
         f"S3 failed at {error.operation_name} for {address} ({code}): try again. This is safe."
     )
+
+
+# A runtime's botocore may be older than conditional writes and checks of what is read: 1.34
+# refuses the parameter IfNoneMatch, and compares no checksum unless it is asked to. These handlers
+# do nothing in newer releases.
+_OPERATIONS = ("PutObject", "CompleteMultipartUpload")
+_PARAMETER = "IfNoneMatch"
+_KEPT = "sparklake_if_none_match"
+
+
+def send_conditions(client: Any) -> None:
+    """Make a client accept IfNoneMatch in its writes."""
+    for name in _OPERATIONS:
+        model = client.meta.service_model.operation_model(name)
+        if _PARAMETER not in model.input_shape.members:
+            client.meta.events.register(f"before-parameter-build.s3.{name}", _keep)
+            client.meta.events.register(f"before-call.s3.{name}", _send)
+
+
+def _verify_checksums(client: Any) -> None:
+    # Releases without this setting compare none by themselves.
+    if not hasattr(client.meta.config, "response_checksum_validation"):
+        client.meta.events.register("before-parameter-build.s3.GetObject", _verify)
+
+
+def _verify(params: dict[str, Any], **_: object) -> None:
+    params.setdefault("ChecksumMode", "ENABLED")
+
+
+def _keep(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
+    """Take the condition from the parameters before they are checked."""
+    if _PARAMETER in params:
+        context[_KEPT] = params.pop(_PARAMETER)
+
+
+def _send(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
+    """Add the condition to the headers before they are signed."""
+    if _KEPT in context:
+        params["headers"]["If-None-Match"] = context[_KEPT]

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from sparklake.engine.base import Body, watched
 from sparklake.engine.execution import rows_in_order, run_plan, stitched
+from sparklake.engine.sort import sliced
 from sparklake.errors import (
     ImportErrorsError,
     InvalidInputError,
@@ -24,6 +26,8 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, plan_matched, plan_replace
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
+from sparklake.udfs.adopted_ranges import check_objects_body
+from sparklake.udfs.gc import encode_work
 from sparklake.udfs.imports.defects import ERROR_SCHEMA, Defect, Reason, error_table
 from sparklake.udfs.imports.matching import matched_body
 from sparklake.udfs.imports.row_checks import import_body
@@ -31,7 +35,6 @@ from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
 from sparklake.udfs.swept_tables import check_written_tables
 from sparklake.udfs.write_ranges import apply_body
-from sparklake.verbs.base.adopted import check_adopted_objects
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out
@@ -314,7 +317,7 @@ class _ImportMoves:
         check_clean(state, "import into it")
         if state.fence != self.fence:
             check_written_tables(context.store, [each.id for each in self.imported])
-            check_adopted_objects(context, "import", self.branch, self.imported)
+            _check_adopted_objects(context, "import", self.branch, self.imported)
             self.fence = state.fence
             self._begin()
         head = context.graph.commit(state.commit_id)
@@ -379,3 +382,15 @@ def _replacement(folder: str, matched: _MatchedRanges, base: MetaRange) -> Plan:
 def _addition(staged: StagedLayers, matched: _MatchedRanges, base: MetaRange) -> Plan:
     """Return the plan of an import that is applied like a staged layer."""
     return staged.plan_sides(base, [SideStream(tuple(matched.over(base)))])
+
+
+def _check_adopted_objects(context: Context, verb: str, branch: str, ranges: Ranges) -> None:
+    """Check that the objects of the lake that ranges name were not deleted meanwhile.
+
+    A range that existed may name other objects than the verb. Tasks read all ranges. Raises
+    CollectionBegunError, CollectionOpenError and PurgeOpenError.
+    """
+    records = record_count(ranges)
+    runner = context.runner(records, verb, branch)
+    work = encode_work(sliced(ranges, runner.task_records(records), attrgetter("count")))
+    list(runner.collect(partial(check_objects_body, context.workspace), work))
