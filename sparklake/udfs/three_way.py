@@ -92,8 +92,12 @@ class ThreeWayRow:
 
     def commits_document(self) -> Mapping[str, Any]:
         """Return the commits of source and dest for JSON. None is an unknown commit."""
+        names = ("id", "committer", "message", "creation_date")
         commits = {"source_commit": self.source_commit, "dest_commit": self.dest_commit}
-        return {name: each and _commit_document(each) for name, each in commits.items()}
+        return {
+            side: each and {name: getattr(each, name) for name in names}
+            for side, each in commits.items()
+        }
 
     @property
     def base_text(self) -> str:
@@ -167,11 +171,6 @@ def _side_object(key: bytes, stored: bytes | None) -> SideObject | None:
         return None
     entry = record_entry((key, stored))
     return SideObject(entry.size, entry.checksum, shown_nanoseconds(entry.mtime))
-
-
-def _commit_document(commit: Commit) -> Mapping[str, Any]:
-    names = ("id", "committer", "message", "creation_date")
-    return {name: getattr(commit, name) for name in names}
 
 
 def _side_text(side: SideObject | None, commit: Commit | None) -> str:

@@ -106,7 +106,8 @@ def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows
 
 def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]:
     """Return the objects of a planned listing."""
-    return _rows(context, plan, OBJECTS, list_body, "ls", what, LAYERED)
+    title, task = context.title("ls", what), partial(list_body, context.workspace)
+    return Rows(plan, OBJECTS, title, task, context.runners, "ls", LAYERED)
 
 
 def diff_trees(
@@ -178,16 +179,3 @@ def differences_of_plan(
     """Return the rows of a planned diff, computed by a task body."""
     title, task = context.title(verb, what), partial(body, context.workspace)
     return Differences(plan, shape, title, task, context.runners, verb, sides, prefix)
-
-
-def _rows(
-    context: Context,
-    plan: Plan,
-    shape: RowShape[Row],
-    body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    verb: str,
-    what: str,
-    sides: Sequence[str],
-) -> Rows[Row]:
-    title, task = context.title(verb, what), partial(body, context.workspace)
-    return Rows(plan, shape, title, task, context.runners, verb, sides)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -31,7 +31,7 @@ from sparklake.udfs.three_way import ThreeWayRow
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
-from sparklake.verbs.delta.preview import PreviewedUnions, preview_unions
+from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.conflicts import conflict_rows
 from sparklake.verbs.merges.kept_objects import MergedView, kept_sizes
@@ -97,8 +97,8 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     for each in counts:
         added.join(each.added_files)
     schemas = schema_conflicts(context, trees, resolution, added)
-    conflicts = {each.key: (each, reason) for each, reason in _with_reasons(met, unions)}
-    conflicts.update((each.key, (each, reason)) for each, reason in schemas)
+    conflicts = dict[bytes, tuple[Conflict, str | None]]((each.key, (each, None)) for each in met)
+    conflicts.update((each.key, (each, reason)) for each, reason in (*unions.refused, *schemas))
     preview = MergePreview(
         base=merge_base(context, source_ref.commit, dest_commit),
         source=source_ref.commit,
@@ -148,12 +148,3 @@ def _results(
         if isinstance(result, CacheResult):
             TALLY.note(result.process, result.counts)
         yield result
-
-
-def _with_reasons(
-    met: Iterable[Conflict], unions: PreviewedUnions
-) -> Iterator[tuple[Conflict, str | None]]:
-    """Yield the conflicts of tasks, and then those of refused unions with their reasons."""
-    for each in met:
-        yield each, None
-    yield from unions.refused
