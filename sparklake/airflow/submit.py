@@ -99,8 +99,12 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
     @contextmanager
     def _result_path(self) -> Iterator[Path]:
         if self.result_file is not None:
+            # Lazy import: see `execute`.
+            from sparklake.cli.result_file import delete_older
+
             path = Path(self.result_file)
-            path.unlink(missing_ok=True)  # The result of an earlier try is not that of this one.
+            with failing(self.verb):
+                delete_older(path)  # The result of an earlier try is not that of this one.
             yield path
             return
         with TemporaryDirectory(prefix="sparklake-") as folder:

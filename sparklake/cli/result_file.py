@@ -6,8 +6,9 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from errno import EEXIST
+from contextlib import contextmanager, suppress
+from errno import EBADF, EEXIST
+from fcntl import F_GETFL, fcntl
 from io import StringIO
 from pathlib import Path
 from typing import TextIO
@@ -36,25 +37,13 @@ class ResultFile:
         self._file = self._opened()
 
     def _opened(self) -> TextIO:
-        try:
+        with _refusals(self._path):
             if self._descriptor is not None:
-                os.fstat(self._descriptor)
+                _check_writable(self._descriptor)
                 return StringIO()
-            self._delete_older()
+            delete_older(self._path)
             # Exclusive creation follows no link.
             return self._part.open("x", encoding="utf-8")
-        except OSError as error:
-            raise InvalidInputError(
-                f"the result file {self._path} cannot be written: {error.strerror or error}. "
-                "Nothing was done. Name a file in a folder that exists"
-            ) from error
-
-    def _delete_older(self) -> None:
-        """Delete a regular file; raise FileExistsError for a link, FIFO, device or folder."""
-        with suppress(FileNotFoundError):
-            if not stat.S_ISREG(self._path.lstat().st_mode):
-                raise FileExistsError(EEXIST, "it exists and is not a regular file")
-            self._path.unlink()
 
     def one(self, document: Document) -> None:
         """Write one result."""
@@ -112,6 +101,31 @@ class ResultFile:
             self._file.close()
             if self._descriptor is None:
                 self._part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInputError(
+            f"the result file {path} cannot be written: {error.strerror or error}. "
+            "Nothing was done. Name a file in a folder that exists"
+        ) from error
+
+
+def delete_older(path: Path) -> None:
+    """Delete a regular file; raise InvalidInputError for a link, FIFO, device or folder."""
+    with _refusals(path), suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise FileExistsError(EEXIST, "it exists and is not a regular file")
+        path.unlink()
+
+
+def _check_writable(descriptor: int) -> None:
+    """Raise OSError if a descriptor is not open, or is open for reading only."""
+    if fcntl(descriptor, F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise OSError(EBADF, "it is open for reading only")
 
 
 def _descriptor(path: str) -> int | None:

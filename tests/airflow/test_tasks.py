@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -203,6 +204,25 @@ def test_the_result_file_of_an_earlier_try_is_removed(airflow: Airflow, tmp_path
     ran = airflow.python(textwrap.dedent(script))
     assert ran.code == 0, ran.log
     assert ran.log.rstrip().endswith(f"{earlier} False")
+
+
+def test_only_a_regular_file_is_replaced_by_a_result(airflow: Airflow, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    script = f"""
+        from airflow.sdk.exceptions import AirflowFailException
+        from sparklake.airflow import SparklakeSubmitOperator
+
+        task = SparklakeSubmitOperator(task_id="t", verb="merge", result_file="{tmp_path}/fifo")
+        try:
+            with task._result_path():
+                print("submitted")
+        except AirflowFailException as error:
+            print(error)
+    """
+    ran = airflow.python(textwrap.dedent(script))
+    assert ran.code == 0, ran.log
+    assert "is not a regular file" in ran.log.splitlines()[-1]
+    assert (tmp_path / "fifo").is_fifo()
 
 
 def test_a_verb_that_does_not_exist_and_wrong_usage_are_refused(airflow: Airflow) -> None:

@@ -115,6 +115,15 @@ def test_an_open_descriptor_gets_the_result(scene: Scene) -> None:
     )
 
 
+def test_a_descriptor_for_reading_stops_the_command_before_it_acts(scene: Scene) -> None:
+    scene.put("main", {"a": "1"})
+    with Path(os.devnull).open() as nowhere:
+        file = f"/dev/fd/{nowhere.fileno()}"
+        error = failed(2, "commit", scene.uri("main"), "-m", "x", "--result-file", file)
+    assert "open for reading only" in error
+    assert said("branch", "list", scene.uri())[0]["dirty"]
+
+
 def test_bytes_are_no_result(scene: Scene, file: Path) -> None:
     scene.put("main", {"a": "1"})
     assert ok("cat", scene.uri("main", "a"), "--result-file", str(file)) == "1"
