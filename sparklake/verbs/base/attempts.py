@@ -60,6 +60,7 @@ class Attempts:
         return that tree.
         """
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
+        reuses = self.has_lost
         self._made = ExecutedPlan(plan, tree.ranges)
         self.context.trees.keep(tree)
         if outcome.changed.keys is not None and len(self._ran.pieces) <= _MOST_PIECES:
@@ -67,7 +68,8 @@ class Attempts:
             within = [piece.interval for piece in self._ran.stretches]
             known = KnownKeys(frozenset(outcome.changed.keys), within)
             self.context.trees.keep_known(over, tree.id, known)
-        is_changed = outcome.changed.keys is None or outcome.changed.keys or outcome.counts.total
+        keys = outcome.changed.keys
+        is_changed = reuses or keys is None or keys or outcome.counts.total
         if not is_changed and have_equal_records(self.context, over, tree.id, self.title):
             return self.context.trees.get(over)
         return tree

@@ -121,14 +121,16 @@ def diff_trees(
 def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, what: str) -> bool:
     """Return whether two trees have equal records, maybe in other ranges, as lakeFS cuts them.
 
-    The comparison ends at the first difference, and begins only if the trees have equally many.
+    Trees with different records cost one stretch of ranges: equal cuts differ in the first one.
     """
     if one == other:
         return True
     left, right = context.trees.get(one), context.trees.get(other)
     if record_count(left.ranges) != record_count(right.ranges):
         return False
-    return next(iter(diff_trees(context, left, right, "", what)), None) is None
+    plan = plan_diff(left.ranges, right.ranges)
+    parts = (Plan(plan.pieces[:1]), Plan(plan.pieces[1:]))
+    return not any(next(iter(diff_of_plan(context, each, what, "diff")), None) for each in parts)
 
 
 def read_object(context: Context, ref: str, path: str) -> bytes:

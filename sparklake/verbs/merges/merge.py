@@ -198,8 +198,9 @@ def _merge_once(
     with naming_verb("the merge was not applied"):
         tree_id, labels = merged_tree(attempts, trees, options.resolution)
     must_change = options.has_one_parent and not options.allow_empty
+    # Other trees are results of tasks, and dest's own if nothing changed.
     compared = attempts.context, dest.meta_range_id, tree_id, attempts.title
-    if must_change and have_equal_records(*compared):
+    if must_change and tree_id in (trees.dest, trees.source) and have_equal_records(*compared):
         raise nothing_to_merge(attempts.context, ref, state.name, options.paths)
     check_staged_changes(attempts.context, attempts.title, state, tree_id)
     source = ref.commit
