@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,8 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.graveler.ports import StoredFolder, StoredObject
 from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local_columns import FileColumns
 from sparklake.stores.objects.local_files import store_errors
 from tests.support.lakes import (
     commit_all,
@@ -379,18 +378,14 @@ def test_a_file_that_vanishes_between_listing_and_reading(
     small_lake: Lake, repo: Repository, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = source_of(folder, ["a", "b", "c"])
-    scan, scans = LocalStore.scan, count(1)
+    scan = LocalStore.scan_columns
 
-    def vanishing(
-        store: LocalStore, prefix: str, *, level: bool = False
-    ) -> Iterator[StoredObject | StoredFolder]:
-        is_task = next(scans) == 2  # the first one looks for folders
-        for each in scan(store, prefix, level=level):
-            if is_task and each.key == "b":
-                (source / "b").unlink()
+    def vanishing(store: LocalStore, prefix: str, **options: bool) -> Iterator[FileColumns]:
+        for each in scan(store, prefix, **options):
+            (source / "b").unlink(missing_ok=True)
             yield each
 
-    monkeypatch.setattr(LocalStore, "scan", vanishing)
+    monkeypatch.setattr(LocalStore, "scan_columns", vanishing)
     with refused(small_lake, ImportErrorsError, "1 missing_object.*source/b does not exist"):
         repo.branch("main").import_objects(str(source), "in")
     monkeypatch.undo()

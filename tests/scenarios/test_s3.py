@@ -354,7 +354,7 @@ def test_a_bucket_that_is_not_there(small_lake: Lake, repo: Repository, bucket: 
         refused(
             small_lake,
             bucket,
-            StoreUnreachableError,
+            InvalidInputError,
             "bucket of s3://no-such-bucket/.*create it",
             verb,
         )
