@@ -157,8 +157,8 @@ class Connections:
 
     Thread-safe: there are as many connections as concurrent uses. A connection that is dead on
     its first use is replaced, once. `restart` starts an unreachable server again and returns
-    its DSN. A statement that may have run is never repeated. No statement waits longer than
-    LOCK_SECONDS for a lock of another session.
+    its DSN. A statement that may have run is never repeated. No statement of a transaction waits
+    longer than LOCK_SECONDS for a lock of another session.
     """
 
     def __init__(self, dsn: str, restart: Callable[[], str] | None = None) -> None:
@@ -171,12 +171,8 @@ class Connections:
 
     def fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
         """Run one read-only statement, and return its rows."""
-
-        def run(session: Session) -> list[tuple[Any, ...]]:
-            return session.read(query, values, LOCK_SECONDS)
-
         with self._errors_told():
-            connection, rows = self._first(run)
+            connection, rows = self._first(lambda session: session.read(query, values))
             self._give_back(connection)
             return rows
 

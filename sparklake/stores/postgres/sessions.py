@@ -66,18 +66,21 @@ class Session(psycopg.Connection[TupleRow]):
 
     def begin(self, statement: LiteralString, lock_seconds: float) -> None:
         """Begin a transaction in which each wait for a lock is bounded."""
-        bound = _bound(lock_seconds)
+        # A timeout of 0 would mean none.
+        bound = f"SET LOCAL lock_timeout = {max(round(lock_seconds * 1000), 1)}"
         cursor = self.execute(f"{statement}; {bound}; SELECT pg_backend_pid()".encode())
-        (self.server_pid,) = _last_rows(cursor)[0]
+        while cursor.nextset():
+            pass
+        ((self.server_pid,),) = cursor.fetchall()
 
-    def read(
-        self, query: LiteralString, values: Mapping[str, object], lock_seconds: float
-    ) -> list[TupleRow]:
-        """Run one read-only statement, in which each wait for a lock is bounded."""
+    def read(self, query: LiteralString, values: Mapping[str, object]) -> list[TupleRow]:
+        """Run one read-only statement.
+
+        Its waits are not bounded, because a timeout would cost another round trip, and only a lock
+        on a whole table stops a read.
+        """
         self.server_pid = self.info.backend_pid
-        # One message of two statements is one transaction.
-        with _ReadCursor(self) as cursor:
-            return _last_rows(cursor.execute(f"{_bound(lock_seconds)}; {query}".encode(), values))
+        return self.execute(query, values).fetchall()
 
 
 class WatchedCursor(psycopg.Cursor[TupleRow]):
@@ -92,21 +95,6 @@ class WatchedCursor(psycopg.Cursor[TupleRow]):
         """Execute a statement for each of several parameters."""
         with _watched(self.connection):
             super().executemany(query, params_seq, **options)
-
-
-class _ReadCursor(WatchedCursor, psycopg.ClientCursor[TupleRow]):
-    """A cursor that sends parameters within the text, which may then have several statements."""
-
-
-def _bound(seconds: float) -> str:
-    # A timeout of 0 would mean none.
-    return f"SET LOCAL lock_timeout = {max(round(seconds * 1000), 1)}"
-
-
-def _last_rows(cursor: psycopg.Cursor[TupleRow]) -> list[TupleRow]:
-    while cursor.nextset():
-        pass
-    return cursor.fetchall()
 
 
 @contextmanager

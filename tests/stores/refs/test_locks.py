@@ -148,8 +148,6 @@ def test_a_change_gives_up_and_succeeds_once_the_lock_is_free(
 @pytest.mark.parametrize(
     "use",
     [
-        lambda store: store.find_repository("lake"),
-        lambda store: store.list_repositories(),
         lambda store: store.create_repository(a_repository("locked"), FIRST, "ann"),
         lambda store: store.delete_repository("lake"),
     ],
@@ -240,8 +238,6 @@ def test_waits_are_bounded_and_reported_through_a_pooler(
         monkeypatch.setattr(connections, "LOCK_SECONDS", 0.1)
         with held(shared_dsn, *row_of_main(refs)), pytest.raises(LockHeldError):
             through.staging.seal("main")
-        with held(shared_dsn, "LOCK TABLE sparklake.repositories"), pytest.raises(LockHeldError):
-            store.list_repositories()
     with psycopg.connect(shared_dsn) as connection:
         assert connection.execute("SHOW lock_timeout").fetchone() == ("0",)
 
@@ -253,6 +249,23 @@ def test_slow_statements_without_a_lock_are_no_news(
     with closing(used):
         used.fetch("SELECT pg_sleep(1)", {})
     assert not caplog.messages
+
+
+def test_a_read_that_waits_is_reported_and_shows_no_values(
+    shared_store: RefStore, shared_dsn: str, reports: Callable[[], str]
+) -> None:
+    query = "SELECT %(value)s FROM sparklake.repositories"
+    with ThreadPoolExecutor(1) as pool, closing(connections.Connections(shared_dsn)) as used:
+        with held(shared_dsn, "LOCK TABLE sparklake.repositories") as holder:
+            reading = pool.submit(used.fetch, query, {"value": SECRET})
+            session = await_lock_wait(holder)
+            assert f"held by session {holder.info.backend_pid} " in reports()
+            with psycopg.connect(shared_dsn) as other:
+                activity = "SELECT query FROM pg_stat_activity WHERE pid = %s"
+                assert other.execute(activity, [session]).fetchone() == (
+                    "SELECT $1 FROM sparklake.repositories",
+                )
+        assert reading.result(30)[0] == (SECRET,)
 
 
 # --- sessions that end while they wait
