@@ -9,9 +9,11 @@ from typing import Any
 from unittest import mock
 
 from sparklake.graveler.guards import Action
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.stores.memory.branches import MemoryBranches
 from sparklake.stores.memory.staging import MemoryStaging
+from sparklake.verbs.gc.runs import Sweep
 
 
 def _no_sweep(_: object) -> bool:
@@ -78,6 +80,21 @@ def _without_seal() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _without_claims() -> Iterator[None]:
+    """Let a sweep go on after another collection has ended it."""
+
+    def write(sweep: Sweep, garbage: MetaRangeId) -> None:
+        sweep.store.put_if_absent(sweep._decision, garbage.encode())
+
+    with (
+        mock.patch.object(Sweep, "decide", write),
+        mock.patch("sparklake.udfs.gc.check_sweep", _nothing),
+        mock.patch("sparklake.verbs.gc.collect.check_sweep", _nothing),
+    ):
+        yield
+
+
 @dataclass(frozen=True, slots=True)
 class MissingGuard:
     """A guard that is missing within the context of `removed`. The seed finds that it is."""
@@ -102,6 +119,7 @@ MISSING_GUARDS = {
     "adoption does not look for an open sweep": MissingGuard(
         31, lambda: mock.patch("sparklake.udfs.adopted_ranges.is_sweep_open", _no_sweep)
     ),
+    "a sweep goes on after it was ended": MissingGuard(206, _without_claims),
     "a collection ignores staged rows": MissingGuard(
         1, lambda: mock.patch("sparklake.verbs.gc.collect._staged_rows", _no_rows)
     ),
