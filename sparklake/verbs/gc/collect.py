@@ -166,7 +166,9 @@ def _collected(
             run = work.marked(moment, grace, "marked", tables)
         sweep_attempt.decide(run.garbage)
     except BaseException:
-        sweep_attempt.close()  # Nothing has been deleted, and nothing will be.
+        # A claim without an answer may have been read by another process, which deletes the list.
+        if sweep_attempt.end(None) is None:
+            sweep_attempt.close()
         raise
     collection = work.said(work.swept(run, tables, sweep_attempt))
     remove_leftovers(open_store(context.info.storage_namespace), grace)

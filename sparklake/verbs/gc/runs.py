@@ -187,7 +187,7 @@ class Sweep:
             raise sweep_ended_error()
 
     def end(self, run: CollectionRun | None) -> MetaRangeId | None:
-        """End the attempt of another process; return the list that it claimed, or None.
+        """End an attempt; return the list that it claimed before, or None.
 
         An earlier version claimed a list by the state of its run.
         """

@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from unittest import mock
 from uuid import uuid4
 
@@ -18,7 +20,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from sparklake import Lake, Repository
-from sparklake.errors import CollectionOpenError, RaceLostError
+from sparklake.errors import CollectionOpenError, RaceLostError, StoreUnreachableError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.adopted_ranges import is_sweep_open, open_markers
@@ -115,6 +117,38 @@ def test_a_lost_answer_to_a_claim_ends_nothing(repo: Repository) -> None:
 
     with mock.patch.object(Sweep, "decide", twice):
         assert repo.collect_garbage(grace=NO_GRACE).run.objects == len(FILES)
+
+
+@pytest.mark.both_stores
+def test_a_sweep_whose_claim_had_no_answer_stays_open_until_its_list_is_deleted(
+    repo: Repository,
+) -> None:
+    """Another collection, which has found the claim, may be about to delete the list."""
+    claim, claimed, completing = Sweep.decide, Event(), Event()
+
+    def unanswered(sweep: Sweep, garbage: MetaRangeId) -> None:
+        claim(sweep, garbage)
+        claimed.set()
+        assert completing.wait(60)
+        raise StoreUnreachableError("the answer was lost")
+
+    def fails() -> None:
+        with mock.patch.object(Sweep, "decide", unanswered), pytest.raises(StoreUnreachableError):
+            repo.collect_garbage(grace=NO_GRACE)
+
+    def others() -> None:
+        completing.set()
+        first.result(60)
+        with pytest.raises(CollectionOpenError):
+            again(repo)
+
+    with ThreadPoolExecutor() as threads, meanwhile(repo, LocalStore, "delete", others):
+        first = threads.submit(fails)
+        assert claimed.wait(60)
+        repo.collect_garbage(grace=NO_GRACE)
+    again(repo)
+    repo.collect_garbage(grace=NO_GRACE)
+    assert contents(repo, "main") == FILES
 
 
 def test_a_collection_that_fails_leaves_the_marker_of_another(repo: Repository) -> None:
