@@ -124,7 +124,7 @@ MISSING_GUARDS = {
         1, lambda: mock.patch("sparklake.verbs.gc.collect._staged_rows", _no_rows)
     ),
     "tables that a collection may delete are used": MissingGuard(
-        3011, lambda: mock.patch("sparklake.udfs.swept_tables._candidates", _no_tables)
+        7800, lambda: mock.patch("sparklake.udfs.swept_tables._candidates", _no_tables)
     ),
     "a purge deletes what branches still name": MissingGuard(
         53, lambda: mock.patch("sparklake.verbs.purges.purge._refuse_live", _nothing)
