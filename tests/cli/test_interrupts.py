@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -211,15 +212,25 @@ def test_a_queue_for_a_lock(lake_in_bucket: str, run: Callable[..., Command]) ->
             time.sleep(0.02)
 
 
+def initdbs(process: psutil.Process) -> list[psutil.Process]:
+    """Return the `initdb` of a command. Other children of it last some milliseconds only."""
+    initdbs = []
+    for child in process.children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if child.name() == "initdb":
+                initdbs.append(child)
+    return initdbs
+
+
 def test_a_start_of_the_embedded_postgres(run: Callable[..., Command]) -> None:
     """What has begun to be made is ended too, and the next command makes it."""
     with system_folder() as folder:
         home = {"SPARKLAKE_HOME": str(folder / "home")}
         command = run("repo", "list", **home)
         process = psutil.Process(command.process.pid)
-        command.until(process.children)
-        (initdb,) = process.children()
+        running: list[psutil.Process] = []
+        command.until(lambda: running.extend(initdbs(process)) or running)
         assert command.interrupted() == 130
         assert SAID in command.errors
-        assert initdb not in psutil.process_iter()
+        assert running[0] not in psutil.process_iter()
         assert run("repo", "list", **home).process.wait(BOUND_SECONDS) == 0
