@@ -37,7 +37,6 @@ MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:root|work|home|farm)/")
 REGISTRY = re.compile(r"://[^\s\"']*(?:pypi|maven|crates|npm|goproxy)", re.IGNORECASE)
 UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|XX[X]\b(?=:))")
 ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
-LONGEST_MODULE = 400
 MARKDOWN_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -220,13 +219,6 @@ def test_no_file_knows_a_machine() -> None:
 
 def test_no_file_is_unfinished() -> None:
     assert lines_with(UNFINISHED) == []
-
-
-def test_no_module_is_long() -> None:
-    lengths = {
-        path: len(path.read_text().splitlines()) for path in (ROOT / "sparklake").rglob("*.py")
-    }
-    assert {str(path) for path, lines in lengths.items() if lines > LONGEST_MODULE} == set()
 
 
 def test_no_lock_file_is_kept() -> None:
