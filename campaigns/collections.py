@@ -25,10 +25,10 @@ from campaigns.checking import ViolationError
 from campaigns.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import CollectionOpenError, ExpiredError, MissingFileError
+from sparklake.graveler.dumps.dump import read_dump_manifest
+from sparklake.graveler.dumps.trees import dump_table_ids, dump_trees
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, earlier_generation
-from sparklake.graveler.refs.dump import read_dump_manifest
-from sparklake.graveler.refs.dumped_trees import dump_table_ids, dump_trees
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.stores.objects import open_object
 from sparklake.udfs.objects.object_rows import ObjectInfo

@@ -21,9 +21,9 @@ from campaigns.checking import ViolationError
 from campaigns.rounds import Cell
 from campaigns.specimens import Specimen, listing
 from sparklake import SparklakeError
+from sparklake.graveler.dumps.dump import MANIFEST_KEY
+from sparklake.graveler.dumps.ref_files import MESSAGES, Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.records import Record, decode_record, plain_value
-from sparklake.graveler.refs.dump import MANIFEST_KEY
-from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, make_ref_tables, read_ref_records
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY
 from tests.support.damage import block_handles, damaged

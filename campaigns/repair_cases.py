@@ -10,7 +10,7 @@ from campaigns.scenes import Scene, VerbCase
 from campaigns.upkeep_cases import create_tag, dumped_state
 from sparklake import Branch, Commit, Repository
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.refs.dump import MANIFEST_KEY
+from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.objects import normalise_store_uri, open_object, open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY

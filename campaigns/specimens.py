@@ -11,9 +11,9 @@ from typing import Any
 from uuid import uuid4
 
 from sparklake import Branch, Lake, Repository
-from sparklake.graveler.refs.dump import MANIFEST_KEY
+from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.stores.objects.namespaces import MARKER_KEY
-from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
+from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
 
 Question = Callable[["Specimen"], Any]

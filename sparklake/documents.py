@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.three_way import ThreeWayRow
     from sparklake.verbs.base.differences import DiffTree
     from sparklake.verbs.checks.report import CheckReport
+    from sparklake.verbs.dumps.dump import RefsDump
     from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from sparklake.verbs.objects.list import Folder
     from sparklake.verbs.objects.restore import Restored
     from sparklake.verbs.objects.upload import FolderUpload
-    from sparklake.verbs.refs.dump import RefsDump
     from sparklake.verbs.repairs.repair import RepairReport
     from sparklake.verbs.tables.row_diff import TableDiff
 

@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sparklake.verbs.base import namespace as namespaces
-    from sparklake.verbs.refs import restore_dump as dumps
+    from sparklake.verbs.dumps import restore as dumps
     from sparklake.verbs.refs import settings as refs_settings
     from sparklake.verbs.tables import datasources
 else:
     # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
     namespaces = lazy_module("sparklake.verbs.base.namespace")
-    dumps = lazy_module("sparklake.verbs.refs.restore_dump")
+    dumps = lazy_module("sparklake.verbs.dumps.restore")
     refs_settings = lazy_module("sparklake.verbs.refs.settings")
     datasources = lazy_module("sparklake.verbs.tables.datasources")
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sparklake.verbs.checks import check as checks
     from sparklake.verbs.checks import report as check_reports
     from sparklake.verbs.checks.report import CheckLevel, CheckReport
+    from sparklake.verbs.dumps import dump
+    from sparklake.verbs.dumps.dump import RefsDump
     from sparklake.verbs.exports import export as exports
     from sparklake.verbs.exports import work
     from sparklake.verbs.exports.work import ExportResult
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.hooks import guard as hooks
     from sparklake.verbs.purges import purge as purges
-    from sparklake.verbs.refs import dump, moves
-    from sparklake.verbs.refs.dump import RefsDump
+    from sparklake.verbs.refs import moves
     from sparklake.verbs.repairs import repair as repairs
     from sparklake.verbs.repairs.repair import RepairReport
     from sparklake.verbs.repairs.steps import RepairStep
@@ -45,7 +46,7 @@ else:
     collect = lazy_module("sparklake.verbs.gc.collect")
     hooks = lazy_module("sparklake.verbs.hooks.guard")
     purges = lazy_module("sparklake.verbs.purges.purge")
-    dump = lazy_module("sparklake.verbs.refs.dump")
+    dump = lazy_module("sparklake.verbs.dumps.dump")
     moves = lazy_module("sparklake.verbs.refs.moves")
     repairs = lazy_module("sparklake.verbs.repairs.repair")
     written = lazy_module("sparklake.verbs.tables.written")

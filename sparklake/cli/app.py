@@ -68,7 +68,7 @@ NOUNS = {
     "branch": "refs.branches",
     "protect": "refs.protection",
     "tag": "refs.tags",
-    "refs": "refs.dumps",
+    "refs": "dumps",
     "op": "refs.moves",
     "hooks": "hooks",
     "gc": "gc",

@@ -187,7 +187,7 @@ def test_an_invented_commit_is_a_violation(
     specimen: Specimen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the check of ids, a changed commit would be restored."""
-    from sparklake.graveler.refs import dump
+    from sparklake.graveler.dumps import dump
 
     with hostile_dumps.copied(specimen) as place:
         hostile_dumps.change_message(place)

@@ -13,8 +13,8 @@ import pytest
 
 from sparklake import Commit, Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, NoChangesError
-from sparklake.graveler.refs.dump import MANIFEST_KEY, read_dump_manifest
-from sparklake.graveler.refs.dump_tables import Entity, read_ref_records
+from sparklake.graveler.dumps.dump import MANIFEST_KEY, read_dump_manifest
+from sparklake.graveler.dumps.ref_files import Entity, read_ref_records
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_store
 from tests.support.lakes import contents, files_below, memory_lake, namespace_of, refused

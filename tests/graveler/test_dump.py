@@ -16,6 +16,17 @@ from hypothesis import strategies as st
 from benchmarks.peer import PROGRAM
 from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, SparklakeError
 from sparklake.graveler.commits import Commit, first_commit, new_commit
+from sparklake.graveler.dumps import dump as dumps
+from sparklake.graveler.dumps import ref_files
+from sparklake.graveler.dumps.dump import (
+    MANIFEST_KEY,
+    DumpManifest,
+    encode_refs,
+    manifest_bytes,
+    read_dump_manifest,
+    read_refs,
+)
+from sparklake.graveler.dumps.ref_files import Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import (
     BranchState,
@@ -25,17 +36,6 @@ from sparklake.graveler.ports import (
     RefsSnapshot,
     TagInfo,
 )
-from sparklake.graveler.refs import dump as dumps
-from sparklake.graveler.refs import dump_tables as ref_tables
-from sparklake.graveler.refs.dump import (
-    MANIFEST_KEY,
-    DumpManifest,
-    encode_refs,
-    manifest_bytes,
-    read_dump_manifest,
-    read_refs,
-)
-from sparklake.graveler.refs.dump_tables import Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.sstable import read_foreign, table_properties
 from sparklake.graveler.sstable.layout import compressed, small_block
 from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, table_key
@@ -141,7 +141,7 @@ def test_staged_changes_are_no_part_of_it() -> None:
 def test_many_commits_take_several_ranges_of_several_blocks(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ref_tables, "_RANGE_BYTES", 100_000)
+    monkeypatch.setattr(ref_files, "_RANGE_BYTES", 100_000)
     commits = [FIRST]
     for number in range(1, 1500):
         commits.append(

@@ -12,9 +12,9 @@ from sparklake.delta_log.log_copy import copied_checkpoint
 from sparklake.delta_log.union.claims import same_metadata
 from sparklake.delta_log.union.predicates import parse_predicate
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError
+from sparklake.graveler.dumps.dump import MANIFEST_KEY, read_dump_manifest
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.parquet_files import decode_parquet
-from sparklake.graveler.refs.dump import MANIFEST_KEY, read_dump_manifest
 from sparklake.settings_file import read_settings_file
 from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note

@@ -18,6 +18,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import new_commit
+from sparklake.graveler.dumps.dump import MANIFEST_KEY, encode_refs, manifest_bytes
 from sparklake.graveler.entries import AddressType, Entry, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, file_id, zigzag
 from sparklake.graveler.planning.change_summary import (
@@ -29,7 +30,6 @@ from sparklake.graveler.ports import BranchState, LayerKind, TagInfo, Write
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
-from sparklake.graveler.refs.dump import MANIFEST_KEY, encode_refs, manifest_bytes
 from sparklake.graveler.sstable import ends_whole, make_table
 from sparklake.graveler.sstable.directory import DIRECTORY
 from sparklake.graveler.sstable.layout import FOOTER_BYTES, meta_blocks
@@ -39,7 +39,7 @@ from sparklake.graveler.sstable.range_files import (
 )
 from sparklake.udfs.checks.findings import FindingKind
 from sparklake.verbs.checks.leftovers import dump_table_ids
-from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
+from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.damage import block_handles, damaged, with_block
 from tests.support.lakes import commit_all, namespace_of, put_all
 

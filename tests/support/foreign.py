@@ -9,10 +9,10 @@ from pathlib import Path
 from sparklake import Lake, Repository
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import first_commit, new_commit
+from sparklake.graveler.dumps.dump import MANIFEST_KEY, encode_refs, manifest_bytes
 from sparklake.graveler.entries import Entry, encode_entry, entry_identity
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.records import Record, encode_record
-from sparklake.graveler.refs.dump import MANIFEST_KEY, encode_refs, manifest_bytes
 from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
 from sparklake.stores.objects import open_store
 

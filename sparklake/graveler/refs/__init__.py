@@ -1,1 +1,1 @@
-"""Ref names and dumps of refs."""
+"""Ref names."""

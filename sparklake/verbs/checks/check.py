@@ -14,12 +14,20 @@ from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.leftovers import REPORT_NAME
 from sparklake.verbs.base.namespace import check_disk
+from sparklake.verbs.checks.dumps import lost_findings
 from sparklake.verbs.checks.leftovers import (
     file_findings,
     register_findings,
     unreferenced_tables,
 )
 from sparklake.verbs.checks.objects import CheckedObjects, check_objects
+from sparklake.verbs.checks.refs import (
+    Moment,
+    log_findings,
+    moment_of,
+    namespace_findings,
+    ref_findings,
+)
 from sparklake.verbs.checks.report import CheckCounts, CheckLevel, CheckOptions, CheckReport
 from sparklake.verbs.checks.steps import FINDINGS_FOLDER, Steps, open_steps
 from sparklake.verbs.checks.tables import (
@@ -29,14 +37,6 @@ from sparklake.verbs.checks.tables import (
     affected_trees,
     check_tables,
     summary_findings,
-)
-from sparklake.verbs.refs.dump_faults import lost_findings
-from sparklake.verbs.refs.ref_faults import (
-    Moment,
-    log_findings,
-    moment_of,
-    namespace_findings,
-    ref_findings,
 )
 
 

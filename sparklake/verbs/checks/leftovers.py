@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError
+from sparklake.graveler.dumps.dump import DumpManifest, read_dump_manifest
+from sparklake.graveler.dumps.ref_files import ref_table_ids
+from sparklake.graveler.dumps.trees import dump_roots
 from sparklake.graveler.ports import ObjectStore, WriteState
 from sparklake.graveler.ports.registers import PurgeState
-from sparklake.graveler.refs.dump import DumpManifest, read_dump_manifest
-from sparklake.graveler.refs.dump_tables import ref_table_ids
-from sparklake.graveler.refs.dumped_trees import dump_roots
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.objects.temporary import temporary_files
@@ -18,7 +18,7 @@ from sparklake.udfs.adopted_ranges import open_markers
 from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.leftovers import probes, unfinished_checks
-from sparklake.verbs.refs.ref_faults import Moment
+from sparklake.verbs.checks.refs import Moment
 
 
 def register_findings(context: Context, moment: Moment) -> Iterator[Finding]:

@@ -41,10 +41,10 @@ from sparklake.udfs.checks.resolved import (
 from sparklake.udfs.imports.source_listing import split_source
 from sparklake.udfs.purges import purge_folder
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 from sparklake.verbs.checks.steps import Steps
 from sparklake.verbs.checks.tables import CheckedTables, affected_by
-from sparklake.verbs.refs.ref_faults import moment_of
 
 _PURGES_FOLDER = "_sparklake/purges/"
 _FAULT_BUCKETS = 16

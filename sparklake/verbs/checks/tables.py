@@ -39,8 +39,8 @@ from sparklake.udfs.checks.tables import (
     encode_range_share,
     encode_tree_share,
 )
+from sparklake.verbs.checks.refs import Moment
 from sparklake.verbs.checks.steps import Steps
-from sparklake.verbs.refs.ref_faults import Moment
 
 _TREES_OF_A_SHARE = 64
 _RECORDS_OF_A_TREE = 1000

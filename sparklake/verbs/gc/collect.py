@@ -52,10 +52,10 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace, check_owner
 from sparklake.verbs.base.read import OBJECTS
 from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.gc.leftovers import remove_leftovers
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, Sweep, open_sweeps
 from sparklake.verbs.gc.trees import UnnamedTables, collects_trees, write_collected
-from sparklake.verbs.refs.dump_faults import check_nothing_lost
 
 if TYPE_CHECKING:
     import pyarrow as pa

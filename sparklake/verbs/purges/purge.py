@@ -42,6 +42,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.retries import retry_lost_races
 from sparklake.verbs.base.signing import check_texts
 from sparklake.verbs.base.staging import StagedLayers
+from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.purges.opening import (
     claim_key,
     claim_purge,
@@ -50,7 +51,6 @@ from sparklake.verbs.purges.opening import (
     open_purge,
 )
 from sparklake.verbs.purges.removals import commit_removals
-from sparklake.verbs.refs.dump_faults import check_nothing_lost
 
 _NAMED = 5
 _DELETION_RECORDS = 100

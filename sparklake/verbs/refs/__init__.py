@@ -1,1 +1,1 @@
-"""Verbs on refs: branches, tags, settings, moves, dumps and restores."""
+"""Branches, tags, settings and ref moves."""

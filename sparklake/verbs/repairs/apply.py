@@ -23,11 +23,11 @@ from sparklake.errors import (
 )
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.dumps.dump import MANIFEST_KEY, encode_refs
 from sparklake.graveler.entries import AddressType, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, is_generation
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.graveler.records import decode_record, encode_record
-from sparklake.graveler.refs.dump import MANIFEST_KEY, encode_refs
 from sparklake.graveler.sstable.range_files import make_range, read_range_file, table_key
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY
@@ -38,10 +38,10 @@ from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import Mark
+from sparklake.verbs.dumps.dump import DumpOptions, dump_refs
+from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from sparklake.verbs.gc.runs import CollectionRun
-from sparklake.verbs.refs.dump import DumpOptions, dump_refs
-from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
-from sparklake.verbs.refs.ref_faults import contains_commit, find_ref
+from sparklake.verbs.refs.logged_refs import contains_commit, find_ref
 from sparklake.verbs.repairs.objects import is_equal
 from sparklake.verbs.repairs.plan import range_info, trees_of
 from sparklake.verbs.repairs.refs import DUMP, dumped_refs, lost_ref

@@ -11,7 +11,8 @@ from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import has_content, is_bare
-from sparklake.verbs.refs.ref_faults import Moment, Named, contains_commit
+from sparklake.verbs.checks.refs import Moment
+from sparklake.verbs.refs.logged_refs import Named, contains_commit
 from sparklake.verbs.repairs.objects import equal_objects, find_source
 from sparklake.verbs.repairs.refs import DUMP, DumpedRefs, LostRef, dumped_refs, lost_ref
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep

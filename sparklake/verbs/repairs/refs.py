@@ -9,15 +9,16 @@ from sparklake.errors import CorruptFileError
 from sparklake.graveler.ports import BranchState, Operation, RefsSnapshot, RefVerb, TagInfo
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.refs.dump_faults import is_after, is_logged
-from sparklake.verbs.refs.dump_settings import (
+from sparklake.verbs.checks.refs import Moment
+from sparklake.verbs.dumps.lost_refs import is_after, is_logged
+from sparklake.verbs.dumps.settings import (
     LogPosition,
     find_dumped_refs,
     find_last_manifest,
     position_of,
     read_settings,
 )
-from sparklake.verbs.refs.ref_faults import Moment, Named, contains_commit
+from sparklake.verbs.refs.logged_refs import Named, contains_commit
 from sparklake.verbs.repairs.tables import TableSources
 
 DUMP = "the dump of refs"

@@ -18,8 +18,8 @@ from sparklake.udfs.checks.findings import Finding, Severity, finding_document, 
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_disk, check_namespace_writable
 from sparklake.verbs.checks.check import check
+from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions, CheckReport
-from sparklake.verbs.refs.ref_faults import moment_of
 from sparklake.verbs.repairs.apply import REPAIRS_FOLDER, Repair, no_collection
 from sparklake.verbs.repairs.plan import plan_steps
 from sparklake.verbs.repairs.steps import RepairResult, RepairStep

@@ -28,7 +28,7 @@ from sparklake.graveler.sstable.range_files import (
 from sparklake.graveler.sstable.verification import layout_problem, range_problem, tree_problem
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.refs.ref_faults import Moment
+from sparklake.verbs.checks.refs import Moment
 
 _MOST_GUESSES = 1 << 16
 """The maximum number of contents that are compared with an id."""

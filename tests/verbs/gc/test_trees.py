@@ -21,15 +21,15 @@ from sparklake.errors import (
     MergeConflictError,
     MissingFileError,
 )
-from sparklake.graveler.refs.dump import read_dump_manifest
-from sparklake.graveler.refs.dumped_trees import dump_table_ids, dump_trees
+from sparklake.graveler.dumps.dump import read_dump_manifest
+from sparklake.graveler.dumps.trees import dump_table_ids, dump_trees
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.adopted_ranges import COLLECTED_KEY, is_sweep_open
 from sparklake.udfs.swept_tables import candidates_key, encode_ids, put_tables
 from sparklake.verbs.base.context import TableCaches
+from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.gc.runs import Sweep, open_sweeps
-from sparklake.verbs.refs.dump_faults import check_nothing_lost
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, contents, namespace_of, paths, stage_table
 from tests.support.recorded_reads import recorded_reads

@@ -10,7 +10,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import CollectionOpenError, CorruptFileError, ReadOnlyError
-from sparklake.graveler.refs.dump import MANIFEST_KEY
+from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.udfs.adopted_ranges import MARKER_KEY
 from sparklake.udfs.checks.findings import KIND_FACTS, FindingKind, Severity
 from sparklake.verbs.repairs.repair import RepairReport

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from sparklake.stores.objects import open_store
-from sparklake.verbs.refs.dump_settings import (
+from sparklake.verbs.dumps.settings import (
     SETTINGS_KEY,
     kept_settings,
     read_settings,

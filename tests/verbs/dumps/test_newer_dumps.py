@@ -13,14 +13,14 @@ import pytest
 
 from sparklake import Lake
 from sparklake.errors import CorruptFileError, MissingFileError, NewerDumpError
-from sparklake.graveler.ports import BranchState
-from sparklake.graveler.refs.dump import (
+from sparklake.graveler.dumps.dump import (
     MANIFEST_KEY,
     encode_refs,
     manifest_bytes,
     read_dump_manifest,
     read_refs,
 )
+from sparklake.graveler.ports import BranchState
 from sparklake.stores.objects import open_store
 from tests.support.lakes import commit_all, files_below, memory_lake, stage_sizes
 from tests.support.memory_folders import memory_folder

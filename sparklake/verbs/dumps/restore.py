@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sparklake.errors import MissingFileError, SparklakeError
-from sparklake.graveler.ids import CommitId
-from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
-from sparklake.graveler.refs.dump import (
+from sparklake.graveler.dumps.dump import (
     MANIFEST_KEY,
     DumpManifest,
     find_dump,
@@ -20,17 +18,18 @@ from sparklake.graveler.refs.dump import (
     parse_manifest,
     read_dump_manifest,
 )
-from sparklake.graveler.refs.dump_tables import Entity
-from sparklake.graveler.refs.lakefs_limits import unsupported_addresses
-from sparklake.graveler.refs.problems import problem_text, raise_all
+from sparklake.graveler.dumps.lakefs_limits import unsupported_addresses
+from sparklake.graveler.dumps.problems import problem_text, raise_all
+from sparklake.graveler.dumps.ref_files import Entity
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.adopted_ranges import open_markers, open_purge_key, open_purges
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_enclosing, given_place, take_over_namespace
-from sparklake.verbs.refs.addresses import find_refused
-from sparklake.verbs.refs.dump_settings import renames_of, write_kept
-from sparklake.verbs.refs.newer_tables import age_note, newer_problems
-from sparklake.verbs.refs.restore_settings import (
+from sparklake.verbs.dumps.addresses import find_refused
+from sparklake.verbs.dumps.newer_files import age_note, newer_problems
+from sparklake.verbs.dumps.restore_settings import (
     RestoredSettings,
     find_settings,
     invalid_options,
@@ -39,8 +38,9 @@ from sparklake.verbs.refs.restore_settings import (
     restored_settings,
     settled_renames,
 )
-from sparklake.verbs.refs.restore_settings import RestoreOptions as RestoreOptions
-from sparklake.verbs.refs.verify_trees import verify_trees
+from sparklake.verbs.dumps.restore_settings import RestoreOptions as RestoreOptions
+from sparklake.verbs.dumps.settings import renames_of, write_kept
+from sparklake.verbs.dumps.verify_trees import verify_trees
 
 
 class RestoredRefs(NamedTuple):

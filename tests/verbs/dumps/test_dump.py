@@ -30,10 +30,10 @@ from sparklake.errors import (
     StoreError,
     StoreUnreachableError,
 )
-from sparklake.graveler.refs.dump import MANIFEST_KEY
+from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.stores.objects.local_files import TEMPORARY
 from sparklake.stores.objects.namespaces import MARKER_KEY
-from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
+from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import (
     commit_all,
     contents,

@@ -1,10 +1,9 @@
-"""What a dump of refs has and the ref store lacks, and faults of the dump itself."""
+"""Refs and commits that a dump has and the ref store has lost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain
 
 from sparklake.errors import (
     CorruptFileError,
@@ -13,37 +12,20 @@ from sparklake.errors import (
     RefsLostError,
     SparklakeError,
 )
+from sparklake.graveler.dumps.dump import MANIFEST_KEY, DumpManifest, find_refs
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.ports import (
-    BranchState,
-    ObjectStore,
-    Operation,
-    RefsSnapshot,
-    RefVerb,
-)
-from sparklake.graveler.refs.dump import MANIFEST_KEY, DumpManifest, find_refs, read_dump_manifest
-from sparklake.stores.objects import open_store
-from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
+from sparklake.graveler.ports import BranchState, ObjectStore, Operation, RefsSnapshot, RefVerb
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.refs.dump_settings import (
-    SETTINGS_KEY,
+from sparklake.verbs.dumps.settings import (
     KeptSettings,
     LogPosition,
     belong_together,
-    find_last_manifest,
     is_by_sparklake,
     position_of,
     read_settings,
     renames_of,
 )
-from sparklake.verbs.refs.ref_faults import (
-    Moment,
-    Named,
-    contains_commit,
-    moment_of,
-    read_ref,
-    ref_findings,
-)
+from sparklake.verbs.refs.logged_refs import Named, contains_commit, read_ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +148,7 @@ def _at(named: Named | None) -> CommitId | None:
     return named.commit_id if named is not None else None
 
 
-def _standing(context: Context, refs: RefsSnapshot, settled: int) -> Iterator[Operation]:
+def lost_operations(context: Context, refs: RefsSnapshot, settled: int) -> Iterator[Operation]:
     """Yield the latest operations of refs that are missing, although none has deleted them.
 
     Operations up to `settled` do not count: whoever has dumped since has given these refs up.
@@ -230,70 +212,6 @@ def _settings(store: ObjectStore) -> KeptSettings | CorruptFileError | None:
         return error
 
 
-# --- findings -------------------------------------------------------------------------------------
-
-
-def lost_findings(context: Context, store: ObjectStore, moment: Moment) -> Iterator[Finding]:
-    """Yield the findings about the dump, and about refs that are lost; each lost ref once.
-
-    A repository that never dumped refs has no dump.
-    """
-    manifest = find_last_manifest(store)
-    try:
-        if manifest is not None or store.find(MANIFEST_KEY) is not None:
-            read_dump_manifest(store)
-    except SparklakeError as error:
-        yield Finding(FindingKind.DUMP_DAMAGED, MANIFEST_KEY, str(error))
-    found = None
-    while manifest is not None:
-        found = compare_dump(context, store, manifest, moment.refs)
-        again = find_last_manifest(store)
-        if found.is_own or again in (manifest, None):
-            yield from _dump_findings(store, manifest, found)
-            break
-        manifest = again  # Dumps have replaced it meanwhile.
-    known = {each.name for each in found.lost.named} if found is not None and found.is_own else ()
-    for each in _standing(context, moment.refs, found.settled if found is not None else 0):
-        if each.ref not in known:
-            detail = f"the log has it at {each.to_commit}"
-            yield Finding(FindingKind.REF_LOST, each.ref, detail, branches=(each.ref,))
-
-
-def _dump_findings(
-    store: ObjectStore, manifest: DumpManifest, found: ComparedDump
-) -> Iterator[Finding]:
-    lost = found.lost
-    if not found.is_own and not isinstance(found.settings, CorruptFileError):
-        detail = f"Postgres lacks {lost.text} of it" if lost else ""
-        commits = lost.commits[:MOST_AFFECTED]
-        count = len(lost.commits)
-        kind = FindingKind.DUMP_OF_OTHERS
-        yield Finding(kind, MANIFEST_KEY, detail, commits=commits, commit_count=count)
-        return
-    yield from _settings_findings(store, manifest, found)
-    for problem in found.problems:
-        yield Finding(FindingKind.DUMP_DAMAGED, MANIFEST_KEY, str(problem))
-    for commit_id in lost.commits:
-        yield Finding(FindingKind.COMMIT_LOST, commit_id, commits=(commit_id,), commit_count=1)
-    for kind, refs in (
-        (FindingKind.REF_LOST, lost.named),
-        (FindingKind.BRANCH_BEHIND, lost.behind),
-    ):
-        for each in refs:
-            branches = (each.name,) if isinstance(each, BranchState) else ()
-            detail = f"the dump has it at {each.commit_id}"
-            yield Finding(kind, each.name, detail, branches=branches)
-
-
-def _settings_findings(
-    store: ObjectStore, manifest: DumpManifest, found: ComparedDump
-) -> Iterator[Finding]:
-    if isinstance(found.settings, CorruptFileError):
-        yield Finding(FindingKind.DUMP_DAMAGED, SETTINGS_KEY, str(found.settings))
-    elif found.settings is None and is_by_sparklake(store, manifest):
-        yield Finding(FindingKind.DUMP_DAMAGED, SETTINGS_KEY, "it is missing")
-
-
 # --- refusals -------------------------------------------------------------------------------------
 
 
@@ -310,7 +228,7 @@ def check_replaceable(
         if not found.is_own:
             raise newer_dump(store)
         lost, settled = found.lost, found.settled
-    standing = [each.ref for each in _standing(context, refs, settled)]
+    standing = [each.ref for each in lost_operations(context, refs, settled)]
     if lost or standing:
         what = f"{lost.text} of the dump" if lost else f"{_counted('ref', standing)} of its log"
         raise RefsLostError(
@@ -328,22 +246,3 @@ def newer_dump(store: ObjectStore) -> NewerDumpError:
         f"{store.uri} since this repository last read or wrote it. Restore that dump as another "
         "repository to compare both, or replace it with --overwrite"
     )
-
-
-def check_nothing_lost(context: Context) -> None:
-    """Raise RefsLostError if something that names objects may be lost.
-
-    A verb that deletes what nothing names would delete the only copies of what is lost.
-    """
-    store = open_store(context.info.storage_namespace)  # Not through the cache.
-    moment = moment_of(context)
-    for each in chain(ref_findings(context, moment), lost_findings(context, store, moment)):
-        if each.hides_names:
-            raise RefsLostError(
-                f"nothing was deleted: {each.meaning}: {each.subject}"
-                f"{f' ({each.detail})' if each.detail else ''}. What is lost may name objects "
-                "that would be deleted. `sparklake check --refs` lists all such faults, and "
-                "`sparklake repair` restores what the dump of refs has. Restore the rest from a "
-                "backup of Postgres, or give up lost refs, and what only the dump has, with "
-                "`sparklake refs dump --overwrite`"
-            )

@@ -7,11 +7,11 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler.dumps.dump import DumpManifest
+from sparklake.graveler.dumps.ref_files import MESSAGES, Entity, read_ref_records, ref_table_ids
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.records import ValueRecord
-from sparklake.graveler.refs.dump import DumpManifest
-from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, read_ref_records, ref_table_ids
 
 
 def dump_table_ids(store: ObjectStore, manifest: DumpManifest) -> list[str]:

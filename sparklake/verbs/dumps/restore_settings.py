@@ -13,14 +13,14 @@ from math import inf
 from sparklake.errors import CorruptFileError, InvalidInputError, InvalidNameError, SparklakeError
 from sparklake.graveler.actions import Action
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
+from sparklake.graveler.dumps.dump import DumpManifest, FoundDump
+from sparklake.graveler.dumps.lakefs_rules import PROTECTION_KEY, RETENTION_KEY, find_lakefs_rules
+from sparklake.graveler.dumps.ref_files import Entity
 from sparklake.graveler.guards import ProtectionRule, RepositorySettings
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.refs.dump import DumpManifest, FoundDump
-from sparklake.graveler.refs.dump_tables import Entity
-from sparklake.graveler.refs.lakefs_rules import PROTECTION_KEY, RETENTION_KEY, find_lakefs_rules
 from sparklake.graveler.refs.names import check_pattern, validate_branch_name
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.verbs.refs.dump_settings import (
+from sparklake.verbs.dumps.settings import (
     SETTINGS_KEY,
     KeptSettings,
     belong_together,

@@ -7,22 +7,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sparklake.errors import CorruptFileError, RepositoryNotFoundError
-from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot
-from sparklake.graveler.refs.dump import (
+from sparklake.graveler.dumps.dump import (
     MANIFEST_KEY,
     DumpManifest,
     encode_refs,
     manifest_bytes,
     read_refs,
 )
-from sparklake.graveler.refs.lakefs_limits import refused_addresses, refused_branches, refused_tags
+from sparklake.graveler.dumps.lakefs_limits import refused_addresses, refused_branches, refused_tags
+from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot
 from sparklake.stores.objects import open_store
 from sparklake.udfs.swept_tables import put_tables
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
-from sparklake.verbs.refs.addresses import find_refused
-from sparklake.verbs.refs.dump_faults import check_replaceable, newer_dump
-from sparklake.verbs.refs.dump_settings import (
+from sparklake.verbs.dumps.addresses import find_refused
+from sparklake.verbs.dumps.lost_refs import check_replaceable, newer_dump
+from sparklake.verbs.dumps.settings import (
     LogPosition,
     find_last_manifest,
     find_manifest,

@@ -19,14 +19,14 @@ from sparklake.errors import (
     InvalidInputError,
     MissingFileError,
 )
+from sparklake.graveler.dumps import ref_files
+from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.graveler.ports import StoredObject
-from sparklake.graveler.refs import dump_tables
-from sparklake.graveler.refs.dump import MANIFEST_KEY
 from sparklake.graveler.sstable import ends_whole
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.adopted_ranges import COLLECTED_KEY
 from sparklake.udfs.checks.findings import FindingKind
-from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
+from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import commit_all, contents, files_below, memory_lake, refused
 from tests.support.recorded_reads import recorded_parts, recorded_reads
 
@@ -133,16 +133,14 @@ def test_an_unreadable_table_hides_only_what_it_holds(dumped: Dumped) -> None:
 
 
 def test_all_ranges_of_a_table_of_refs_are_named(small_lake: Lake, folder: Path) -> None:
-    with mock.patch.object(dump_tables, "_RANGE_BYTES", 1):
+    with mock.patch.object(ref_files, "_RANGE_BYTES", 1):
         repo = small_lake.create_repository("lake", str(folder / "ns"))
         for number in range(4):
             commit_all(repo.branch("main"), {"k": b"%d" % number}, str(number))
         repo.dump_refs()
     dumped = Dumped(repo, folder / "ns")
-    store, entity = repo._context.store, dump_tables.Entity.COMMIT
-    root, *ranges = dump_tables.ref_table_ids(
-        store, dumped.manifest["commits_meta_range_id"], entity
-    )
+    store, entity = repo._context.store, ref_files.Entity.COMMIT
+    root, *ranges = ref_files.ref_table_ids(store, dumped.manifest["commits_meta_range_id"], entity)
     found = dict(zip([each.id for each in sorted_commits(repo)], ranges, strict=True))
     gone = [found[repo.resolve(each).id] for each in ("main", "main~1")]
     for each in gone:

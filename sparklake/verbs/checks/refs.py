@@ -10,13 +10,12 @@ from functools import cached_property
 from sparklake.errors import CorruptFileError, MissingFileError, NamespaceInUseError
 from sparklake.graveler.commits import Commit, computed_id, is_generation
 from sparklake.graveler.ids import CommitId, MetaRangeId
-from sparklake.graveler.ports import BranchState, LayerKind, Operation, RefsSnapshot, TagInfo
+from sparklake.graveler.ports import BranchState, LayerKind, Operation, RefsSnapshot
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_owner
-
-Named = BranchState | TagInfo
+from sparklake.verbs.refs.logged_refs import Named, read_ref
 
 
 @dataclass(frozen=True)
@@ -87,21 +86,6 @@ def moment_of(context: Context) -> Moment:
     refs = context.refs.snapshot()
     commits, ids = context.refs.commits, [each.id for each in refs.commits]
     return Moment(refs, frozenset(commits.expired(ids)), frozenset(commits.collected(ids)))
-
-
-def contains_commit(commits: Mapping[CommitId, Commit], head: CommitId, wanted: CommitId) -> bool:
-    """Return whether a history, as far as it is among some commits, contains a commit."""
-    least = commits[wanted].generation if wanted in commits else 0
-    seen, waiting = {head}, [head]
-    while waiting:
-        each = waiting.pop()
-        if each == wanted:
-            return True
-        if each in commits and commits[each].generation > least:
-            new = [parent for parent in commits[each].parents if parent not in seen]
-            seen.update(new)
-            waiting += new
-    return False
 
 
 def ref_findings(context: Context, moment: Moment) -> Iterator[Finding]:
@@ -181,23 +165,6 @@ def log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
 
 def _agree(named: Named, operation: Operation | None) -> bool:
     return operation is not None and operation.to_commit == named.commit_id
-
-
-def find_ref(context: Context, name: str) -> Named | None:
-    """Return the present branch or tag with a name."""
-    return context.refs.branches.find(name) or context.refs.tags.find(name)
-
-
-def read_ref(context: Context, name: str) -> tuple[Named | None, Operation | None]:
-    """Return a branch or a tag, and its latest operation, as they were at one moment."""
-    log = context.refs.operations
-    operation = log.latest([name]).get(name)
-    while True:
-        named = find_ref(context, name)
-        again = log.latest([name]).get(name)
-        if again == operation:
-            return named, operation
-        operation = again  # The ref has moved between the reads.
 
 
 # --- the namespace --------------------------------------------------------------------------------

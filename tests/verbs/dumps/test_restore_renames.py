@@ -13,15 +13,15 @@ import pytest
 from sparklake import Repository
 from sparklake.errors import InvalidInputError, StoreError
 from sparklake.graveler.actions import Action
+from sparklake.graveler.dumps.dump import MANIFEST_KEY
+from sparklake.graveler.dumps.lakefs_rules import PROTECTION_KEY
 from sparklake.graveler.guards import ProtectionRule
 from sparklake.graveler.messages import ProtectionRulesMessage
-from sparklake.graveler.refs.dump import MANIFEST_KEY
-from sparklake.graveler.refs.lakefs_rules import PROTECTION_KEY
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local import LocalStore
-from sparklake.verbs.refs.dump_settings import SETTINGS_KEY, read_settings, renames_of
+from sparklake.verbs.dumps.settings import SETTINGS_KEY, read_settings, renames_of
 from tests.support.lakes import commit_all, files_below, memory_lake, refused
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -22,13 +22,13 @@ from sparklake.errors import (
     SparklakeError,
 )
 from sparklake.graveler.commits import Commit, computed_id, is_generation
+from sparklake.graveler.dumps.problems import raise_all
+from sparklake.graveler.dumps.ref_files import MESSAGES, Entity, find_ref_records, make_ref_tables
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
 from sparklake.graveler.records import Record, ValueRecord, plain_value
-from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, find_ref_records, make_ref_tables
 from sparklake.graveler.refs.names import is_commit_id, validate_branch_name, validate_tag_name
-from sparklake.graveler.refs.problems import raise_all
 from sparklake.visible import shell_word
 
 MANIFEST_KEY = "_lakefs/refs_manifest.json"

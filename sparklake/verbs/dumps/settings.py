@@ -11,16 +11,16 @@ import msgspec
 
 from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, SparklakeError
 from sparklake.graveler.defaults import MAX_RANGE_RECORDS
-from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
-from sparklake.graveler.json_errors import decode_json
-from sparklake.graveler.ports import ObjectStore, Operation, RefsSnapshot, RepositoryInfo
-from sparklake.graveler.refs.dump import (
+from sparklake.graveler.dumps.dump import (
     DumpManifest,
     encode_refs,
     find_refs,
     read_dump_manifest,
     read_refs,
 )
+from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
+from sparklake.graveler.json_errors import decode_json
+from sparklake.graveler.ports import ObjectStore, Operation, RefsSnapshot, RepositoryInfo
 from sparklake.graveler.retention import Retention
 
 SETTINGS_KEY = "_lakefs/sparklake_settings.json"

@@ -20,15 +20,15 @@ from sparklake.errors import (
     MissingFileError,
     NewerDumpError,
 )
+from sparklake.graveler.dumps.dump import DumpManifest
+from sparklake.graveler.dumps.ref_files import META_RANGES, Entity, lakefs_kind, record_total
+from sparklake.graveler.dumps.trees import dump_roots
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
-from sparklake.graveler.refs.dump import DumpManifest
-from sparklake.graveler.refs.dump_tables import META_RANGES, Entity, lakefs_kind, record_total
-from sparklake.graveler.refs.dumped_trees import dump_roots
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.graveler.times import SECOND, text_of_second
 from sparklake.verbs.base.context import now
-from sparklake.verbs.refs.verify_trees import EndOfFile, VerifiedTrees, in_threads
+from sparklake.verbs.dumps.verify_trees import EndOfFile, VerifiedTrees, in_threads
 
 _MOST_READ = 1_000
 _DAY = 24 * 60 * 60

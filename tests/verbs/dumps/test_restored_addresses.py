@@ -9,7 +9,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.graveler.entries import AddressType, Entry
-from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
+from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.foreign import foreign_record, restored_tree
 from tests.support.lakes import memory_lake
 

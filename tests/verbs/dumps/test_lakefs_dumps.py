@@ -25,23 +25,23 @@ from sparklake.errors import (
 )
 from sparklake.graveler.actions import Action
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, first_commit, new_commit
-from sparklake.graveler.entries import AddressType, Entry
-from sparklake.graveler.guards import ProtectionRule
-from sparklake.graveler.ids import CommitId, MetaRangeId
-from sparklake.graveler.messages import ProtectionRulesMessage, RetentionRulesMessage
-from sparklake.graveler.ports import BranchState, RefsSnapshot, TagInfo
-from sparklake.graveler.refs.dump import (
+from sparklake.graveler.dumps.dump import (
     MANIFEST_KEY,
     encode_refs,
     manifest_bytes,
     read_dump_manifest,
     read_refs,
 )
-from sparklake.graveler.refs.lakefs_rules import PROTECTION_KEY, RETENTION_KEY
+from sparklake.graveler.dumps.lakefs_rules import PROTECTION_KEY, RETENTION_KEY
+from sparklake.graveler.entries import AddressType, Entry
+from sparklake.graveler.guards import ProtectionRule
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.messages import ProtectionRulesMessage, RetentionRulesMessage
+from sparklake.graveler.ports import BranchState, RefsSnapshot, TagInfo
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.objects import open_store
-from sparklake.verbs.refs import dump as dumping
-from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
+from sparklake.verbs.dumps import dump as dumping
+from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.foreign import foreign_record, restored_tree
 from tests.support.lakes import commit_all, contents, memory_lake, namespace_of, refused
 from tests.support.memory_folders import memory_folder

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from sparklake.engine.sort import sliced
 from sparklake.graveler.ports import RefsSnapshot
 from sparklake.graveler.ranges import RangeInfo
+from sparklake.udfs.dumps import AddressTest, refused_body
 from sparklake.udfs.gc import encode_work
-from sparklake.udfs.refs import AddressTest, refused_body
 from sparklake.verbs.base.context import Context
 from sparklake.visible import visible_line
 

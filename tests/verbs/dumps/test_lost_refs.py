@@ -22,10 +22,11 @@ from sparklake.errors import (
     RefNotFoundError,
     RefsLostError,
 )
-from sparklake.graveler.refs.dump import MANIFEST_KEY
+from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.udfs.checks.findings import FindingKind
-from sparklake.verbs.refs import dump_faults
-from sparklake.verbs.refs.dump_settings import SETTINGS_KEY
+from sparklake.verbs.checks import dumps as dump_checks
+from sparklake.verbs.dumps import lost_refs
+from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import commit_all, namespace_of
 from tests.support.postgres_faults import Database
 
@@ -255,14 +256,14 @@ def test_a_branch_that_moves_during_a_check_still_lacks_what_is_lost(
     commit_all(dev, {"d": b"4"}, "four")
     repo.dump_refs()
     database.restore()
-    explained = dump_faults._explained
+    explained = lost_refs._explained
 
     def then_commit(*arguments: Any) -> Any:
         found = explained(*arguments)
         commit_all(dev, {"e": uuid4().bytes}, "five")
         return found
 
-    with mock.patch.object(dump_faults, "_explained", then_commit):
+    with mock.patch.object(lost_refs, "_explained", then_commit):
         assert repo.check("refs").kinds[FindingKind.BRANCH_BEHIND] == 1
     assert repo.resolve("dev").message == "five"
 
@@ -270,7 +271,7 @@ def test_a_branch_that_moves_during_a_check_still_lacks_what_is_lost(
 def test_dumps_during_a_check_are_no_dumps_of_others(repo: Repository) -> None:
     """The settings belong to the last two dumps, so that a check may read those of a later one."""
     repo.dump_refs()
-    find = dump_faults.find_last_manifest
+    find = dump_checks.find_last_manifest
     tags = ["v2", "v3"]
 
     def then_dump(*arguments: Any) -> Any:
@@ -280,7 +281,7 @@ def test_dumps_during_a_check_are_no_dumps_of_others(repo: Repository) -> None:
             repo.dump_refs()
         return found
 
-    with mock.patch.object(dump_faults, "find_last_manifest", then_dump):
+    with mock.patch.object(dump_checks, "find_last_manifest", then_dump):
         assert repo.check("refs").kinds == {}
     assert not tags
 

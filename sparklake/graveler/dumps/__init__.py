@@ -1,0 +1,1 @@
+"""Dumps of refs in the format of lakeFS."""

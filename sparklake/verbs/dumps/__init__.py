@@ -1,0 +1,1 @@
+"""Dumps of refs and commits, and their restores."""

@@ -1,0 +1,44 @@
+"""Branches and tags, together with the operations log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import BranchState, Operation, TagInfo
+from sparklake.verbs.base.context import Context
+
+Named = BranchState | TagInfo
+
+
+def find_ref(context: Context, name: str) -> Named | None:
+    """Return the present branch or tag with a name."""
+    return context.refs.branches.find(name) or context.refs.tags.find(name)
+
+
+def read_ref(context: Context, name: str) -> tuple[Named | None, Operation | None]:
+    """Return a branch or a tag, and its latest operation, as they were at one moment."""
+    log = context.refs.operations
+    operation = log.latest([name]).get(name)
+    while True:
+        named = find_ref(context, name)
+        again = log.latest([name]).get(name)
+        if again == operation:
+            return named, operation
+        operation = again  # The ref has moved between the reads.
+
+
+def contains_commit(commits: Mapping[CommitId, Commit], head: CommitId, wanted: CommitId) -> bool:
+    """Return whether a history, as far as it is among some commits, contains a commit."""
+    least = commits[wanted].generation if wanted in commits else 0
+    seen, waiting = {head}, [head]
+    while waiting:
+        each = waiting.pop()
+        if each == wanted:
+            return True
+        if each in commits and commits[each].generation > least:
+            new = [parent for parent in commits[each].parents if parent not in seen]
+            seen.update(new)
+            waiting += new
+    return False
