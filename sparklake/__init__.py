@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.lake import Lake, connect
     from sparklake.repository import Repository
+    from sparklake.udfs.diffs.three_way import ThreeWayRow
+    from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.udfs.objects.object_rows import ObjectInfo
-    from sparklake.udfs.read import DiffRow
-    from sparklake.udfs.three_way import ThreeWayRow
     from sparklake.verbs.base.if_needed import IfNeeded
     from sparklake.verbs.base.once import Once
     from sparklake.verbs.history.show import CommitSummary
@@ -59,7 +59,7 @@ _MODULES = {
     "Branch": "sparklake.branch",
     "Commit": "sparklake.graveler.commits",
     "CommitSummary": "sparklake.verbs.history.show",
-    "DiffRow": "sparklake.udfs.read",
+    "DiffRow": "sparklake.udfs.diffs.two_way",
     "Engine": "sparklake.config",
     "IfNeeded": "sparklake.verbs.base.if_needed",
     "ImportErrorsError": "sparklake.errors",
@@ -74,7 +74,7 @@ _MODULES = {
     "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",
-    "ThreeWayRow": "sparklake.udfs.three_way",
+    "ThreeWayRow": "sparklake.udfs.diffs.three_way",
     "connect": "sparklake.lake",
     "missing_files": "sparklake.frames.tables.spark_sources",
 }

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.planning import path_filter
     from sparklake.graveler.ports import BranchState
-    from sparklake.udfs.read import DiffRow
+    from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.udfs.strategies import choosing
     from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike
     from sparklake.verbs import commits
-    from sparklake.verbs.base import read
     from sparklake.verbs.base.context import Context
-    from sparklake.verbs.base.differences import Differences
     from sparklake.verbs.delta import write as delta_writes
+    from sparklake.verbs.diffs import diff as diffs
+    from sparklake.verbs.diffs.differences import Differences
     from sparklake.verbs.history import status as statuses
     from sparklake.verbs.history.status import BranchStatus
     from sparklake.verbs.imports import import_objects as imports
@@ -52,7 +52,7 @@ else:
     path_filter = lazy_module("sparklake.graveler.planning.path_filter")
     choosing = lazy_module("sparklake.udfs.strategies.choosing")
     commits = lazy_module("sparklake.verbs.commits")
-    read = lazy_module("sparklake.verbs.base.read")
+    diffs = lazy_module("sparklake.verbs.diffs.diff")
     delta_writes = lazy_module("sparklake.verbs.delta.write")
     statuses = lazy_module("sparklake.verbs.history.status")
     imports = lazy_module("sparklake.verbs.imports.import_objects")
@@ -138,7 +138,7 @@ class Branch(BranchObjects):
 
     def diff(self, prefix: str = "") -> Differences[DiffRow]:
         """Return the staged changes that would change the branch."""
-        return read.diff_uncommitted(self._context, self.name, prefix)
+        return diffs.diff_uncommitted(self._context, self.name, prefix)
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
         """Return what a commit would read and copy, and where; nothing changes."""

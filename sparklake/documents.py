@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from sparklake.graveler.retention import Retention
     from sparklake.hooks.declarations import HookFile
     from sparklake.stores.cache import CacheUsage, DiskCache
-    from sparklake.udfs.differences import FolderDiff
+    from sparklake.udfs.diffs.folders import FolderDiff
+    from sparklake.udfs.diffs.three_way import ThreeWayRow
+    from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.udfs.objects.object_rows import ObjectInfo
-    from sparklake.udfs.read import DiffRow
-    from sparklake.udfs.three_way import ThreeWayRow
-    from sparklake.verbs.base.differences import DiffTree
     from sparklake.verbs.checks.report import CheckReport
+    from sparklake.verbs.diffs.differences import DiffTree
     from sparklake.verbs.dumps.dump import RefsDump
     from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection

@@ -18,24 +18,26 @@ if TYPE_CHECKING:
     from sparklake.engine.lazy_rows import Rows
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.ranges import MetaRange
+    from sparklake.udfs.diffs.three_way import ThreeWayRow
+    from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.udfs.objects.object_rows import ObjectInfo
-    from sparklake.udfs.read import DiffRow
-    from sparklake.udfs.three_way import ThreeWayRow
+    from sparklake.verbs.base import merge_bases as bases
     from sparklake.verbs.base import read
     from sparklake.verbs.base import snapshot as snapshots
     from sparklake.verbs.base.context import Context
-    from sparklake.verbs.base.differences import Differences
     from sparklake.verbs.base.snapshot import Snapshot
     from sparklake.verbs.delta import format as delta
+    from sparklake.verbs.diffs import diff as diffs
+    from sparklake.verbs.diffs import texts
+    from sparklake.verbs.diffs.differences import Differences
+    from sparklake.verbs.diffs.texts import TextDiff
     from sparklake.verbs.history import blame as blames
     from sparklake.verbs.history import log as history
     from sparklake.verbs.history import show as summaries
     from sparklake.verbs.history.blame import Blame
     from sparklake.verbs.history.log import Log
     from sparklake.verbs.history.show import CommitSummary
-    from sparklake.verbs.merges import bases, text_diff
-    from sparklake.verbs.merges import diff as diffs
-    from sparklake.verbs.merges.text_diff import TextDiff
+    from sparklake.verbs.merges import preview
     from sparklake.verbs.objects import list as folders
     from sparklake.verbs.objects import open_files
     from sparklake.verbs.objects.list import Folder
@@ -51,9 +53,10 @@ else:
     blames = lazy_module("sparklake.verbs.history.blame")
     history = lazy_module("sparklake.verbs.history.log")
     summaries = lazy_module("sparklake.verbs.history.show")
-    bases = lazy_module("sparklake.verbs.merges.bases")
-    diffs = lazy_module("sparklake.verbs.merges.diff")
-    text_diff = lazy_module("sparklake.verbs.merges.text_diff")
+    preview = lazy_module("sparklake.verbs.merges.preview")
+    bases = lazy_module("sparklake.verbs.base.merge_bases")
+    diffs = lazy_module("sparklake.verbs.diffs.diff")
+    texts = lazy_module("sparklake.verbs.diffs.texts")
     folders = lazy_module("sparklake.verbs.objects.list")
     open_files = lazy_module("sparklake.verbs.objects.open_files")
     moves = lazy_module("sparklake.verbs.refs.moves")
@@ -244,7 +247,7 @@ class RepositoryReads:
         if three_way and three_dot:
             raise InvalidInputError("choose one of a three-way and a three-dot diff")
         if three_way:
-            return diffs.diff_three_way(self._context, left, right, prefix)
+            return preview.diff_three_way(self._context, left, right, prefix)
         return diffs.diff_refs(self._context, left, right, prefix, three_dot=three_dot)
 
     def diff_texts(
@@ -259,7 +262,7 @@ class RepositoryReads:
             >>> [each.lines[-2:] for each in repo.diff_texts("main", "dev", "config/")]
             [('-{"tax": 19}', '+{"tax": 20}')]
         """
-        return text_diff.diff_texts(self._context, left, right, prefix, three_dot=three_dot)
+        return texts.diff_texts(self._context, left, right, prefix, three_dot=three_dot)
 
     def diff_table(
         self,
@@ -284,7 +287,7 @@ class RepositoryReads:
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences[DiffRow]:
         """Return the staged changes of a branch that would change it."""
-        return read.diff_uncommitted(self._context, branch, prefix)
+        return diffs.diff_uncommitted(self._context, branch, prefix)
 
     def log(
         self,

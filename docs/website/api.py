@@ -25,7 +25,7 @@ MODULES = {
 
 RETURNED = (
     "sparklake.engine.explanation.Explanation",
-    "sparklake.verbs.base.differences.Differences",
+    "sparklake.verbs.diffs.differences.Differences",
     "sparklake.verbs.refs.settings.LiveSettings",
 )
 """Classes of values that public methods return, and that have methods of their own."""

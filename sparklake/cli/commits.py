@@ -33,7 +33,7 @@ from sparklake.uri import ref_uri, same_repository
 from sparklake.visible import visible_text
 
 if TYPE_CHECKING:
-    from sparklake.verbs.base.differences import Differences, DiffTree
+    from sparklake.verbs.diffs.differences import Differences, DiffTree
 
 MOST_LINES = 100
 _COUNT_SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}

@@ -16,7 +16,7 @@ from sparklake.errors import InvalidInputError, MissingDependencyError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sparklake.verbs.base.differences import Differences
+    from sparklake.verbs.diffs.differences import Differences
 
 # py4j puts the name of a call before Spark's message.
 _NAMED_REASON = re.compile(r"\[[A-Z_.]+\] [^\n]*")

@@ -17,7 +17,7 @@ from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sums import bounded, column_sum
 from sparklake.udfs.content_types import without_same_content
-from sparklake.udfs.differences import side_sizes
+from sparklake.udfs.diffs.folders import side_sizes
 from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
 from sparklake.udfs.strategies.observed_changes import ObservedChanges

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, concatenated
@@ -12,6 +13,10 @@ from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.udfs.workspace import Workspace, decode_tasks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:
@@ -24,6 +29,15 @@ def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator
     streams = zip(*(each.piece.sides for each in pieces), strict=True)
     hull = Interval(pieces[0].piece.interval.start, pieces[-1].piece.interval.stop)
     return [_read(store, sides, hull) for sides in streams]
+
+
+def open_tasks(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[Sequence[Blocks]]:
+    """Yield the streams of each task's sides."""
+    store = workspace.open_store()
+    for task in decode_tasks(batches):
+        yield open_sides(store, task.pieces)
 
 
 def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[TaskPiece, Blocks]]:

@@ -9,7 +9,7 @@ import pytest
 
 import sparklake
 from sparklake.errors import PurgedError
-from sparklake.verbs.merges.text_diff import MOST_BYTES, MOST_LINES
+from sparklake.verbs.diffs.texts import MOST_BYTES, MOST_LINES
 from tests.cli.running import Scene, failed, ok, run, said
 
 

@@ -1,41 +1,36 @@
-"""Read verbs: list, cat, and diff of two trees or of staged changes."""
+"""Read verbs: list and cat."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.engine.explanation import LAYERED, TWO_WAY
-from sparklake.engine.lazy_rows import Row, Rows, RowShape
+from sparklake.engine.lazy_rows import Rows, RowShape
 from sparklake.errors import CorruptFileError, MissingFileError, PurgedError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.parquet_files import decode_parquet
-from sparklake.graveler.planning.layers import plan_listing, plan_view
+from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange, record_count
+from sparklake.udfs.diffs.two_way import (
+    DIFF_DDL,
+    DIFF_SCHEMA,
+    diff_body,
+    diff_rows,
+)
+from sparklake.udfs.objects.listing import list_body
 from sparklake.udfs.objects.object_rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.purges import Patterns, purge_folder
-from sparklake.udfs.read import (
-    DIFF_DDL,
-    DIFF_SCHEMA,
-    DiffRow,
-    diff_body,
-    diff_rows,
-    list_body,
-    staged_diff_body,
-)
-from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.differences import Differences
-from sparklake.verbs.base.resolve import ResolvedRef, get_branch, read_consistently
+from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
 from sparklake.verbs.base.snapshot import kept_object
 from sparklake.verbs.base.staging import StagedLayers
 
@@ -84,7 +79,6 @@ def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
 OBJECTS: RowShape[ObjectInfo] = RowShape(
     OBJECT_SCHEMA, OBJECT_DDL, object_rows, hidden=frozenset({"address"})
 )
-DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
 
 def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
@@ -110,14 +104,6 @@ def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]
     return Rows(plan, OBJECTS, title, task, context.runners, "ls", LAYERED)
 
 
-def diff_trees(
-    context: Context, left: MetaRange, right: MetaRange, prefix: str, what: str
-) -> Rows[DiffRow]:
-    """Return the differences from one tree to another."""
-    plan = plan_diff(left.ranges, right.ranges, prefix_interval(key_prefix(prefix)))
-    return diff_of_plan(context, plan, what, "diff")
-
-
 def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, what: str) -> bool:
     """Return whether two trees have equal records, maybe in other ranges, as lakeFS cuts them.
 
@@ -129,8 +115,13 @@ def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, w
     if record_count(left.ranges) != record_count(right.ranges):
         return False
     plan = plan_diff(left.ranges, right.ranges)
-    parts = (Plan(plan.pieces[:1]), Plan(plan.pieces[1:]))
-    return not any(next(iter(diff_of_plan(context, each, what, "diff")), None) for each in parts)
+    title, body = context.title("diff", what), partial(diff_body, context.workspace)
+    shape = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
+    parts = (
+        Rows(Plan(pieces), shape, title, body, context.runners, "diff", TWO_WAY)
+        for pieces in (plan.pieces[:1], plan.pieces[1:])
+    )
+    return not any(batch.num_rows for part in parts for batch in part.batches())
 
 
 def read_object(context: Context, ref: str, path: str) -> bytes:
@@ -145,39 +136,3 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
     except MissingFileError as error:
         kept_object(context, ref, path)  # It may have expired since.
         raise purged_error(context, found, error) from error
-
-
-def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences[DiffRow]:
-    """Return the staged changes of a branch that would change it."""
-    name, start = get_branch(context, branch).name, key_prefix(prefix)
-
-    def plan(found: ResolvedRef) -> Plan:
-        plan = StagedLayers(context, start).plan(found.tree(context), found.layers, plan_view)
-        return plan.restricted(prefix_interval(start))
-
-    found = read_consistently(context, name, plan)
-    return differences_of_plan(
-        context, found, DIFFS, staged_diff_body, "diff", name, LAYERED, prefix
-    )
-
-
-def diff_of_plan(
-    context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
-) -> Differences[DiffRow]:
-    """Return the rows of a planned two-way diff."""
-    return differences_of_plan(context, plan, DIFFS, diff_body, verb, what, TWO_WAY, prefix)
-
-
-def differences_of_plan(
-    context: Context,
-    plan: Plan,
-    shape: RowShape[Row],
-    body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    verb: str,
-    what: str,
-    sides: Sequence[str],
-    prefix: str,
-) -> Differences[Row]:
-    """Return the rows of a planned diff, computed by a task body."""
-    title, task = context.title(verb, what), partial(body, context.workspace)
-    return Differences(plan, shape, title, task, context.runners, verb, sides, prefix)

@@ -18,7 +18,7 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
-from sparklake.udfs.read import Encode, diff_body, removed_batch
+from sparklake.udfs.diffs.two_way import Encode, diff_body, removed_batch
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context
 

@@ -18,9 +18,9 @@ from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.ranges import MetaRange
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.read import diff_trees
 from sparklake.verbs.base.snapshot import snapshot_over
 from sparklake.verbs.delta.tree_log import TreeLog, log_sides, read_log
+from sparklake.verbs.diffs.diff import diff_trees
 from sparklake.verbs.tables.diff_sides import TableSide
 from sparklake.verbs.tables.view import View
 

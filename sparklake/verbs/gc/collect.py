@@ -43,8 +43,8 @@ from sparklake.udfs.gc import (
     sweep_body,
     weigh_body,
 )
+from sparklake.udfs.objects.listing import list_body
 from sparklake.udfs.objects.object_rows import ObjectInfo, record_batch
-from sparklake.udfs.read import list_body
 from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.swept_tables import candidates_key
 from sparklake.udfs.workspace import Workspace, encode_tasks

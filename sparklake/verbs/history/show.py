@@ -12,8 +12,8 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.planning.plan import OpenPiece, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
 from sparklake.verbs.base.context import Context, naming_collected
-from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.diffs.diff import diff_of_plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from sparklake.engine.lazy_rows import Rows
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.diffs.two_way import DiffRow
 from sparklake.udfs.objects.object_rows import ObjectInfo
-from sparklake.udfs.read import DiffRow
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.read import diff_trees, list_tree
+from sparklake.verbs.base.read import list_tree
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.delta.format import DELTA_FORMAT
+from sparklake.verbs.diffs.diff import diff_trees
 from sparklake.verbs.tables.read import read_table
 from sparklake.verbs.tables.version import tree_table
 

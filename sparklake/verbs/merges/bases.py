@@ -7,32 +7,16 @@ from functools import partial
 from typing import NamedTuple
 
 from sparklake.engine.execution import finish, run_plan
-from sparklake.errors import RefNotFoundError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.graph.merge_base import merge_bases
 from sparklake.graveler.graph.virtual_base import VirtualBases
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.write_ranges import virtual_merge_body
 from sparklake.verbs.base.context import Context, Walk, naming_collected
+from sparklake.verbs.base.merge_bases import best_common_ancestors
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.three_way import plan_sides
-
-
-def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
-    """Return the best common ancestor. Of several, return the one of highest generation.
-
-    Raises RefNotFoundError if there is no common ancestor.
-    """
-    return _some_ancestors(context, left, right)[0]
-
-
-def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
-    """Return the common ancestors that are not ancestors of one another, best first."""
-    walk = Walk(context.graph)
-    bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
-    return [walk.commit(each) for each in bases]
 
 
 class BaseTree(NamedTuple):
@@ -54,7 +38,7 @@ class BaseTrees:
 
         For several best common ancestors, a tree is written that no ref leads to.
         """
-        bases = _some_ancestors(self.context, source, dest)
+        bases = best_common_ancestors(self.context, source, dest)
         ids = tuple(each.id for each in bases)
         if len(bases) == 1:
             return BaseTree(bases[0].meta_range_id, ids)
@@ -67,16 +51,6 @@ class BaseTrees:
         tree_id, commits = self.get(source, dest)
         with naming_collected(self.context, commits):
             return self.context.trees.get(tree_id)
-
-
-def _some_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
-    bases = common_ancestors(context, left, right)
-    if not bases:
-        raise RefNotFoundError(
-            f"commits {left.id[:12]} and {right.id[:12]} have no common ancestor: their "
-            "histories have different first commits"
-        )
-    return bases
 
 
 def _virtual_tree(context: Context, bases: tuple[CommitId, ...]) -> MetaRangeId:

@@ -1,4 +1,4 @@
-"""Preview of a merge: counts and cost. Nothing is written and no ref moves."""
+"""The preview of a merge: changes, counts and cost. Nothing is written and no ref moves."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from functools import partial
 from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
+from sparklake.engine.lazy_rows import RowShape
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.filtered import filtered_plan
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
 from sparklake.stores.cache.counts import TALLY
+from sparklake.udfs.diffs.three_way import (
+    THREE_WAY_DDL,
+    THREE_WAY_SCHEMA,
+    ThreeWayRow,
+    three_way_diff_body,
+    three_way_rows,
+)
 from sparklake.udfs.merges import preview_body
 from sparklake.udfs.results import (
     CacheResult,
@@ -27,17 +36,22 @@ from sparklake.udfs.results import (
 )
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tables.added_files import AddedFiles
-from sparklake.udfs.three_way import ThreeWayRow
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context, naming_collected
+from sparklake.verbs.base.merge_bases import merge_base
+from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.preview import preview_unions
-from sparklake.verbs.merges.bases import merge_base
+from sparklake.verbs.diffs.diff import differences_of_plan
+from sparklake.verbs.diffs.differences import Differences
+from sparklake.verbs.merges.bases import BaseTrees
 from sparklake.verbs.merges.conflicts import conflict_rows
 from sparklake.verbs.merges.kept_objects import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.table_schemas import schema_conflicts
 from sparklake.verbs.merges.three_way import plan_sides, without_expired_base
+
+THREE_WAY_ROWS: RowShape[ThreeWayRow] = RowShape(THREE_WAY_SCHEMA, THREE_WAY_DDL, three_way_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +142,23 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
         raise nothing_to_merge(context, source_ref, dest, options.paths)
     return preview
+
+
+def diff_three_way(
+    context: Context, dest: str, source: str, prefix: str
+) -> Differences[ThreeWayRow]:
+    """Return the changes in dest if source were merged into it, including conflicts.
+
+    Both are compared as committed.
+    """
+    ours, theirs = (listed_commit(context, ref) for ref in (dest, source))
+    within, what = prefix_interval(key_prefix(prefix)), f"{dest} -> {source}"
+    base = BaseTrees(context).tree(theirs, ours).ranges
+    trees = context.tree(theirs).ranges, context.tree(ours).ranges
+    plan = plan_three_way_diff(base, *trees, within)
+    return differences_of_plan(
+        context, plan, THREE_WAY_ROWS, three_way_diff_body, "diff", what, THREE_WAY, prefix
+    )
 
 
 def _plan(context: Context, sides: ThreeWayTrees) -> Plan:

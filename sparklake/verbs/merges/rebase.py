@@ -13,6 +13,7 @@ from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.merge_bases import merge_base
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import change_summaries, signed_commit
 from sparklake.verbs.base.resolve import (
@@ -26,7 +27,6 @@ from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.signing import Signature
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_tree
 
 

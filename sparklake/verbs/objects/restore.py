@@ -22,11 +22,11 @@ from sparklake.udfs.objects.copy import restore_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import ResultCodec
-from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import kept_commit, open_branch
 from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers, cut_out
 from sparklake.verbs.base.versions import with_versions
+from sparklake.verbs.diffs.diff import diff_of_plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from sparklake.verbs.base.differences import Differences
+from sparklake.verbs.diffs.differences import Differences
 from tests.scenarios.model.history import LogOptions
 from tests.scenarios.model.machine import Machine, datas, paths, prefixes, shown
 from tests.scenarios.model.strategies import Part

@@ -8,15 +8,15 @@ from difflib import unified_diff
 from typing import Any
 
 from sparklake.errors import MissingFileError
+from sparklake.udfs.diffs.two_way import DiffRow
 from sparklake.udfs.objects.object_rows import ObjectInfo
-from sparklake.udfs.read import DiffRow
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.read import diff_uncommitted, purged_error
+from sparklake.verbs.base.merge_bases import merge_base
+from sparklake.verbs.base.read import purged_error
 from sparklake.verbs.base.resolve import kept_commit
 from sparklake.verbs.base.snapshot import Snapshot, open_snapshot
-from sparklake.verbs.merges.bases import merge_base
-from sparklake.verbs.merges.diff import diff_refs
+from sparklake.verbs.diffs.diff import diff_refs, diff_uncommitted
 from sparklake.visible import visible_line
 
 MOST_BYTES = 1 << 20

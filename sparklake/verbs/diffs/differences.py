@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparklake.engine.lazy_rows import Row, Rows, RowShape
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.differences import (
+from sparklake.udfs.diffs.folders import (
     COUNTS,
     FOLDER_DDL,
     FOLDER_SCHEMA,
@@ -97,7 +97,7 @@ class FolderDiffs:
     def to_df(self) -> DataFrame:
         """Return the rows as a Spark DataFrame, computed by its tasks, in no fixed order."""
         # Not at the top: reading must not pay for importing Spark.
-        from sparklake.frames.differences import summed
+        from sparklake.frames.diffs import summed
 
         return summed(self._parts.to_df(), "path", COUNTS)
 

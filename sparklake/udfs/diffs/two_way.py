@@ -1,8 +1,8 @@
-"""Task bodies that read: the objects of a ref, and the differences between refs."""
+"""The task bodies of two-way diffs, and their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,18 +11,14 @@ import pyarrow.compute as pc
 
 from sparklake.graveler.algebra import (
     BlockChanges,
-    ChangeCounts,
     ChangeType,
     SideRows,
-    apply,
     diff,
     staged_diff,
 )
-from sparklake.graveler.blocks.block import Blocks
 from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries, paths_of
-from sparklake.udfs.objects.object_rows import object_batch
-from sparklake.udfs.streams import open_sides
-from sparklake.udfs.workspace import Workspace, decode_tasks
+from sparklake.udfs.streams import open_tasks
+from sparklake.udfs.workspace import Workspace
 
 CHANGE_FIELDS = (
     pa.field("type", pa.string(), nullable=False),
@@ -58,13 +54,6 @@ class DiffRow:
     right_checksum: str | None = None
 
 
-def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield OBJECT_SCHEMA. The sides are base, then staged layers, the newest first."""
-    for base, *layers in open_tasks(workspace, batches):
-        for block in apply(layers, base, ChangeCounts()):
-            yield object_batch(block, workspace.storage_namespace)
-
-
 def diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
@@ -84,15 +73,6 @@ def staged_diff_body(
     """Yield the same as `diff_body`. The sides are base, then staged layers, newest first."""
     for base, *layers in open_tasks(workspace, batches):
         yield from map(encode or diff_batch, staged_diff(layers, base))
-
-
-def open_tasks(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Sequence[Blocks]]:
-    """Yield the streams of each task's sides."""
-    store = workspace.open_store()
-    for task in decode_tasks(batches):
-        yield open_sides(store, task.pieces)
 
 
 def diff_batch(changes: BlockChanges) -> pa.RecordBatch:

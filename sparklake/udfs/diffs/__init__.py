@@ -1,0 +1,1 @@
+"""Task bodies of diffs, and their rows."""

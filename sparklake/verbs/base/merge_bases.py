@@ -1,0 +1,33 @@
+"""The best common ancestors of two commits."""
+
+from __future__ import annotations
+
+from sparklake.errors import RefNotFoundError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.graph.merge_base import merge_bases
+from sparklake.verbs.base.context import Context, Walk
+
+
+def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
+    """Return the best common ancestor. Of several, return the one of highest generation.
+
+    Raises RefNotFoundError if there is no common ancestor.
+    """
+    return best_common_ancestors(context, left, right)[0]
+
+
+def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
+    """Return the common ancestors that are not ancestors of one another, best first."""
+    walk = Walk(context.graph)
+    bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
+    return [walk.commit(each) for each in bases]
+
+
+def best_common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
+    bases = common_ancestors(context, left, right)
+    if not bases:
+        raise RefNotFoundError(
+            f"commits {left.id[:12]} and {right.id[:12]} have no common ancestor: their "
+            "histories have different first commits"
+        )
+    return bases

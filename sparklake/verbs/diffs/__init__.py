@@ -1,0 +1,1 @@
+"""Diffs of refs, of trees and of staged changes, object by object."""

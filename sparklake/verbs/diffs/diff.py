@@ -1,0 +1,92 @@
+"""Diffs of refs, of trees and of staged changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sparklake.engine.explanation import LAYERED, TWO_WAY
+from sparklake.engine.lazy_rows import Row, RowShape
+from sparklake.graveler.keys import key_prefix, prefix_interval
+from sparklake.graveler.planning.layers import plan_view
+from sparklake.graveler.planning.plan import Plan, plan_diff
+from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.diffs.two_way import (
+    DIFF_DDL,
+    DIFF_SCHEMA,
+    DiffRow,
+    diff_body,
+    diff_rows,
+    staged_diff_body,
+)
+from sparklake.udfs.workspace import Workspace
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.merge_bases import merge_base
+from sparklake.verbs.base.resolve import ResolvedRef, get_branch, listed_commit, read_consistently
+from sparklake.verbs.base.staging import StagedLayers
+from sparklake.verbs.diffs.differences import Differences
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
+
+
+def diff_refs(
+    context: Context, left: str, right: str, prefix: str, *, three_dot: bool
+) -> Differences[DiffRow]:
+    """Return the differences from left to right, each as committed.
+
+    Three-dot: the changes of right since the merge base.
+    """
+    commit, other = (listed_commit(context, ref) for ref in (left, right))
+    # As git has it: of several best common ancestors the first, not what they are merged to.
+    start = merge_base(context, other, commit) if three_dot else commit
+    within = prefix_interval(key_prefix(prefix))
+    plan = plan_diff(context.tree(start).ranges, context.tree(other).ranges, within)
+    return diff_of_plan(context, plan, f"{left} -> {right}", "diff", prefix)
+
+
+def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences[DiffRow]:
+    """Return the staged changes of a branch that would change it."""
+    name, start = get_branch(context, branch).name, key_prefix(prefix)
+
+    def plan(found: ResolvedRef) -> Plan:
+        plan = StagedLayers(context, start).plan(found.tree(context), found.layers, plan_view)
+        return plan.restricted(prefix_interval(start))
+
+    found = read_consistently(context, name, plan)
+    return differences_of_plan(
+        context, found, DIFFS, staged_diff_body, "diff", name, LAYERED, prefix
+    )
+
+
+def diff_trees(
+    context: Context, left: MetaRange, right: MetaRange, prefix: str, what: str
+) -> Differences[DiffRow]:
+    """Return the differences from one tree to another."""
+    plan = plan_diff(left.ranges, right.ranges, prefix_interval(key_prefix(prefix)))
+    return diff_of_plan(context, plan, what, "diff")
+
+
+def diff_of_plan(
+    context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
+) -> Differences[DiffRow]:
+    """Return the rows of a planned two-way diff."""
+    return differences_of_plan(context, plan, DIFFS, diff_body, verb, what, TWO_WAY, prefix)
+
+
+def differences_of_plan(
+    context: Context,
+    plan: Plan,
+    shape: RowShape[Row],
+    body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    verb: str,
+    what: str,
+    sides: Sequence[str],
+    prefix: str,
+) -> Differences[Row]:
+    """Return the rows of a planned diff, computed by a task body."""
+    title, task = context.title(verb, what), partial(body, context.workspace)
+    return Differences(plan, shape, title, task, context.runners, verb, sides, prefix)
