@@ -34,7 +34,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key, write_meta_range
 from sparklake.stores.objects import open_store
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write_ranges import merge_body
 

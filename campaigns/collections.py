@@ -30,8 +30,8 @@ from sparklake.graveler.dumps.trees import dump_table_ids, dump_trees
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, earlier_generation
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.collect import Collection
 from sparklake.verbs.objects.stage import stage_batches

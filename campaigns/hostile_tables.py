@@ -27,7 +27,7 @@ from sparklake.graveler.kernels import only_definitions
 from sparklake.graveler.ranges import RangeInfo, _range_record, range_list
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_range_file
-from sparklake.udfs.checks.findings import KIND_FACTS, Severity
+from sparklake.rows.findings import KIND_FACTS, Severity
 from tests.support.faults import file_as
 from tests.support.lakes import memory_lake, namespace_of
 from tests.support.memory_folders import memory_folder

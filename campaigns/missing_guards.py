@@ -117,14 +117,14 @@ MISSING_GUARDS = {
         89, lambda: mock.patch("sparklake.udfs.adopted_ranges._lacks_objects", _restored)
     ),
     "adoption does not look for an open sweep": MissingGuard(
-        31, lambda: mock.patch("sparklake.udfs.adopted_ranges.is_sweep_open", _no_sweep)
+        31, lambda: mock.patch("sparklake.namespace.markers.is_sweep_open", _no_sweep)
     ),
     "a sweep goes on after it was ended": MissingGuard(206, _without_claims),
     "a collection ignores staged rows": MissingGuard(
         1, lambda: mock.patch("sparklake.verbs.gc.collect._staged_rows", _no_rows)
     ),
     "tables that a collection may delete are used": MissingGuard(
-        7800, lambda: mock.patch("sparklake.udfs.swept_tables._candidates", _no_tables)
+        7800, lambda: mock.patch("sparklake.namespace.swept_tables._candidates", _no_tables)
     ),
     "a purge deletes what branches still name": MissingGuard(
         53, lambda: mock.patch("sparklake.verbs.purges.purge._refuse_live", _nothing)

@@ -12,10 +12,10 @@ from sparklake import Branch, Commit, Repository
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.graveler.sstable.range_files import table_key
+from sparklake.namespace.markers import MARKER_KEY
 from sparklake.stores.objects import normalise_store_uri, open_object, open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY
 from sparklake.stores.postgres.ref_store import PostgresRefs
-from sparklake.udfs.adopted_ranges import MARKER_KEY
 from tests.support.lakes import commit_all, contents
 
 _LATER_COMMITS = 5

@@ -12,8 +12,8 @@ from campaigns.repair_cases import healthy, repair
 from campaigns.scenes import Scene, VerbCase
 from campaigns.upkeep_cases import SECRET, purge, purged, with_secret
 from sparklake.errors import InterruptError, InvalidInputError, NotFoundError
+from sparklake.namespace.leftovers import unfinished_checks
 from sparklake.stores.postgres.ref_store import PostgresRefs
-from sparklake.verbs.base.leftovers import unfinished_checks
 from sparklake.verbs.purges import purge as purging
 from tests.support.lakes import commit_all
 

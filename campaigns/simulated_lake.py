@@ -29,11 +29,11 @@ from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import BranchState, Layer, RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.records import Record, decode_record, is_tombstone
 from sparklake.graveler.sstable.range_files import read_range_file, table_key
+from sparklake.namespace.markers import PURGES_FOLDER
+from sparklake.rows.objects import object_info
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.memory.registers import MemoryCollections
-from sparklake.udfs.adopted_ranges import PURGES_FOLDER
-from sparklake.udfs.objects.object_rows import object_info
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.strategies.object_access import DATA_FOLDER
 
 BUCKET = "lake"
 NAMESPACE = f"s3://{BUCKET}/repo"

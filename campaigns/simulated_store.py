@@ -15,7 +15,7 @@ from unittest import mock
 from sparklake.errors import MissingFileError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
 from sparklake.stores.objects.key_checks import check_key, check_prefix
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.strategies.object_access import DATA_FOLDER
 
 if TYPE_CHECKING:
     from sparklake.graveler.ports import ObjectStore

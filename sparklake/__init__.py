@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.lake import Lake, connect
     from sparklake.repository import Repository
+    from sparklake.rows.objects import ObjectInfo
     from sparklake.udfs.diffs.three_way import ThreeWayRow
     from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.udfs.imports.inventory import S3Inventory
-    from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.verbs.base.if_needed import IfNeeded
     from sparklake.verbs.base.once import Once
     from sparklake.verbs.history.show import CommitSummary
@@ -67,7 +67,7 @@ _MODULES = {
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
     "MergePreview": "sparklake.verbs.merges.preview",
-    "ObjectInfo": "sparklake.udfs.objects.object_rows",
+    "ObjectInfo": "sparklake.rows.objects",
     "Once": "sparklake.verbs.base.once",
     "Repository": "sparklake.repository",
     "Restored": "sparklake.verbs.objects.restore",

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.planning import path_filter
     from sparklake.graveler.ports import BranchState
+    from sparklake.strategies import choosing
+    from sparklake.strategies.choosing import RulesLike, StrategyLike
     from sparklake.udfs.diffs.two_way import DiffRow
-    from sparklake.udfs.strategies import choosing
-    from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike
     from sparklake.verbs import commits
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.delta import write as delta_writes
@@ -50,7 +50,7 @@ else:
     # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
     keys = lazy_module("sparklake.graveler.keys")
     path_filter = lazy_module("sparklake.graveler.planning.path_filter")
-    choosing = lazy_module("sparklake.udfs.strategies.choosing")
+    choosing = lazy_module("sparklake.strategies.choosing")
     commits = lazy_module("sparklake.verbs.commits")
     diffs = lazy_module("sparklake.verbs.diffs.diff")
     delta_writes = lazy_module("sparklake.verbs.delta.write")

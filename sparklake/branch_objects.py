@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.graveler import keys
-    from sparklake.udfs.objects.object_rows import ObjectInfo
+    from sparklake.rows.objects import ObjectInfo
     from sparklake.verbs.base import staging
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.objects import copy as transfer

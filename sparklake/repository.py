@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.ports import RepositoryInfo
-    from sparklake.udfs.strategies import choosing
-    from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike
+    from sparklake.strategies import choosing
+    from sparklake.strategies.choosing import RulesLike, StrategyLike
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.history import graph as graphs
     from sparklake.verbs.history import lanes
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.refs.settings import LiveSettings
 else:
     # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
-    choosing = lazy_module("sparklake.udfs.strategies.choosing")
+    choosing = lazy_module("sparklake.strategies.choosing")
     graphs = lazy_module("sparklake.verbs.history.graph")
     lanes = lazy_module("sparklake.verbs.history.lanes")
     merges = lazy_module("sparklake.verbs.merges.merge")

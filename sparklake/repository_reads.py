@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from sparklake.engine.lazy_rows import Rows
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.ranges import MetaRange
+    from sparklake.rows.objects import ObjectInfo
     from sparklake.udfs.diffs.three_way import ThreeWayRow
     from sparklake.udfs.diffs.two_way import DiffRow
-    from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.verbs.base import merge_bases as bases
     from sparklake.verbs.base import read
     from sparklake.verbs.base import snapshot as snapshots

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparklake.graveler import keys
     from sparklake.graveler.ports import Operation, Write
     from sparklake.graveler.ports.registers import HookRun, Purge
-    from sparklake.udfs.objects.object_rows import ObjectInfo
+    from sparklake.rows.objects import ObjectInfo
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.checks import check as checks
     from sparklake.verbs.checks import report as check_reports

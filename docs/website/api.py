@@ -19,7 +19,7 @@ PAGES = {
 
 MODULES = {
     "errors": ("Error classes", "sparklake.errors"),
-    "strategies": ("Merge strategies", "sparklake.udfs.strategies"),
+    "strategies": ("Merge strategies", "sparklake.strategies"),
 }
 """The pages of other public modules: title and module."""
 

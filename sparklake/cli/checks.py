@@ -13,7 +13,7 @@ from sparklake.documents import check_document
 from sparklake.uri import SCHEME, repository_uri
 
 if TYPE_CHECKING:
-    from sparklake.udfs.checks.findings import Finding
+    from sparklake.rows.findings import Finding
     from sparklake.verbs.checks.report import CheckReport
 
 _SHOWN = 10

@@ -129,7 +129,7 @@ def _rule(text: str) -> str:
 def _checked(check: str, given: str, text: str) -> str:
     """Return what is given if its text is a valid strategy or rule; import nothing."""
     # Lazy import: it takes longer than the start of the command.
-    from sparklake.udfs.strategies import choosing
+    from sparklake.strategies import choosing
 
     try:
         getattr(choosing, check)(text)
@@ -149,7 +149,7 @@ def one_of(*values: str) -> Callable[[str], list[str]]:
 
 def _strategies(incomplete: str) -> list[str]:
     # Lazy import: it takes longer than the start of the command.
-    from sparklake.udfs.strategies.choosing import strategy_names
+    from sparklake.strategies.choosing import strategy_names
 
     return [each for each in strategy_names() if each.startswith(incomplete)]
 

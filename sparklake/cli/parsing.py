@@ -84,7 +84,7 @@ def renames(given: Sequence[str] | None) -> dict[str, str]:
 def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
     """Return rules from `GLOB=STRATEGY` strings, split at the last '='; raise InvalidInputError."""
     # Lazy import: it takes longer than the start of --help.
-    from sparklake.udfs.strategies.choosing import rule_pair
+    from sparklake.strategies.choosing import rule_pair
 
     return [rule_pair(text) for text in given or ()]
 

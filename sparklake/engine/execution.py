@@ -26,8 +26,9 @@ from sparklake.graveler.sstable.range_files import (
     make_meta_range,
     read_ranges,
 )
-from sparklake.stores.cache.counts import TALLY
-from sparklake.udfs.results import (
+from sparklake.namespace.swept_tables import put_tables
+from sparklake.rows.added_files import AddedFiles
+from sparklake.rows.results import (
     CacheResult,
     ChangesResult,
     ConflictCountResult,
@@ -39,9 +40,8 @@ from sparklake.udfs.results import (
     Result,
     decode_results,
 )
-from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
-from sparklake.udfs.swept_tables import put_tables
-from sparklake.udfs.tables.added_files import AddedFiles
+from sparklake.stores.cache.counts import TALLY
+from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
 from sparklake.udfs.workspace import Workspace, encode_tasks, sink_into
 from sparklake.udfs.write_ranges import run_body
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from sparklake.engine.base import Work
 from sparklake.graveler.keys import Interval, successor
-from sparklake.udfs.write_ranges import RECORD_SCHEMA
+from sparklake.rows.records import RECORD_SCHEMA
 
 if TYPE_CHECKING:
     from sparklake.engine.base import Body, Source

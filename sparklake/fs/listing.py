@@ -22,7 +22,7 @@ from sparklake.fs.lakes import LakeOptions
 from sparklake.graveler.times import datetime_of_nanoseconds
 from sparklake.lake import Lake
 from sparklake.repository import Repository
-from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.rows.objects import ObjectInfo
 from sparklake.uri import SCHEME, LakeUri, parse_uri
 from sparklake.verbs.objects.list import Folder
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.engine.lazy_rows import Rows
+    from sparklake.rows.objects import ObjectInfo
     from sparklake.udfs.diffs.two_way import DiffRow
-    from sparklake.udfs.objects.object_rows import ObjectInfo
 
 
 class EventName(str, Enum):

@@ -44,22 +44,12 @@ from sparklake.graveler.sstable.range_files import (
     table_key,
 )
 from sparklake.interrupts import Threads
+from sparklake.namespace.lookups import OBJECT_THREADS, find_missing
+from sparklake.namespace.markers import is_sweep_open, open_purges
+from sparklake.namespace.own_namespace import full_addresses
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_object
-from sparklake.udfs.own_namespace import full_addresses
-from sparklake.udfs.settings import Workspace
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
-
-COLLECTIONS_FOLDER = "_sparklake/gc"
-MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"
-"""The marker of an open sweep of an earlier version, and the key prefix of all markers."""
-
-COLLECTED_KEY = f"{COLLECTIONS_FOLDER}/collected.json"
-"""The ids of the commits whose trees were collected. A restore of a dump reads them."""
-
-PURGES_FOLDER = "_sparklake/purges"
-_OPEN_PURGES = f"{PURGES_FOLDER}/open/"
-
-OBJECT_THREADS = 16
+from sparklake.strategies.object_access import DATA_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,71 +59,6 @@ class _AddressConflict:
     key: bytes
     ours: str
     theirs: str
-
-
-def marker_key(sweep_id: str) -> str:
-    """Return the key of the marker of an open sweep.
-
-    A collection writes it before it looks for named objects, and removes it after its last
-    deletion. No other sweep has the same key, so that a late removal ends only its own.
-    """
-    return f"{MARKER_KEY}-{sweep_id}"
-
-
-def open_markers(store: ObjectStore) -> list[str]:
-    """Return the keys of the markers of open sweeps."""
-    return [each.key for each in store.list(MARKER_KEY)]
-
-
-def is_sweep_open(store: ObjectStore) -> bool:
-    """Return whether a collection may be deleting objects."""
-    return bool(open_markers(store))
-
-
-def check_sweep(store: ObjectStore, marker: str) -> None:
-    """Raise CollectionOpenError if another process has ended the sweep of a marker."""
-    if store.find(marker) is None:
-        raise sweep_ended_error()
-
-
-def sweep_ended_error() -> CollectionOpenError:
-    """Return the error of a collection that another process has taken over."""
-    return CollectionOpenError(
-        "the garbage collection stopped: another one has ended it, after this one had lost its "
-        "connection to Postgres. Run it again"
-    )
-
-
-def marked_run(store: ObjectStore, marker: str) -> str:
-    """Return the id of the collection that a marker names; raise MissingFileError.
-
-    Raises CorruptFileError for a damaged marker: nobody knows what that collection may delete.
-    """
-    run_id = store.get(marker).decode(errors="replace")
-    if not is_run_id(run_id):
-        raise CorruptFileError(
-            f"{marker} in {store.uri} is damaged: it names no garbage collection. Correct it "
-            "with `sparklake repair`, or restore the file from a backup"
-        )
-    return run_id
-
-
-def is_run_id(text: str) -> bool:
-    """Return whether a text can be the id of a collection."""
-    return text.isascii() and text.replace("-", "").isalnum()
-
-
-def open_purge_key(purge_id: str) -> str:
-    """Return the key of the marker of an open purge.
-
-    A purge writes it before it looks for named objects, and removes it after its last deletion.
-    """
-    return f"{_OPEN_PURGES}{purge_id}"
-
-
-def open_purges(store: ObjectStore) -> list[str]:
-    """Return the ids of the purges that may be deleting objects, or may have died meanwhile."""
-    return [each.key.removeprefix(_OPEN_PURGES) for each in store.list(_OPEN_PURGES)]
 
 
 def find_dead(
@@ -194,13 +119,6 @@ def _check_present(store: ObjectStore, block: Block) -> None:
             f"nothing was published: {root}{gone} was deleted by a garbage collection or a "
             "purge after this operation had begun to use it. Try again"
         )
-
-
-def find_missing(store: ObjectStore, keys: Sequence[str]) -> str | None:
-    """Return the first of some keys without an object, or None."""
-    with Threads(OBJECT_THREADS, "sparklake-look") as threads:
-        found = zip(keys, threads.map(store.find, keys), strict=True)
-        return next((key for key, each in found if each is None), None)
 
 
 def _is_dead(

@@ -19,9 +19,9 @@ from sparklake.graveler.algebra import BlockChanges, ChangeType, diff
 from sparklake.graveler.escapes import exported_name
 from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
+from sparklake.rows.objects import object_batch
 from sparklake.stores.exports import ExpectedObject, open_destination
 from sparklake.stores.exports.checking import Destination
-from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
 

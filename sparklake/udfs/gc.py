@@ -27,17 +27,18 @@ from sparklake.graveler.sstable.range_files import read_each, read_together
 from sparklake.graveler.sums import column_sum
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.interrupts import Threads
+from sparklake.namespace.local_addresses import shown_addresses
+from sparklake.namespace.lookups import OBJECT_THREADS
+from sparklake.namespace.markers import check_sweep
+from sparklake.namespace.own_namespace import OwnNamespace
+from sparklake.rows.objects import ObjectInfo, object_record
+from sparklake.rows.records import record_batch, record_block
+from sparklake.rows.results import PieceResult, encode_results
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY, NamespaceMarks, nested_error
-from sparklake.udfs.adopted_ranges import OBJECT_THREADS, check_sweep
-from sparklake.udfs.objects.local_addresses import shown_addresses
-from sparklake.udfs.objects.object_rows import ObjectInfo, object_record, record_batch
-from sparklake.udfs.own_namespace import OwnNamespace
-from sparklake.udfs.results import PieceResult, encode_results
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
-from sparklake.udfs.write_ranges import record_block
 
 WEIGHT_SCHEMA = pa.schema(
     [

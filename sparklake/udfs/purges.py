@@ -29,16 +29,16 @@ from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.graveler.sums import bounded
 from sparklake.interrupts import Threads
+from sparklake.namespace.markers import PURGES_FOLDER
+from sparklake.namespace.own_namespace import OwnNamespace
+from sparklake.rows.objects import object_batch
+from sparklake.rows.records import RECORD_SCHEMA
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.namespaces import NamespaceMarks, nested_error
-from sparklake.udfs.adopted_ranges import PURGES_FOLDER
-from sparklake.udfs.objects.object_rows import object_batch
-from sparklake.udfs.own_namespace import OwnNamespace
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
-from sparklake.udfs.strategies.path_globs import glob_pattern
+from sparklake.strategies.object_access import DATA_FOLDER
+from sparklake.strategies.path_globs import glob_pattern
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
-from sparklake.udfs.write_ranges import RECORD_SCHEMA
 
 PART_ROWS = 20_000
 """The approximate number of rows in a part of a receipt. One task deletes one part."""

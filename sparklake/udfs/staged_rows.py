@@ -17,20 +17,13 @@ from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import existing_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
+from sparklake.namespace.local_addresses import shown_addresses, stored_addresses
+from sparklake.rows.objects import OBJECT_SCHEMA, ObjectInfo, microsecond_mtimes, object_record
+from sparklake.rows.records import RECORD_SCHEMA, in_key_order, record_batch
 from sparklake.stores.objects import check_object_uri, open_object, open_store
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.udfs.objects.local_addresses import shown_addresses, stored_addresses
-from sparklake.udfs.objects.object_rows import (
-    OBJECT_SCHEMA,
-    ObjectInfo,
-    in_key_order,
-    microsecond_mtimes,
-    object_record,
-    record_batch,
-)
 from sparklake.udfs.objects.plain_texts import SCHEME, plain_addresses, plain_keys
 from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write_ranges import RECORD_SCHEMA
 
 STAGE_SCHEMA = pa.schema(
     [

@@ -14,9 +14,9 @@ from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import WrittenRange, make_range, table_key, write_ranges
+from sparklake.namespace.swept_tables import put_tables
+from sparklake.rows.settings import Workspace as Workspace
 from sparklake.udfs.adopted_ranges import find_dead
-from sparklake.udfs.settings import Workspace as Workspace
-from sparklake.udfs.swept_tables import put_tables
 
 TASK_SCHEMA = pa.schema(
     [

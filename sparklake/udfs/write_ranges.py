@@ -9,13 +9,14 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
-from sparklake.graveler.blocks.block import Block, Blocks, block_of
+from sparklake.graveler.blocks.block import Block, Blocks
 from sparklake.graveler.graph.virtual_base import disagreement
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.change_summary import ChangedKeys
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.planning.path_filter import ALL, PathFilter
-from sparklake.udfs.results import (
+from sparklake.rows.records import record_block
+from sparklake.rows.results import (
     ChangesResult,
     ConflictCountResult,
     ConflictResult,
@@ -24,18 +25,11 @@ from sparklake.udfs.results import (
     PieceResult,
     encode_results,
 )
-from sparklake.udfs.strategies.judging import Judge
-from sparklake.udfs.strategies.observed_changes import ObservedChanges
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.judging import Judge
+from sparklake.strategies.resolution import Resolution
+from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.streams import open_sides, records_of, within_each
 from sparklake.udfs.workspace import RangeSink, Workspace, decode_tasks, open_sink
-
-RECORD_SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.binary(), nullable=False),
-        pa.field("stored", pa.binary(), nullable=False),
-    ]
-)
 
 
 def apply_body(
@@ -117,12 +111,6 @@ def _keys(changed: ChangedKeys) -> list[KeysResult]:
     if changed.keys is None:
         return [KeysResult(None)]
     return [KeysResult(tuple(changed.keys))] if changed.keys else []
-
-
-def record_block(batch: pa.RecordBatch) -> Block:
-    """Return a batch of RECORD_SCHEMA in key order as a block."""
-    keys, stored = (batch.column(name).cast(pa.binary()) for name in ("key", "stored"))
-    return block_of(keys, stored)
 
 
 def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:

@@ -13,7 +13,7 @@ from sparklake.delta_log.file_names import (
     table_name,
 )
 from sparklake.delta_log.paths import file_keys
-from sparklake.udfs.strategies.choosing import parse_resolution
+from sparklake.strategies.choosing import parse_resolution
 
 
 @pytest.mark.parametrize(

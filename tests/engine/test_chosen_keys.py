@@ -13,8 +13,8 @@ from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.filtered import plan_filtered_merge, plan_restore, plan_without
 from sparklake.graveler.planning.path_filter import PathFilter, filter_for
 from sparklake.graveler.planning.plan import Plan
+from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.objects.copy import restore_body
-from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents

@@ -20,7 +20,7 @@ from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import SideStream, plan_diff
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import NO_TREE
-from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.rows.records import record_batch
 from sparklake.udfs.write_ranges import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents

@@ -15,7 +15,7 @@ from sparklake.engine.execution import run_plan
 from sparklake.engine.local_runner import LocalRunner
 from sparklake.graveler.planning.plan import plan_merge
 from sparklake.stores.memory import MemoryRefStore
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body
 from tests.support.trees import Trees, open_trees
 

@@ -27,7 +27,7 @@ from sparklake.graveler.planning.plan import (
 )
 from sparklake.graveler.planning.resume import ExecutedPlan, reusing
 from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents

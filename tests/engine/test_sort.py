@@ -21,8 +21,7 @@ from sparklake.engine.sort import (
     source_batches,
 )
 from sparklake.graveler.records import Record
-from sparklake.udfs.objects.object_rows import record_batch
-from sparklake.udfs.write_ranges import RECORD_SCHEMA
+from sparklake.rows.records import RECORD_SCHEMA, record_batch
 from tests.support.memory_folders import memory_folder
 
 rows = st.lists(st.tuples(st.binary(min_size=1, max_size=3), st.binary(max_size=8)), max_size=80)

@@ -19,7 +19,7 @@ from sparklake import errors
 from sparklake.engine import threads as threads_module
 from sparklake.engine.threads import ThreadRunner
 from sparklake.errors import MergeConflictError
-from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.rows.records import record_batch
 from tests.support.runner_contract import (
     RunnerContract,
     broken_body,

@@ -15,11 +15,11 @@ from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavai
 from sparklake.graveler.dumps.dump import MANIFEST_KEY, read_dump_manifest
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.parquet_files import decode_parquet
+from sparklake.namespace.markers import MARKER_KEY, marker_key
 from sparklake.settings_file import read_settings_file
 from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store
-from sparklake.udfs.adopted_ranges import MARKER_KEY, marker_key
 from sparklake.verbs.gc.runs import open_sweeps
 from tests.support.memory_folders import memory_folder
 from tests.support.postgres import SYSTEM_FOLDER

@@ -15,7 +15,7 @@ import sparklake
 from sparklake.cli.jobs import FILE
 from sparklake.errors import StoreUnreachableError
 from sparklake.repository import Repository
-from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.rows.objects import ObjectInfo
 from tests.cli.running import Scene, ok, said
 from tests.cli.running import run as command
 from tests.jobs.running import job, run

@@ -9,7 +9,7 @@ import pytest
 
 from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.frames.tables.exact_files import root_of, scan_groups
-from sparklake.udfs.objects.object_rows import OBJECT_SCHEMA
+from sparklake.rows.objects import OBJECT_SCHEMA
 from sparklake.udfs.tables.partitions import partition_type
 from sparklake.verbs.tables.version import spark_uri
 

@@ -37,7 +37,7 @@ from sparklake.graveler.sstable.range_files import (
     make_range,
     read_range_file,
 )
-from sparklake.udfs.checks.findings import FindingKind
+from sparklake.rows.findings import FindingKind
 from sparklake.verbs.checks.leftovers import dump_table_ids
 from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.damage import block_handles, damaged, with_block

@@ -19,9 +19,9 @@ from sparklake.graveler.entries import Entry, entry_identity
 from sparklake.graveler.ids import is_generation
 from sparklake.graveler.planning.change_summary import SearchTarget, decode_summary, name_hash
 from sparklake.graveler.ports import BranchMove
+from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.object_rows import ObjectInfo
-from sparklake.udfs.strategies import Decision, Objects
+from sparklake.strategies import Decision, Objects
 from tests.support.hook_functions import CALLS
 from tests.support.lakes import TESTER, put_all, stage_sizes
 from tests.support.oracle import meta_range_id, range_ids

@@ -17,7 +17,7 @@ from sparklake.graveler.planning.change_summary import (
     encode_summary,
     name_hashes,
 )
-from sparklake.udfs.checks.findings import FindingKind
+from sparklake.rows.findings import FindingKind
 from tests.support.faults import Expected, expected
 
 _TABLES = ("commits", "branches", "tags", "layers", "operations", "expired_commits")

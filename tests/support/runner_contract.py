@@ -16,8 +16,7 @@ import pytest
 
 from sparklake.engine.base import Body, Runner
 from sparklake.errors import CorruptFileError, MergeConflictError, MissingFileError, SparklakeError
-from sparklake.udfs.objects.object_rows import record_batch
-from sparklake.udfs.write_ranges import RECORD_SCHEMA
+from sparklake.rows.records import RECORD_SCHEMA, record_batch
 from sparklake.visible import visible_line
 from tests.support.task_bodies import work_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sparklake.udfs.strategies import Both, Decision, Objects
+from sparklake.strategies import Both, Decision, Objects
 
 
 def joined(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:

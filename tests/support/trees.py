@@ -23,10 +23,10 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
 from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
+from sparklake.rows.records import record_batch
+from sparklake.rows.results import PieceResult, decode_results
 from sparklake.stores.objects import open_store
-from sparklake.udfs.objects.object_rows import record_batch
-from sparklake.udfs.results import PieceResult, decode_results
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.blocks import flat

@@ -17,6 +17,7 @@ from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.plan import Plan, SideStream, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record, tombstone
+from sparklake.rows.objects import OBJECT_SCHEMA, object_rows
 from sparklake.udfs.diffs.three_way import (
     THREE_WAY_SCHEMA,
     SideObject,
@@ -32,7 +33,6 @@ from sparklake.udfs.diffs.two_way import (
     staged_diff_body,
 )
 from sparklake.udfs.objects.listing import list_body
-from sparklake.udfs.objects.object_rows import OBJECT_SCHEMA, object_rows
 from sparklake.udfs.workspace import encode_tasks
 from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Rows, Run, Trees, open_trees, touched

@@ -14,7 +14,7 @@ from sparklake.errors import InvalidKeyError, InvalidRecordError, MissingFileErr
 from sparklake.graveler.blocks.block import EMPTY, block_of_records
 from sparklake.graveler.entries import AddressType, Entry, entry_record, record_entry
 from sparklake.graveler.records import Record, is_tombstone
-from sparklake.udfs.objects.object_rows import (
+from sparklake.rows.objects import (
     OBJECT_SCHEMA,
     ObjectInfo,
     object_batch,

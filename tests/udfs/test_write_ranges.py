@@ -17,8 +17,8 @@ from sparklake.graveler.planning.packing import Task, TaskPiece, pack_tasks
 from sparklake.graveler.planning.plan import OpenPiece, SideStream, plan_merge
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import WrittenRange
-from sparklake.udfs.objects.object_rows import record_batch
-from sparklake.udfs.results import (
+from sparklake.rows.records import record_batch
+from sparklake.rows.results import (
     ChangesResult,
     ConflictCountResult,
     ConflictResult,
@@ -27,8 +27,8 @@ from sparklake.udfs.results import (
     decode_results,
     encode_results,
 )
-from sparklake.udfs.strategies import judging
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies import judging
+from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.workspace import TASK_SCHEMA, decode_tasks, encode_tasks
 from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.oracle import Contents

@@ -14,9 +14,9 @@ from pyarrow import parquet
 
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sums import bounded_sum
+from sparklake.rows.findings import Finding, FindingKind, finding_table
 from sparklake.udfs.checks.content import content_problems
 from sparklake.udfs.checks.exchange import Bucket, CheckPlace, read_bucket, rows_key, write_buckets
-from sparklake.udfs.checks.findings import Finding, FindingKind, finding_table
 from sparklake.udfs.checks.listed import LISTED_SCHEMA, PURGED_SCHEMA
 from sparklake.udfs.checks.lookups import StoredSizes, stored_sizes
 from sparklake.udfs.checks.named import NAMED_SCHEMA

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from sparklake.graveler.ipc import pack_batches, unpack
 from sparklake.graveler.ports import ObjectStore
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
-from sparklake.udfs.settings import Workspace
 from sparklake.udfs.workspace import TASK_SCHEMA
 
 RESULT_SCHEMA = pa.schema(

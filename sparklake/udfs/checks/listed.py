@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from sparklake.errors import SparklakeError
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.rows.findings import Finding, FindingKind
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.local_columns import FileColumns, file_columns
 from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
-from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
 from sparklake.udfs.imports.source_listing import ListingPart
 from sparklake.udfs.purges import deleted_addresses

@@ -12,9 +12,9 @@ import numpy as np
 from sparklake.errors import InvalidKeyError, InvalidUriError, SparklakeError
 from sparklake.graveler.ports import StoredObject
 from sparklake.interrupts import Threads
+from sparklake.namespace.lookups import OBJECT_THREADS
+from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects import open_object
-from sparklake.udfs.adopted_ranges import OBJECT_THREADS
-from sparklake.udfs.checks.findings import FindingKind
 
 if TYPE_CHECKING:
     import pyarrow as pa

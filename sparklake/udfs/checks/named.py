@@ -16,8 +16,8 @@ from sparklake.graveler.blocks.columns import Positions, data_of
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.kernels import kernel
-from sparklake.udfs.own_namespace import OwnNamespace
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.namespace.own_namespace import OwnNamespace
+from sparklake.strategies.object_access import DATA_FOLDER
 
 NAMED_SCHEMA = pa.schema(
     [

@@ -13,9 +13,9 @@ import pyarrow as pa
 from sparklake.errors import SparklakeError
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.rows.findings import Finding, FindingKind
 from sparklake.udfs.checks.compared import FAULT_SCHEMA, MOST_SAMPLED, write_findings
 from sparklake.udfs.checks.exchange import CheckPlace, read_bucket
-from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.checks.lookups import Found, Problem, find_sizes
 from sparklake.udfs.checks.named import NamedObjects, range_tag
 

@@ -21,8 +21,8 @@ from sparklake.graveler.planning.change_summary import (
 from sparklake.graveler.planning.segments import changed_intervals
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
+from sparklake.rows.findings import Finding, FindingKind
 from sparklake.udfs.checks.exchange import CheckPlace
-from sparklake.udfs.checks.findings import Finding, FindingKind
 
 SUMMARIES_STEP = "summaries"
 

@@ -21,8 +21,8 @@ from sparklake.graveler.sstable.range_files import (
     table_key,
 )
 from sparklake.graveler.sstable.verification import layout_problem, range_problem, tree_problem
+from sparklake.rows.findings import Finding, FindingKind
 from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
-from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.udfs.checks.named import NamedObjects, range_tag
 
 _encode = msgspec.msgpack.Encoder().encode

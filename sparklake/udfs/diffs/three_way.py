@@ -13,7 +13,8 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.times import MICROSECOND, SECOND, shown_nanoseconds, text_of_second
-from sparklake.udfs.content_types import without_same_content
+from sparklake.rows.objects import unix_microseconds
+from sparklake.strategies.content_types import without_same_content
 from sparklake.udfs.diffs.two_way import (
     CHANGE_DDL,
     CHANGE_FIELDS,
@@ -21,7 +22,6 @@ from sparklake.udfs.diffs.two_way import (
     Encode,
     change_columns,
 )
-from sparklake.udfs.objects.object_rows import unix_microseconds
 from sparklake.udfs.streams import open_tasks
 from sparklake.udfs.workspace import Workspace
 from sparklake.visible import CHECKSUM_DIGITS, COMMIT_DIGITS

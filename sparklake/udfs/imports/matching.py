@@ -10,8 +10,8 @@ import numpy as np
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.edit import edited
-from sparklake.udfs.content_types import same_content
-from sparklake.udfs.results import encode_results
+from sparklake.rows.results import encode_results
+from sparklake.strategies.content_types import same_content
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks, open_sink
 from sparklake.udfs.write_ranges import written_pieces

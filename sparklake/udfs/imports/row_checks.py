@@ -24,14 +24,15 @@ from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
 from sparklake.interrupts import Threads
+from sparklake.namespace.own_namespace import OwnNamespace
+from sparklake.rows.defects import Defect, Reason, defect_record, new_defect
+from sparklake.rows.objects import microsecond_mtimes
+from sparklake.rows.records import in_key_order, record_batch
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local_columns import file_checksums
-from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
 from sparklake.udfs.imports.tasks import ImportTaskSettings
-from sparklake.udfs.objects.object_rows import in_key_order, microsecond_mtimes, record_batch
 from sparklake.udfs.objects.plain_texts import plain_uris
-from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.staged_rows import (
     STAGE_SCHEMA,
     object_checksum,

@@ -14,12 +14,12 @@ from sparklake.graveler.blocks.block import EMPTY, Block, concatenated
 from sparklake.graveler.entries import entry_fields
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
+from sparklake.rows.defects import MARK, Defect, Reason, defects_of, error_file, new_defect
+from sparklake.rows.objects import object_info
+from sparklake.rows.records import record_block
+from sparklake.rows.results import ErrorsResult, PieceResult, encode_results
 from sparklake.stores.objects import open_store
-from sparklake.udfs.imports.defects import MARK, Defect, Reason, defects_of, error_file, new_defect
-from sparklake.udfs.objects.object_rows import object_info
-from sparklake.udfs.results import ErrorsResult, PieceResult, encode_results
 from sparklake.udfs.workspace import Workspace, open_sink
-from sparklake.udfs.write_ranges import record_block
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.records import tombstone
-from sparklake.udfs.results import ChangesResult, PieceResult, encode_results
+from sparklake.rows.results import ChangesResult, PieceResult, encode_results
 from sparklake.udfs.streams import open_sides, records_of
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
 from sparklake.udfs.write_ranges import written_pieces

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from sparklake.graveler.algebra import ChangeCounts, apply
-from sparklake.udfs.objects.object_rows import object_batch
+from sparklake.rows.objects import object_batch
 from sparklake.udfs.streams import open_tasks
 from sparklake.udfs.workspace import Workspace
 

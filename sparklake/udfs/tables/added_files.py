@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.graveler.algebra import BlockChanges
-
-MAX_FOLDERS = 1_000
-"""The most folders with a sample. Further ones are left out."""
+from sparklake.rows.added_files import MAX_FOLDERS, AddedFiles, Samples
 
 _ENDING = ".parquet"
 # Names that Spark skips: markers, logs and temporary files.
@@ -22,33 +19,13 @@ _IN_TABLE = r"(?s:([^/]*=[^/]*/)*[^/]*)$"
 _FILE = re.compile(_IN_TABLE.encode())
 _HIDDEN_KEY = re.compile(_HIDDEN.encode())
 
-Samples = dict[bytes, bytes]
-"""The key of a file for each folder."""
 
-
-@dataclass(slots=True)
-class AddedFiles:
-    """Samples of the files that source and dest have added since base.
-
-    A folder is that of a table: partition folders, such as `day=1/`, belong to it.
-    """
-
-    source: Samples = field(default_factory=dict)
-    dest: Samples = field(default_factory=dict)
-
-    def observe(self, changes: BlockChanges) -> None:
-        """Add the differences between source and dest."""
-        in_dest, in_source = changes.left.present, changes.right.present
-        by_dest = in_dest & ~in_source & ~changes.taken & ~changes.conflicts
-        add_samples(self.source, changes.where(in_source & ~in_dest & changes.taken))
-        add_samples(self.dest, changes.where(by_dest))
-
-    def join(self, other: AddedFiles) -> None:
-        """Add the samples of another task."""
-        for mine, theirs in ((self.source, other.source), (self.dest, other.dest)):
-            for folder, key in theirs.items():
-                if folder in mine or len(mine) < MAX_FOLDERS:
-                    mine[folder] = min(key, mine.get(folder, key))
+def observe_added(files: AddedFiles, changes: BlockChanges) -> None:
+    """Add the files among the differences between source and dest."""
+    in_dest, in_source = changes.left.present, changes.right.present
+    by_dest = in_dest & ~in_source & ~changes.taken & ~changes.conflicts
+    add_samples(files.source, changes.where(in_source & ~in_dest & changes.taken))
+    add_samples(files.dest, changes.where(by_dest))
 
 
 def add_samples(samples: Samples, added: BlockChanges) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparklake.errors import MissingFileError
-from sparklake.udfs.objects.object_rows import share_rows
+from sparklake.udfs.tables.checksums import share_rows
 from sparklake.udfs.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import Content
+from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.digests import contradicts, may_be_md5
-from sparklake.udfs.objects.object_rows import ObjectInfo
 
 AHEAD_BYTES = 1 << 20
 

@@ -21,7 +21,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.retention import collected_error
-from sparklake.udfs.settings import Workspace
+from sparklake.rows.settings import Workspace
 
 if TYPE_CHECKING:
     from sparklake.engine.base import Runner

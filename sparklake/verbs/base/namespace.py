@@ -25,7 +25,7 @@ from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, Reposi
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY, find_enclosing, roots_overlap
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.strategies.object_access import DATA_FOLDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange, record_count
+from sparklake.namespace.own_namespace import OwnNamespace
+from sparklake.rows.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.diffs.two_way import (
     DIFF_DDL,
     DIFF_SCHEMA,
@@ -25,8 +27,6 @@ from sparklake.udfs.diffs.two_way import (
     diff_rows,
 )
 from sparklake.udfs.objects.listing import list_body
-from sparklake.udfs.objects.object_rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
-from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.purges import Patterns, purge_folder
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context

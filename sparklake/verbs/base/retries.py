@@ -19,10 +19,10 @@ from sparklake.errors import CollectionBegunError, MissingFileError, RaceLostErr
 from sparklake.verbs.base.context import Context
 
 if TYPE_CHECKING:
-    from sparklake.udfs import adopted_ranges
+    from sparklake.namespace import markers
 else:
     # Lazy import: a verb without records needs neither numpy nor Arrow.
-    adopted_ranges = lazy_module("sparklake.udfs.adopted_ranges")
+    markers = lazy_module("sparklake.namespace.markers")
 
 MAX_ATTEMPTS = 10
 _GC_ATTEMPTS = 5
@@ -96,7 +96,7 @@ def retry_on_gc(
 
 def _has_swept(context: Context, sweeps: int) -> bool:
     """Return whether tables are being deleted, or have been since a number of sweeps."""
-    if adopted_ranges.is_sweep_open(context.store):
+    if markers.is_sweep_open(context.store):
         return True
     context.refs.branches.find(context.info.default_branch)  # Reads the number.
     return context.refs.tree_sweeps > sweeps

@@ -23,7 +23,7 @@ from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, max_keys
 from sparklake.graveler.records import is_tombstone
 from sparklake.graveler.sstable.range_files import read_together
-from sparklake.udfs.objects.object_rows import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
+from sparklake.rows.objects import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.lookup import OpenRange, OpenRanges, PackedRange
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from sparklake.engine import execution
     from sparklake.engine.base import Body, Runner, Source
+    from sparklake.rows import records as record_rows
     from sparklake.udfs import write_ranges
-    from sparklake.udfs.objects import object_rows
 else:
     # Lazy imports: they take 20 ms, and listings need none of them.
     execution = lazy_module("sparklake.engine.execution")
     write_ranges = lazy_module("sparklake.udfs.write_ranges")
-    object_rows = lazy_module("sparklake.udfs.objects.object_rows")
+    record_rows = lazy_module("sparklake.rows.records")
 
 
 def count_staged(context: Context, state: BranchState) -> int:
@@ -151,7 +151,7 @@ def _point(key: bytes) -> Interval:
 def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
     stream = iter(records)
     while chunk := list(islice(stream, _BATCH_ROWS)):
-        yield object_rows.record_batch(chunk)
+        yield record_rows.record_batch(chunk)
 
 
 def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb: str) -> LayerCut:

@@ -9,10 +9,10 @@ from itertools import chain
 import msgspec
 
 from sparklake.errors import InvalidInputError
+from sparklake.namespace.leftovers import REPORT_NAME
+from sparklake.rows.findings import Finding, FindingKind
 from sparklake.udfs.checks.compared import MOST_SAMPLED, write_findings
-from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.leftovers import REPORT_NAME
 from sparklake.verbs.base.namespace import check_disk
 from sparklake.verbs.checks.dumps import lost_findings
 from sparklake.verbs.checks.leftovers import (

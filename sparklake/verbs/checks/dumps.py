@@ -8,8 +8,8 @@ from itertools import chain
 from sparklake.errors import CorruptFileError, RefsLostError, SparklakeError
 from sparklake.graveler.dumps.dump import MANIFEST_KEY, DumpManifest, read_dump_manifest
 from sparklake.graveler.ports import BranchState, ObjectStore
+from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.stores.objects import open_store
-from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment, moment_of, ref_findings
 from sparklake.verbs.dumps.lost_refs import ComparedDump, compare_dump, lost_operations

@@ -13,11 +13,11 @@ from sparklake.graveler.ports import ObjectStore, WriteState
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.range_files import table_key
+from sparklake.namespace.leftovers import probes, unfinished_checks
+from sparklake.namespace.markers import open_markers
+from sparklake.rows.findings import Finding, FindingKind
 from sparklake.stores.objects.temporary import temporary_files
-from sparklake.udfs.adopted_ranges import open_markers
-from sparklake.udfs.checks.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.leftovers import probes, unfinished_checks
 from sparklake.verbs.checks.refs import Moment
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
-from sparklake.udfs.adopted_ranges import open_purges
+from sparklake.namespace.markers import open_purges
+from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
+from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.checks.compared import (
     COMPARED_STEP,
     BucketShare,
@@ -18,7 +20,6 @@ from sparklake.udfs.checks.compared import (
     encode_bucket_share,
 )
 from sparklake.udfs.checks.exchange import rows_key, share_name
-from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.udfs.checks.listed import (
     LISTED_STEP,
     PURGED_STEP,
@@ -40,7 +41,6 @@ from sparklake.udfs.checks.resolved import (
 )
 from sparklake.udfs.imports.source_listing import split_source
 from sparklake.udfs.purges import purge_folder
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 from sparklake.verbs.checks.steps import Steps

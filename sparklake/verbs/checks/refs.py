@@ -12,7 +12,7 @@ from sparklake.graveler.commits import Commit, computed_id, is_generation
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, LayerKind, Operation, RefsSnapshot
 from sparklake.graveler.refs.names import is_commit_id
-from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
+from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_owner
 from sparklake.verbs.refs.logged_refs import Named, read_ref

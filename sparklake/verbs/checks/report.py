@@ -10,7 +10,7 @@ from typing import Any
 
 from sparklake._html import html_table
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.checks.findings import (
+from sparklake.rows.findings import (
     FINDING_SCHEMA,
     KIND_FACTS,
     Finding,

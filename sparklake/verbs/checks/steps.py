@@ -19,6 +19,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
+from sparklake.namespace.leftovers import CHECKS_FOLDER, OPEN_FOLDER, REPORT_NAME
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.temporary import remove_emptied
 from sparklake.udfs.checks.exchange import (
@@ -31,7 +32,6 @@ from sparklake.udfs.checks.exchange import (
 )
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.leftovers import CHECKS_FOLDER, OPEN_FOLDER, REPORT_NAME
 from sparklake.verbs.base.namespace import check_apart, first_write
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 

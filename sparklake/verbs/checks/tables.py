@@ -17,8 +17,8 @@ from sparklake.graveler.ports import Layer, LayerKind
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.verification import range_problem
+from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.udfs.checks.exchange import rows_key, share_name, write_buckets
-from sparklake.udfs.checks.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.udfs.checks.named import NamedObjects
 from sparklake.udfs.checks.summaries import (
     SUMMARIES_STEP,

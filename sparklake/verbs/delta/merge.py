@@ -22,7 +22,7 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, common, prefix_interval, successor
 from sparklake.graveler.planning.segments import clusters, reach, windows
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_kept
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees

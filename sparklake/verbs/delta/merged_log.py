@@ -19,8 +19,8 @@ from sparklake.graveler.commits import (
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.strategies.judging import new_record
-from sparklake.udfs.strategies.object_access import Objects
+from sparklake.strategies.judging import new_record
+from sparklake.strategies.object_access import Objects
 from sparklake.verbs.base.context import Context
 
 _MAX_LABEL_CHARACTERS = 4_000

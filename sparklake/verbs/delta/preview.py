@@ -11,7 +11,7 @@ from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.merge import table_unions

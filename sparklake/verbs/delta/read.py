@@ -38,8 +38,8 @@ from sparklake.errors import (
     ObjectNotFoundError,
     SparklakeError,
 )
+from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.formats import VERSION_AS_OF, log_files

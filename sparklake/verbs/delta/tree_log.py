@@ -22,7 +22,7 @@ from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.parquet_files import native_reader
 from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.sstable.range_files import read_together
-from sparklake.udfs.objects.object_rows import object_info
+from sparklake.rows.objects import object_info
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 

@@ -19,7 +19,7 @@ from sparklake.delta_log.rewrite import relative_places
 from sparklake.errors import InvalidInputError, MissingFileError, TableMovedError
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
-from sparklake.udfs.objects.object_rows import FILE_SCHEMA
+from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once, digest_of, once_scope

@@ -16,8 +16,8 @@ from sparklake.graveler.dumps.dump import (
 )
 from sparklake.graveler.dumps.lakefs_limits import refused_addresses, refused_branches, refused_tags
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot
+from sparklake.namespace.swept_tables import put_tables
 from sparklake.stores.objects import open_store
-from sparklake.udfs.swept_tables import put_tables
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
 from sparklake.verbs.dumps.addresses import find_refused

@@ -23,8 +23,8 @@ from sparklake.graveler.dumps.problems import problem_text, raise_all
 from sparklake.graveler.dumps.ref_files import Entity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
+from sparklake.namespace.markers import open_markers, open_purge_key, open_purges
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.udfs.adopted_ranges import open_markers, open_purge_key, open_purges
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_enclosing, given_place, take_over_namespace
 from sparklake.verbs.dumps.addresses import find_refused

@@ -31,8 +31,12 @@ from sparklake.graveler.ports import LayerKind, RepositorySnapshot, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
+from sparklake.namespace.markers import check_sweep
+from sparklake.namespace.swept_tables import candidates_key
+from sparklake.rows.objects import ObjectInfo
+from sparklake.rows.records import record_batch
 from sparklake.stores.objects import open_store
-from sparklake.udfs.adopted_ranges import check_sweep
+from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.gc import (
     distinct_run_body,
     encode_work,
@@ -44,9 +48,6 @@ from sparklake.udfs.gc import (
     weigh_body,
 )
 from sparklake.udfs.objects.listing import list_body
-from sparklake.udfs.objects.object_rows import ObjectInfo, record_batch
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
-from sparklake.udfs.swept_tables import candidates_key
 from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace, check_owner

@@ -9,8 +9,8 @@ from datetime import timedelta
 from sparklake.errors import StorePermissionError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.times import SECOND
+from sparklake.namespace.leftovers import abandoned_keys
 from sparklake.stores.objects.temporary import ABANDONED_SECONDS, remove_temporary
-from sparklake.verbs.base.leftovers import abandoned_keys
 
 
 def remove_leftovers(store: ObjectStore, grace: timedelta) -> int:

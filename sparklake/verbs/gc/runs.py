@@ -14,8 +14,7 @@ from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
-from sparklake.stores.objects import open_store
-from sparklake.udfs.adopted_ranges import (
+from sparklake.namespace.markers import (
     COLLECTIONS_FOLDER,
     MARKER_KEY,
     is_run_id,
@@ -24,7 +23,8 @@ from sparklake.udfs.adopted_ranges import (
     open_markers,
     sweep_ended_error,
 )
-from sparklake.udfs.swept_tables import candidates_key
+from sparklake.namespace.swept_tables import candidates_key
+from sparklake.stores.objects import open_store
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import first_write

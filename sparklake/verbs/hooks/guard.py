@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.ranges import MetaRange
     from sparklake.graveler.sstable import range_files
     from sparklake.hooks.declarations import HookFile
-    from sparklake.udfs.objects import object_rows
+    from sparklake.rows import objects as object_rows
     from sparklake.verbs.base import content
 
     Declared = Mapping[str, HookFile | InvalidHooksError]
@@ -39,7 +39,7 @@ else:
     # Lazy imports: numpy and Arrow take 0.25 s, which opening a repository does not need.
     ranges = lazy_module("sparklake.graveler.ranges")
     range_files = lazy_module("sparklake.graveler.sstable.range_files")
-    object_rows = lazy_module("sparklake.udfs.objects.object_rows")
+    object_rows = lazy_module("sparklake.rows.objects")
     content = lazy_module("sparklake.verbs.base.content")
 
 FOLDERS = ("_lakefs_actions/", "_sparklake/hooks/")

@@ -26,14 +26,14 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, plan_matched, plan_replace
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
+from sparklake.namespace.swept_tables import check_written_tables
+from sparklake.rows.defects import ERROR_SCHEMA, Defect, Reason, error_table
+from sparklake.rows.results import ErrorsResult, PieceResult, decode_results
 from sparklake.udfs.adopted_ranges import check_objects_body
 from sparklake.udfs.gc import encode_work
-from sparklake.udfs.imports.defects import ERROR_SCHEMA, Defect, Reason, error_table
 from sparklake.udfs.imports.matching import matched_body
 from sparklake.udfs.imports.row_checks import import_body
 from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
-from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
-from sparklake.udfs.swept_tables import check_written_tables
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context

@@ -12,9 +12,9 @@ from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
-from sparklake.udfs.objects.object_rows import record_batch
-from sparklake.udfs.results import KeptObject
-from sparklake.udfs.strategies.both import kept_keys
+from sparklake.rows.records import record_batch
+from sparklake.rows.results import KeptObject
+from sparklake.strategies.both import kept_keys
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.staging import INLINE_ROWS, write_meta_run

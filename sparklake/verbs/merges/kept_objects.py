@@ -11,9 +11,9 @@ from sparklake.graveler.entries import record_entry
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.records import identity_of
-from sparklake.udfs.results import KeptObject
-from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.rows.results import KeptObject
+from sparklake.strategies.judging import MAX_KEPT, Judge, too_many_kept
+from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.keep_both import places

@@ -19,7 +19,7 @@ from sparklake.graveler.planning.path_filter import (
     first_paths,
 )
 from sparklake.graveler.ports import BranchState
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace

@@ -17,7 +17,17 @@ from sparklake.graveler.planning.filtered import filtered_plan
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
+from sparklake.rows.added_files import AddedFiles
+from sparklake.rows.results import (
+    CacheResult,
+    ConflictResult,
+    KeptResult,
+    PreviewResult,
+    Result,
+    decode_results,
+)
 from sparklake.stores.cache.counts import TALLY
+from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.diffs.three_way import (
     THREE_WAY_DDL,
     THREE_WAY_SCHEMA,
@@ -26,16 +36,6 @@ from sparklake.udfs.diffs.three_way import (
     three_way_rows,
 )
 from sparklake.udfs.merges import preview_body
-from sparklake.udfs.results import (
-    CacheResult,
-    ConflictResult,
-    KeptResult,
-    PreviewResult,
-    Result,
-    decode_results,
-)
-from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.tables.added_files import AddedFiles
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.merge_bases import merge_base

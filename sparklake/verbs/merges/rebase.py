@@ -10,7 +10,7 @@ from sparklake.graveler.graph.merge_base import own_commits
 from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.merge_bases import merge_base

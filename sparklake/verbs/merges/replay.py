@@ -20,7 +20,7 @@ from sparklake.graveler.commits import (
 )
 from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out

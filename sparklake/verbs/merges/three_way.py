@@ -23,7 +23,7 @@ from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, naming_collected

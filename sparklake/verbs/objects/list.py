@@ -29,7 +29,7 @@ from sparklake.graveler.keys import (
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping, position_reaching
 from sparklake.graveler.sstable.range_files import read_together
-from sparklake.udfs.objects.object_rows import ObjectInfo, object_batch, object_rows
+from sparklake.rows.objects import ObjectInfo, object_batch, object_rows
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.lookup import OpenRanges
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently

@@ -30,11 +30,11 @@ from sparklake.graveler.keys import existing_key, object_key
 from sparklake.graveler.ports import BranchState, WriteState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
+from sparklake.namespace.markers import is_sweep_open
+from sparklake.rows.objects import ObjectInfo, object_record
 from sparklake.stores.objects.local_files import store_errors
-from sparklake.udfs.adopted_ranges import is_sweep_open
-from sparklake.udfs.objects.object_rows import ObjectInfo, object_record
+from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import ResultCodec

@@ -6,7 +6,7 @@ docs/design/035 explains why no object that is named later can be deleted.
 from __future__ import annotations
 
 from sparklake.graveler.ports.registers import PurgeState
-from sparklake.udfs.adopted_ranges import open_purge_key, open_purges
+from sparklake.namespace.markers import open_purge_key, open_purges
 from sparklake.udfs.purges import purge_folder
 from sparklake.verbs.base.context import Context
 

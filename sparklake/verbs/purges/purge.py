@@ -24,7 +24,8 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
-from sparklake.udfs.adopted_ranges import open_purges
+from sparklake.namespace.markers import open_purges
+from sparklake.strategies.path_globs import glob_pattern
 from sparklake.udfs.purges import (
     FoundReport,
     Patterns,
@@ -36,7 +37,6 @@ from sparklake.udfs.purges import (
     purge_folder,
     scan_body,
 )
-from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.retries import retry_lost_races

@@ -29,13 +29,13 @@ from sparklake.graveler.ids import CommitId, MetaRangeId, is_generation
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.graveler.records import decode_record, encode_record
 from sparklake.graveler.sstable.range_files import make_range, read_range_file, table_key
+from sparklake.namespace.local_addresses import stored_address
+from sparklake.namespace.markers import COLLECTIONS_FOLDER
+from sparklake.namespace.own_namespace import OwnNamespace
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY
-from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER
+from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.checks.content import content_problem
-from sparklake.udfs.objects.local_addresses import stored_address
-from sparklake.udfs.own_namespace import OwnNamespace
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import Mark
 from sparklake.verbs.dumps.dump import DumpOptions, dump_refs

@@ -12,12 +12,12 @@ from sparklake.engine.sort import sliced
 from sparklake.errors import SparklakeError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
+from sparklake.rows.findings import Finding
 from sparklake.stores.objects.digests import may_be_md5
+from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.checks.content import content_problem
 from sparklake.udfs.checks.exchange import encode_shares
-from sparklake.udfs.checks.findings import Finding
 from sparklake.udfs.repairs import equal_body
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.repairs.tables import TableSources
 

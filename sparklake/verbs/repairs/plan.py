@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.udfs.checks.findings import Finding, FindingKind
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.rows.findings import Finding, FindingKind
+from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import has_content, is_bare
 from sparklake.verbs.checks.refs import Moment

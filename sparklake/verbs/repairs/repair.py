@@ -13,8 +13,8 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
+from sparklake.rows.findings import Finding, Severity, finding_document, finding_rows
 from sparklake.stores.objects import open_store
-from sparklake.udfs.checks.findings import Finding, Severity, finding_document, finding_rows
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_disk, check_namespace_writable
 from sparklake.verbs.checks.check import check

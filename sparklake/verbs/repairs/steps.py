@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from sparklake.udfs.checks.findings import Finding
+from sparklake.rows.findings import Finding
 
 
 class RepairAction(str, Enum):

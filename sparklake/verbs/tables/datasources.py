@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import MissingDependencyError
+from sparklake.rows.objects import OBJECT_DDL
 from sparklake.udfs.diffs.two_way import DIFF_DDL
-from sparklake.udfs.objects.object_rows import OBJECT_DDL
 from sparklake.verbs.history.log_rows import LOG_DDL
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklake.errors import InvalidUriError, StoreUnreachableError
-from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.content import ObjectContent
 from sparklake.verbs.objects.open_files import ContentReader
 

@@ -10,7 +10,7 @@ from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.diff_sides import TableSide
 from sparklake.verbs.tables.version import TableVersion

@@ -12,7 +12,7 @@ from sparklake.graveler.keys import key_prefix, object_key, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import listing_of_plan
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently

@@ -19,8 +19,9 @@ from sparklake.engine.base import Runner
 from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteEndedError
 from sparklake.graveler.ipc import pack_batches
 from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
-from sparklake.udfs.objects.object_rows import FILE_SCHEMA, checksum_body
-from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.rows.objects import FILE_SCHEMA
+from sparklake.strategies.object_access import DATA_FOLDER
+from sparklake.udfs.tables.checksums import checksum_body
 from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.verbs.base.context import Context, OnceRun
 

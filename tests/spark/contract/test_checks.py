@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklake import Repository
-from sparklake.udfs.checks.findings import FindingKind
+from sparklake.rows.findings import FindingKind
 from tests.support.lakes import namespace_of
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,7 @@ import pytest
 from sparklake import session
 from sparklake.engine.base import Sortable
 from sparklake.engine.spark import SparkRunner, _order
-from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.rows.records import record_batch
 from sparklake.verbs.base.staging import rows_by_path
 from tests.support.runner_contract import RunnerContract, keys_body, keys_in, seen_by
 from tests.support.spark import REMOTE

@@ -13,12 +13,12 @@ from tests.support.lakes import contents
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparklake.udfs.strategies import Objects
+    from sparklake.strategies import Objects
 
 pytestmark = pytest.mark.spark
 
 NAMES = [f"{folder}/{number:02d}.csv" for folder in "abcd" for number in range(20)]
-BY_MODULE = "sparklake.udfs.strategies.built_in:larger_wins"
+BY_MODULE = "sparklake.strategies.built_in:larger_wins"
 
 Twins = tuple[Repository, Repository]
 

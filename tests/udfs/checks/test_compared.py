@@ -10,6 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from sparklake.rows.findings import FindingKind
 from sparklake.udfs.checks.compared import (
     COMPARED_STEP,
     FAULT_SCHEMA,
@@ -20,7 +21,6 @@ from sparklake.udfs.checks.compared import (
     encode_bucket_share,
 )
 from sparklake.udfs.checks.exchange import CheckPlace, read_bucket, rows_key, write_buckets
-from sparklake.udfs.checks.findings import FindingKind
 from sparklake.udfs.checks.listed import LISTED_SCHEMA, PURGED_SCHEMA
 from sparklake.udfs.checks.named import NAMED_SCHEMA, address_hashes, bucket_numbers
 

@@ -10,8 +10,8 @@ from pyarrow import parquet
 
 from sparklake import Branch, Repository
 from sparklake.errors import InvalidInputError, NotFoundError, StoreUnreachableError
+from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.namespaces import MARKER_KEY
-from sparklake.udfs.checks.findings import FindingKind
 from tests.support.lakes import commit_all, namespace_of
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparklake import Lake
-from sparklake.udfs.checks.findings import FindingKind
+from sparklake.rows.findings import FindingKind
 from tests.support.lakes import commit_all
 from tests.support.s3_fixtures import Bucket
 

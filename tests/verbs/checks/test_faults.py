@@ -14,7 +14,7 @@ from campaigns.rounds import Options
 from sparklake import Lake
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.retention import Retention, expired_commits
-from sparklake.udfs.checks.findings import FindingKind
+from sparklake.rows.findings import FindingKind
 from tests.support.faults import FAULTS, Scene, healthy_scene, injected
 from tests.support.lakes import memory_lake
 from tests.support.memory_folders import memory_folder

@@ -23,7 +23,7 @@ from sparklake.errors import (
     RefsLostError,
 )
 from sparklake.graveler.dumps.dump import MANIFEST_KEY
-from sparklake.udfs.checks.findings import FindingKind
+from sparklake.rows.findings import FindingKind
 from sparklake.verbs.checks import dumps as dump_checks
 from sparklake.verbs.dumps import lost_refs
 from sparklake.verbs.dumps.settings import SETTINGS_KEY

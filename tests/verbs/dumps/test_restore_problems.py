@@ -23,9 +23,9 @@ from sparklake.graveler.dumps import ref_files
 from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.graveler.ports import StoredObject
 from sparklake.graveler.sstable import ends_whole
+from sparklake.namespace.markers import COLLECTED_KEY
+from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local import LocalStore
-from sparklake.udfs.adopted_ranges import COLLECTED_KEY
-from sparklake.udfs.checks.findings import FindingKind
 from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import commit_all, contents, files_below, memory_lake, refused
 from tests.support.recorded_reads import recorded_parts, recorded_reads

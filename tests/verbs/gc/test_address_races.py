@@ -20,8 +20,8 @@ import pytest
 from campaigns.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import AddressTakenError, NoChangesError
+from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.object_rows import ObjectInfo
 from tests.support.lakes import memory_lake, stage_table
 
 SCHEDULES = 48

@@ -20,8 +20,8 @@ from sparklake.errors import (
     RaceLostError,
     ReadOnlyError,
 )
+from sparklake.namespace.markers import MARKER_KEY, is_sweep_open
 from sparklake.stores.objects.local import LocalStore
-from sparklake.udfs.adopted_ranges import MARKER_KEY, is_sweep_open
 from sparklake.verbs.gc import collect
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, contents, namespace_of, stage_table

@@ -9,9 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from sparklake import Branch, Lake, Repository
+from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.temporary import temporary_files
-from sparklake.udfs.checks.findings import FindingKind
 from sparklake.verbs.gc.leftovers import remove_leftovers
 from tests.support.lakes import commit_all, namespace_of
 from tests.support.s3_fixtures import Bucket

@@ -17,7 +17,7 @@ from sparklake import lake as lakes
 from sparklake.errors import ExpiredError, MergeConflictError, MissingFileError
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.objects.local import LocalStore
-from sparklake.udfs.strategies import Decision, Objects
+from sparklake.strategies import Decision, Objects
 from sparklake.verbs.base import publish
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, contents, namespace_of, paths, refs_of

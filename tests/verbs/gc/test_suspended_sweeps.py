@@ -22,8 +22,8 @@ from psycopg.conninfo import make_conninfo
 from sparklake import Lake, Repository
 from sparklake.errors import CollectionOpenError, RaceLostError, StoreUnreachableError
 from sparklake.graveler.ids import MetaRangeId
+from sparklake.namespace.markers import is_sweep_open, open_markers
 from sparklake.stores.objects.local import LocalStore
-from sparklake.udfs.adopted_ranges import is_sweep_open, open_markers
 from sparklake.verbs.gc import collect
 from sparklake.verbs.gc.runs import Sweep
 from tests.support.interleaved_calls import just_before

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sparklake.errors import StrategyError
 from sparklake.graveler.records import encode_record
-from sparklake.udfs.results import KeptObject
-from sparklake.udfs.strategies.both import kept_keys, marked
+from sparklake.rows.results import KeptObject
+from sparklake.strategies.both import kept_keys, marked
 from sparklake.verbs.merges import keep_both as keeping
 from sparklake.verbs.merges.keep_both import places
 from tests.support.lakes import commit_all, contents, memory_lake
@@ -141,7 +141,7 @@ def test_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     commit_all(main, {"x": b""}, "base")
     commit_all(repo.create_branch("dev", "main"), {"a": b"1", "b": b"1"}, "source")
     head = commit_all(main, {"a": b"2", "b": b"2"}, "dest")
-    monkeypatch.setattr("sparklake.udfs.strategies.judging.MAX_KEPT", 1)
+    monkeypatch.setattr("sparklake.strategies.judging.MAX_KEPT", 1)
     with pytest.raises(StrategyError, match="merge was not applied: more than 1 conflicts keep"):
         repo.merge("dev", "main", "keep-both")
     with pytest.raises(StrategyError, match=r"cannot cherry-pick .*: more than 1 conflicts keep"):

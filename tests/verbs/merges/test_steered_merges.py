@@ -12,7 +12,7 @@ import pytest
 from sparklake import Branch, Commit, MergeConflictError, Repository
 from sparklake.errors import InvalidInputError, StrategyError
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY
-from sparklake.udfs.strategies import CONFLICT_SCHEMA, Both, Objects, choosing
+from sparklake.strategies import CONFLICT_SCHEMA, Both, Objects, choosing
 from tests.support import strategies
 from tests.support.lakes import commit_all, contents, memory_lake
 
@@ -155,7 +155,7 @@ def test_lines_of_a_deleted_object_are_not_united(repo: Repository, main: Branch
 def test_an_object_too_large_for_lines_is_named(
     repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparklake.udfs.strategies.built_in.MAX_BYTES", 5)
+    monkeypatch.setattr("sparklake.strategies.built_in.MAX_BYTES", 5)
     rules = {"b.csv": "union-lines"}
     how = {"strategy": "dest-wins", "rules": rules}
     check_refused(repo, StrategyError, how, "'union-lines'.*'b.csv' has 6 bytes")

@@ -27,9 +27,9 @@ from sparklake.errors import (
     ReadOnlyError,
 )
 from sparklake.graveler.ports.registers import PurgeCounts, PurgeState
+from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.namespaces import MARKER_KEY
-from sparklake.udfs.checks.findings import FindingKind
 from tests.support.crashes import CrashError, dies_at
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
 from tests.support.memory_folders import memory_folder

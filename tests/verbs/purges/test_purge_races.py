@@ -23,10 +23,10 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import PurgeState
+from sparklake.namespace.markers import open_purges
 from sparklake.stores.memory.registers import MemoryPurges
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.postgres.registers import PostgresPurges
-from sparklake.udfs.adopted_ranges import open_purges
 from tests.support.crashes import CrashError, dies_at
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table

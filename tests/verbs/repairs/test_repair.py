@@ -11,8 +11,8 @@ import pytest
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import CollectionOpenError, CorruptFileError, ReadOnlyError
 from sparklake.graveler.dumps.dump import MANIFEST_KEY
-from sparklake.udfs.adopted_ranges import MARKER_KEY
-from sparklake.udfs.checks.findings import KIND_FACTS, FindingKind, Severity
+from sparklake.namespace.markers import MARKER_KEY
+from sparklake.rows.findings import KIND_FACTS, FindingKind, Severity
 from sparklake.verbs.repairs.repair import RepairReport
 from sparklake.verbs.repairs.steps import RepairAction
 from tests.support.faults import (

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparklake import Repository
-from sparklake.udfs.objects.object_rows import ObjectInfo
+from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.tables.file_schemas import (
     ColumnTypes,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import InvalidInputError
+from sparklake.strategies.path_globs import matches
 from sparklake.udfs.purges import Patterns
-from sparklake.udfs.strategies.path_globs import matches
 from tests.support.globs import fits
 
 texts = st.text(st.sampled_from("ab/.[\n\\"), max_size=7)

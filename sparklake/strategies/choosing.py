@@ -11,9 +11,9 @@ from typing import Any
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
-from sparklake.udfs.strategies.decisions import Function
-from sparklake.udfs.strategies.path_globs import glob_pattern
-from sparklake.udfs.strategies.resolution import (
+from sparklake.strategies.decisions import Function
+from sparklake.strategies.path_globs import glob_pattern
+from sparklake.strategies.resolution import (
     NO_STRATEGY,
     Chosen,
     NamedStrategy,
@@ -25,7 +25,7 @@ from sparklake.udfs.strategies.resolution import (
 ENTRY_POINTS = "sparklake.strategies"
 """The group of entry points under which packages offer strategies."""
 
-_HERE = "sparklake.udfs.strategies"
+_HERE = "sparklake.strategies"
 BUILT_IN = {
     "newest-wins": f"{_HERE}.built_in:newest_wins",
     "larger-wins": f"{_HERE}.built_in:larger_wins",

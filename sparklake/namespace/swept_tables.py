@@ -16,12 +16,8 @@ from contextlib import suppress
 from sparklake.errors import CollectionBegunError, CollectionOpenError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import table_key
-from sparklake.udfs.adopted_ranges import (
-    COLLECTIONS_FOLDER,
-    find_missing,
-    marked_run,
-    open_markers,
-)
+from sparklake.namespace.lookups import find_missing
+from sparklake.namespace.markers import COLLECTIONS_FOLDER, marked_run, open_markers
 
 _ID_BYTES = 32
 

@@ -5,7 +5,7 @@ This package exports the names that a user's own strategy needs. See docs/mergin
 
 from __future__ import annotations
 
-from sparklake.udfs.strategies.decisions import CONFLICT_SCHEMA, Both, Decision, Take
-from sparklake.udfs.strategies.object_access import NewObject, Objects
+from sparklake.strategies.decisions import CONFLICT_SCHEMA, Both, Decision, Take
+from sparklake.strategies.object_access import NewObject, Objects
 
 __all__ = ["CONFLICT_SCHEMA", "Both", "Decision", "NewObject", "Objects", "Take"]

@@ -7,8 +7,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from sparklake.graveler.records import MAX_KEY_BYTES
-from sparklake.udfs.strategies.decisions import Both, Decision, Take
-from sparklake.udfs.strategies.object_access import Objects
+from sparklake.strategies.decisions import Both, Decision, Take
+from sparklake.strategies.object_access import Objects
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,8 @@ from sparklake.delta_log.file_names import LAST_CHECKPOINT, LOG_FOLDER, commit_k
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
-from sparklake.udfs.strategies.decisions import Function
-from sparklake.udfs.strategies.path_globs import matches
+from sparklake.strategies.decisions import Function
+from sparklake.strategies.path_globs import matches
 
 NO_STRATEGY = "none"
 DEFAULT_LABEL = "default"

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from sparklake.errors import StrategyError
-from sparklake.udfs.strategies.decisions import Decision, Take
-from sparklake.udfs.strategies.object_access import Objects
+from sparklake.strategies.decisions import Decision, Take
+from sparklake.strategies.object_access import Objects
 
 MAX_BYTES = 64 * 1024 * 1024
 """The largest object that is merged by lines."""

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from sparklake.errors import InvalidUriError
 from sparklake.graveler.blocks.columns import Mask
 from sparklake.graveler.blocks.entry_columns import EntryColumns
+from sparklake.namespace.local_addresses import shown_addresses
 from sparklake.stores.objects import normalise_object_uri
 from sparklake.stores.objects.namespaces import real_root
-from sparklake.udfs.objects.local_addresses import shown_addresses
 
 _FILE = "file://"
 _FOLDERS_KEPT = 65536

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.udfs.strategies.built_in import merged_lines
+from sparklake.strategies.built_in import merged_lines
 
 lines = st.lists(st.sampled_from([b"a", b"b", b"", b"c\r"]), max_size=6)
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from sparklake.delta_log.file_names import ChangedLogs
 from sparklake.graveler.algebra import BlockChanges
-from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.tables.added_files import AddedFiles
+from sparklake.rows.added_files import AddedFiles
+from sparklake.strategies.resolution import Resolution
+from sparklake.udfs.tables.added_files import observe_added
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +24,4 @@ class ObservedChanges:
         if self.resolution.delta:
             self.logs.observe(changes)
         if self.resolution.schema_check:
-            self.added.observe(changes)
+            observe_added(self.added, changes)

@@ -14,8 +14,8 @@ from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.times import shown_microseconds
-from sparklake.udfs.objects.local_addresses import shown_address
-from sparklake.udfs.strategies.object_access import NewObject, Objects
+from sparklake.namespace.local_addresses import shown_address
+from sparklake.strategies.object_access import NewObject, Objects
 
 ENTRY_TYPE = pa.struct(
     [

@@ -12,9 +12,9 @@ import pyarrow as pa
 from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.sstable.range_files import WrittenRange, as_put
+from sparklake.rows.added_files import AddedFiles
+from sparklake.rows.defects import Defect, Reason
 from sparklake.stores.cache.counts import TALLY, CacheCounts
-from sparklake.udfs.imports.defects import Defect, Reason
-from sparklake.udfs.tables.added_files import AddedFiles
 
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 

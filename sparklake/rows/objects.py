@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,14 +30,12 @@ from sparklake.graveler.times import (
     SECOND_MICROS,
     shown_nanoseconds,
 )
-from sparklake.interrupts import Threads
-from sparklake.stores.objects.key_checks import check_key
-from sparklake.udfs.objects.local_addresses import (
+from sparklake.namespace.local_addresses import (
     shown_address,
     shown_addresses,
     stored_address,
 )
-from sparklake.udfs.settings import Workspace
+from sparklake.stores.objects.key_checks import check_key
 
 OBJECT_SCHEMA = pa.schema(
     [
@@ -137,22 +135,6 @@ def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
     return entry_record(each.path, entry)
 
 
-def record_batch(records: Sequence[Record]) -> pa.RecordBatch:
-    """Return records as one batch of RECORD_SCHEMA."""
-    # Lazy import: the bodies that write ranges take 20 ms, and listings do not need them.
-    from sparklake.udfs.write_ranges import RECORD_SCHEMA
-
-    keys = pa.array([key for key, _ in records], pa.binary())
-    values = pa.array([stored for _, stored in records], pa.binary())
-    return pa.record_batch([keys, values], schema=RECORD_SCHEMA)
-
-
-def in_key_order(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return parts of RECORD_SCHEMA, at least one record, as one batch, sorted by key."""
-    (whole,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
-    return whole.take(pc.sort_indices(whole, [("key", "ascending"), ("stored", "ascending")]))
-
-
 def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch whose mtimes are integers: microseconds since 1970."""
     index = batch.schema.get_field_index("mtime")
@@ -194,24 +176,3 @@ FILE_SCHEMA = pa.schema(
     ]
 )
 """`name` is the path below the folder of the write. `checksum` is "" if it is not yet computed."""
-
-
-def share_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that are packed in batches of TASK_SCHEMA."""
-    for batch in batches:
-        for packed in batch.column("task"):
-            with pa.ipc.open_stream(packed.as_buffer()) as rows:
-                yield from rows
-
-
-def checksum_body(
-    workspace: Workspace, place: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield rows of FILE_SCHEMA with the checksums of files; raise MissingFileError."""
-    store = workspace.open_store()
-    # Hashing releases the interpreter lock, so the threads of a task use all its cores.
-    with Threads(name="sparklake-hash") as threads:
-        for rows in share_rows(batches):
-            keys = (f"{place}/{name}" for name in rows.column("name").to_pylist())
-            checksums = pa.array(threads.map(store.checksum, keys), pa.string())
-            yield with_column(rows, FILE_SCHEMA.field("checksum"), checksums)

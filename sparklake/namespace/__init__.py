@@ -1,0 +1,1 @@
+"""The storage namespace of a repository: layout, addresses, markers, leftovers."""

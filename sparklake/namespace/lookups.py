@@ -1,0 +1,17 @@
+"""Lookups of many objects at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparklake.graveler.ports import ObjectStore
+from sparklake.interrupts import Threads
+
+OBJECT_THREADS = 16
+
+
+def find_missing(store: ObjectStore, keys: Sequence[str]) -> str | None:
+    """Return the first of some keys without an object, or None."""
+    with Threads(OBJECT_THREADS, "sparklake-look") as threads:
+        found = zip(keys, threads.map(store.find, keys), strict=True)
+        return next((key for key, each in found if each is None), None)

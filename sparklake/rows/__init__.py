@@ -1,0 +1,1 @@
+"""Public row types, schemas of task rows, and settings of tasks."""
