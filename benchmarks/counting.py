@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from sparklake.graveler.ports import BranchMove
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.postgres.branches import PostgresBranches
 
 _READS = {"get": "gets", "get_many": "gets", "get_to_file": "gets", "find": "finds"}

@@ -30,7 +30,7 @@ import psycopg
 import sparklake
 from sparklake import Lake, SparklakeError
 from sparklake._lightness import keep_pandas_out
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from tests.support.lakes import postgres_lake
 
 ROOT = Path(__file__).parents[1]
@@ -135,7 +135,7 @@ def import_verbs() -> None:
 
 def _share_s3_client() -> None:
     """Let forked children use the client of this process, which never sends a request itself."""
-    from sparklake.stores.objects import s3_client
+    from sparklake.stores.objects.s3 import client as s3_client
 
     original = s3_client._client.__wrapped__
 
@@ -209,7 +209,7 @@ def _count_steps(order: Order, fault: Fault, shared: mmap.mmap) -> Callable[[], 
     if "AWS_ENDPOINT_URL" in os.environ:
         from botocore.httpsession import URLLib3Session
 
-        from sparklake.stores.objects.s3 import S3Store
+        from sparklake.stores.objects.s3.store import S3Store
 
         owners += [(S3Store, OBJECT_STORE), (URLLib3Session, ("send",))]
     for owner, names in owners:

@@ -26,7 +26,7 @@ from sparklake.stores.memory.branches import MemoryBranches, MemoryTags
 from sparklake.stores.memory.commits import MemoryCommits, MemoryOperations
 from sparklake.stores.memory.registers import MemoryCollections, MemoryPurges
 from sparklake.stores.memory.staging import MemoryStaging
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 
 STORE_STEPS = (
     *("get", "get_to_file", "put_if_absent", "put_many_if_absent", "put_files_if_absent"),

@@ -40,7 +40,7 @@ from sparklake.repository import Repository
 from sparklake.rows.settings import Workspace
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
-from sparklake.stores.objects.s3_waits import use_timeouts
+from sparklake.stores.objects.s3.waits import use_timeouts
 from sparklake.verbs.base.context import CommitGraph, Context, TableCaches, now
 from sparklake.verbs.hooks.guard import HookGuard
 

@@ -23,7 +23,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.fs import SparklakeFileSystem
-from sparklake.stores.objects.s3_client import s3_client
+from sparklake.stores.objects.s3.client import s3_client
 from tests.support.lakes import memory_lake, paths
 from tests.support.postgres import fresh_database
 from tests.support.recorded_reads import recorded_parts

@@ -26,9 +26,9 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.local_columns import FileColumns
-from sparklake.stores.objects.local_files import store_errors
+from sparklake.stores.objects.local.columns import FileColumns
+from sparklake.stores.objects.local.files import store_errors
+from sparklake.stores.objects.local.store import LocalStore
 from tests.support.lakes import (
     commit_all,
     contents,

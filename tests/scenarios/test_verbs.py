@@ -21,7 +21,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY
 from sparklake.graveler.ports import LayerKind
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs import commits
 from sparklake.verbs.base import staging as staged
 from sparklake.verbs.objects.list import Folder

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from sparklake.jobs.run import main
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 
 
 def die(*_: Any) -> None:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from unittest import mock
 
 from sparklake.graveler.ports import ContentPart
-from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.local_files import LocalFile
+from sparklake.stores.objects.local.files import LocalFile
+from sparklake.stores.objects.local.store import LocalStore
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import sys
 from itertools import count
 
 from sparklake.cli.main import main
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 
 if __name__ == "__main__":
     delete, calls = LocalStore.delete, count(1)

@@ -22,7 +22,7 @@ from sparklake.graveler.sstable.range_files import (
     table_key,
     write_meta_range,
 )
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.udfs.workspace import RangeSink, Workspace, sink_into
 
 BODY = b"body"

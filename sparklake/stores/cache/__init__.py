@@ -7,7 +7,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.cache.counts import CacheCounts
 from sparklake.stores.cache.disk import CacheUsage, DiskCache, find_cache
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 
 __all__ = [
     "CacheCounts",

@@ -19,7 +19,7 @@ from sparklake.graveler.ports import (
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
-from sparklake.stores.objects.local_files import store_errors, whole_file
+from sparklake.stores.objects.local.files import store_errors, whole_file
 
 Verify = Callable[[str, bytes], None]
 """A function that raises CorruptFileError unless bytes are the table of an id."""

@@ -25,7 +25,7 @@ import google_crc32c
 
 from sparklake.config import CacheSettings, cache_place
 from sparklake.stores.cache.counts import TALLY, CacheCounts
-from sparklake.stores.objects.local_files import store_errors
+from sparklake.stores.objects.local.files import store_errors
 
 _LOG = logging.getLogger("sparklake.cache")
 

@@ -21,7 +21,7 @@ from sparklake.errors import CorruptFileError, RefStoreUnavailableError
 from sparklake.graveler.json_errors import decode_json
 from sparklake.stores.embedded.accounts import Account, owner_account, unprivileged_account
 from sparklake.stores.embedded.folders import is_private, private_folder, system_folder
-from sparklake.stores.objects.local_files import sync, whole_file
+from sparklake.stores.objects.local.files import sync, whole_file
 
 SOCKET_PORT = 5432
 _MAX_SOCKET_PATH = 103  # The limit of the strictest system, without the closing NUL.

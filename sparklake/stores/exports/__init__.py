@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sparklake.stores.exports.checking import ExpectedObject
 from sparklake.stores.exports.local_destination import LocalDestination
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 
 if TYPE_CHECKING:
     from sparklake.stores.exports.checking import Destination

@@ -14,8 +14,7 @@ from uuid import uuid4
 from sparklake.errors import InvalidKeyError, MissingFileError
 from sparklake.stores.exports.checking import CHUNK_BYTES, ExpectedObject
 from sparklake.stores.objects import open_object
-from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.local_files import (
+from sparklake.stores.objects.local.files import (
     NO_FILE_ERRORS,
     TEMPORARY,
     make_directories,
@@ -23,6 +22,7 @@ from sparklake.stores.objects.local_files import (
     store_errors,
     sync,
 )
+from sparklake.stores.objects.local.store import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

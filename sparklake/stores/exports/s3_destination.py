@@ -13,10 +13,10 @@ from sparklake.errors import InvalidKeyError
 from sparklake.stores.exports.checking import CHUNK_BYTES, CheckedStream, ExpectedObject
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.local_files import NO_FILE_ERRORS, store_errors
-from sparklake.stores.objects.s3 import S3Store
-from sparklake.stores.objects.s3_client import s3_client, s3_errors
+from sparklake.stores.objects.local.files import NO_FILE_ERRORS, store_errors
+from sparklake.stores.objects.local.store import LocalStore
+from sparklake.stores.objects.s3.client import s3_client, s3_errors
+from sparklake.stores.objects.s3.store import S3Store
 from sparklake.stores.objects.uris import open_store
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from sparklake.errors import StoreError
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.times import SECOND
-from sparklake.stores.objects.local import ABANDONED_SECONDS, LocalStore
-from sparklake.stores.objects.local_files import NO_FILE_ERRORS, TEMPORARY, store_errors
+from sparklake.stores.objects.local.files import NO_FILE_ERRORS, TEMPORARY, store_errors
+from sparklake.stores.objects.local.store import ABANDONED_SECONDS, LocalStore
 
 if TYPE_CHECKING:
-    from sparklake.stores.objects.s3 import S3Store
+    from sparklake.stores.objects.s3.store import S3Store
 
 __all__ = ["ABANDONED_SECONDS", "remove_emptied", "remove_temporary", "temporary_files"]
 
@@ -100,6 +100,6 @@ def _abort(store: S3Store, upload: StoredObject) -> None:
 
 def _s3() -> Any:
     # Lazy import: boto3 is optional, and its import takes most of a second.
-    from sparklake.stores.objects.s3_client import s3_client, s3_errors
+    from sparklake.stores.objects.s3.client import s3_client, s3_errors
 
     return s3_client(), s3_errors

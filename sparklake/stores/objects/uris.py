@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidKeyError, InvalidUriError
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.uri import is_utf8
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def normalise_object_uri(uri: str) -> str:
 
 def _s3_store(bucket: str, prefix: str) -> ObjectStore:
     # Lazy import: boto3 is optional, and its import takes most of a second.
-    from sparklake.stores.objects.s3 import S3Store
+    from sparklake.stores.objects.s3.store import S3Store
 
     return S3Store(bucket, prefix)
 

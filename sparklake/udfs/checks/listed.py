@@ -15,8 +15,8 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.rows.findings import Finding, FindingKind
-from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.local_columns import FileColumns, file_columns
+from sparklake.stores.objects.local.columns import FileColumns, file_columns
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
 from sparklake.udfs.imports.source_listing import ListingPart

@@ -30,7 +30,7 @@ from sparklake.rows.objects import microsecond_mtimes
 from sparklake.rows.records import in_key_order, record_batch
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.stores.objects.local_columns import file_checksums
+from sparklake.stores.objects.local.columns import file_checksums
 from sparklake.udfs.imports.tasks import ImportTaskSettings
 from sparklake.udfs.objects.plain_texts import plain_uris
 from sparklake.udfs.staged_rows import (

@@ -16,8 +16,8 @@ from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject
 from sparklake.graveler.times import MICROSECOND, checked_microseconds
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.local_columns import FileColumns
+from sparklake.stores.objects.local.columns import FileColumns
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
 from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.uri import is_utf8

@@ -15,7 +15,7 @@ from sparklake.errors import (
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.udfs.exports import MARKER_KEY
 
 _VERSION = 1

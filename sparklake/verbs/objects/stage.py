@@ -32,7 +32,7 @@ from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.namespace.markers import is_sweep_open
 from sparklake.rows.objects import ObjectInfo, object_record
-from sparklake.stores.objects.local_files import store_errors
+from sparklake.stores.objects.local.files import store_errors
 from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
 from sparklake.verbs.base.context import Context

@@ -13,7 +13,7 @@ from sparklake.graveler.sstable.range_files import table_key, verify_table
 from sparklake.stores.cache import CacheCounts, DiskCache
 from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from tests.stores.objects.contract import ObjectStoreContract
 from tests.support.caching_process import content_of, id_of, verify
 from tests.support.recorded_reads import recorded_reads

@@ -13,7 +13,7 @@ import pytest
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.cache import DiskCache
 from sparklake.stores.cache.cached_store import CachedStore
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from tests.support.caching_process import HEADER, TABLES, bytes_below, content_of, id_of, verify
 
 ROOT = Path(__file__).parents[3]

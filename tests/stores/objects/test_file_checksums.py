@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sparklake.graveler import kernels
-from sparklake.stores.objects.local_columns import file_checksums
+from sparklake.stores.objects.local.columns import file_checksums
 
 PART = 64 * 1024
 MOST = 1024 * 1024

@@ -22,9 +22,9 @@ from sparklake.errors import (
 )
 from sparklake.graveler.kernels import only_definitions
 from sparklake.graveler.ports import StoredObject
-from sparklake.stores.objects import local_columns
-from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.local_files import TEMPORARY, LocalFile
+from sparklake.stores.objects.local import columns as local_columns
+from sparklake.stores.objects.local.files import TEMPORARY, LocalFile
+from sparklake.stores.objects.local.store import LocalStore
 from tests.stores.objects.contract import ObjectStoreContract, keys
 
 RACER = """
@@ -284,7 +284,7 @@ def test_no_permission(store: LocalStore, root: Path) -> None:
 import os, sys
 from pathlib import Path
 from sparklake.graveler.ports import StoredObject
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from tests.stores.objects.test_local import check_permissions
 
 root = Path(sys.argv[1])

@@ -25,8 +25,9 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.stores.objects import open_object, open_store, s3
-from sparklake.stores.objects.s3 import MULTIPART_BYTES, S3Store
+from sparklake.stores.objects import open_object, open_store
+from sparklake.stores.objects.s3 import store as s3
+from sparklake.stores.objects.s3.store import MULTIPART_BYTES, S3Store
 from tests.stores.objects.contract import ObjectStoreContract, keys
 from tests.support.s3_server import access_control, aws_client
 

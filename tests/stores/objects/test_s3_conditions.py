@@ -8,7 +8,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
-from sparklake.stores.objects.s3_client import send_conditions
+from sparklake.stores.objects.s3.client import send_conditions
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.session import get_session
 
-from sparklake.stores.objects.s3_pages import PageParsers
+from sparklake.stores.objects.s3.pages import PageParsers
 
 FIELDS = ("Key", "Size", "LastModified", "ETag")
 TIME = "2026-11-23T21:32:26.000Z"

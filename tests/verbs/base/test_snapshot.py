@@ -21,7 +21,7 @@ from sparklake.errors import (
 from sparklake.graveler.kernels import is_compiled
 from sparklake.graveler.sstable import DataBlocks
 from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.base.lookup import OpenRanges
 from sparklake.verbs.base.snapshot import LOOKUP_SCHEMA, RangeLayer
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table

@@ -31,7 +31,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.graveler.dumps.dump import MANIFEST_KEY
-from sparklake.stores.objects.local_files import TEMPORARY
+from sparklake.stores.objects.local.files import TEMPORARY
 from sparklake.stores.objects.namespaces import MARKER_KEY
 from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import (

@@ -25,7 +25,7 @@ from sparklake.graveler.ports import StoredObject
 from sparklake.graveler.sstable import ends_whole
 from sparklake.namespace.markers import COLLECTED_KEY
 from sparklake.rows.findings import FindingKind
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import commit_all, contents, files_below, memory_lake, refused
 from tests.support.recorded_reads import recorded_parts, recorded_reads

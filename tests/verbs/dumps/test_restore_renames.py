@@ -20,7 +20,7 @@ from sparklake.graveler.messages import ProtectionRulesMessage
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.dumps.settings import SETTINGS_KEY, read_settings, renames_of
 from tests.support.lakes import commit_all, files_below, memory_lake, refused
 

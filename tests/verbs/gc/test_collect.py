@@ -21,7 +21,7 @@ from sparklake.errors import (
     ReadOnlyError,
 )
 from sparklake.namespace.markers import MARKER_KEY, is_sweep_open
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.gc import collect
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, contents, namespace_of, stage_table

@@ -16,7 +16,7 @@ from sparklake import Branch, Commit, Lake, Repository
 from sparklake import lake as lakes
 from sparklake.errors import ExpiredError, MergeConflictError, MissingFileError
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.strategies import Decision, Objects
 from sparklake.verbs.base import publish
 from tests.support.interleaved_calls import just_before

@@ -23,7 +23,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import CollectionOpenError, RaceLostError, StoreUnreachableError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.namespace.markers import is_sweep_open, open_markers
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.gc import collect
 from sparklake.verbs.gc.runs import Sweep
 from tests.support.interleaved_calls import just_before

@@ -26,7 +26,7 @@ from sparklake.graveler.dumps.trees import dump_table_ids, dump_trees
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.namespace.markers import COLLECTED_KEY, is_sweep_open
 from sparklake.namespace.swept_tables import candidates_key, encode_ids, put_tables
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.base.context import TableCaches
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.gc.runs import Sweep, open_sweeps

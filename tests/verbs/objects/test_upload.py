@@ -19,8 +19,8 @@ from sparklake.errors import (
     StoreError,
 )
 from sparklake.graveler.ports import LayerKind
-from sparklake.stores.objects import local_walk as walking
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local import walk as walking
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.objects import upload as uploads
 from sparklake.verbs.objects.upload import FolderUpload
 from tests.support.lakes import contents, memory_lake, refused

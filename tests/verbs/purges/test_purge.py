@@ -28,7 +28,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports.registers import PurgeCounts, PurgeState
 from sparklake.rows.findings import FindingKind
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.objects.namespaces import MARKER_KEY
 from tests.support.crashes import CrashError, dies_at
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table

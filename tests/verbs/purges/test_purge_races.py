@@ -25,7 +25,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.namespace.markers import open_purges
 from sparklake.stores.memory.registers import MemoryPurges
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.postgres.registers import PostgresPurges
 from tests.support.crashes import CrashError, dies_at
 from tests.support.interleaved_calls import just_before

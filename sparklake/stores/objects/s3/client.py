@@ -20,7 +20,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.interrupts import check_interrupted
-from sparklake.stores.objects.s3_waits import WAITS, timeouts
+from sparklake.stores.objects.s3.waits import WAITS, timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ try:
     from botocore.session import get_session
     from urllib3.exceptions import HTTPError
 
-    from sparklake.stores.objects.s3_pages import PageParsers
+    from sparklake.stores.objects.s3.pages import PageParsers
 except ImportError as missing:
     raise MissingDependencyError(
         f"S3 needs boto3, which cannot be imported ({missing}): run pip install 'sparklake[s3]'."

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
 from sparklake.stores.objects.key_checks import check_key, check_prefix
-from sparklake.stores.objects.local_files import (
+from sparklake.stores.objects.local.files import (
     NO_FILE_ERRORS,
     TEMPORARY,
     LocalFile,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
-    from sparklake.stores.objects.local_columns import FileColumns
+    from sparklake.stores.objects.local.columns import FileColumns
 
 ABANDONED_SECONDS = 24 * 3600
 """The age at which a later write removes the temporary files of a killed process."""
@@ -187,7 +187,7 @@ class LocalStore:
         with store_errors(self.root):
             self._check_root()
         # It imports numpy and Arrow, which small commands do not need.
-        from sparklake.stores.objects.local_columns import scan_columns
+        from sparklake.stores.objects.local.columns import scan_columns
 
         return scan_columns(self.root, prefix.rstrip("/"), level=level, exact=exact)
 

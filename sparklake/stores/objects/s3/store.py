@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
 from sparklake.interrupts import Threads, within_grace
 from sparklake.stores.objects.key_checks import check_key, check_prefix
-from sparklake.stores.objects.local_files import store_errors, whole_file
+from sparklake.stores.objects.local.files import store_errors, whole_file
 from sparklake.stores.objects.prefetch import overlapped
-from sparklake.stores.objects.s3_client import (
+from sparklake.stores.objects.s3.client import (
     CUT_SHORT,
     BotoCoreError,
     ClientError,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from sparklake.stores.objects.local_files import NO_FILE_ERRORS, TEMPORARY, store_errors
+from sparklake.stores.objects.local.files import NO_FILE_ERRORS, TEMPORARY, store_errors
 
 
 class SkipReason(str, Enum):

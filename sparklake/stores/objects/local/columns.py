@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sparklake.graveler.compiled import column, text_of
 from sparklake.graveler.kernels import Declined, kernel, library
-from sparklake.stores.objects.local_files import (
+from sparklake.stores.objects.local.files import (
     NO_FILE_ERRORS,
     TEMPORARY,
     is_alias,

@@ -1,0 +1,1 @@
+"""The store of a bucket of any S3 endpoint."""
