@@ -11,8 +11,8 @@ from unittest import mock
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
-from sparklake.stores.memory.branches import MemoryBranches
-from sparklake.stores.memory.staging import MemoryStaging
+from sparklake.testing.memory.branches import MemoryBranches
+from sparklake.testing.memory.staging import MemoryStaging
 from sparklake.verbs.gc.runs import Sweep
 
 
@@ -105,7 +105,7 @@ class MissingGuard:
 
 MISSING_GUARDS = {
     "the fence is not compared": MissingGuard(
-        31, lambda: mock.patch("sparklake.stores.memory.state.check_fence", _nothing)
+        31, lambda: mock.patch("sparklake.testing.memory.state.check_fence", _nothing)
     ),
     "the head is not compared": MissingGuard(57, lambda: _moves(_without_head)),
     "the applied layers are not compared": MissingGuard(519, lambda: _moves(_without_layers)),

@@ -22,11 +22,11 @@ from campaigns.simulated_store import SimulatedStore
 from sparklake.errors import RefStoreUnavailableError, StoreUnreachableError
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.interrupts import Threads
-from sparklake.stores.memory.branches import MemoryBranches, MemoryTags
-from sparklake.stores.memory.commits import MemoryCommits, MemoryOperations
-from sparklake.stores.memory.registers import MemoryCollections, MemoryPurges
-from sparklake.stores.memory.staging import MemoryStaging
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.testing.memory.branches import MemoryBranches, MemoryTags
+from sparklake.testing.memory.commits import MemoryCommits, MemoryOperations
+from sparklake.testing.memory.registers import MemoryCollections, MemoryPurges
+from sparklake.testing.memory.staging import MemoryStaging
 
 STORE_STEPS = (
     *("get", "get_to_file", "put_if_absent", "put_many_if_absent", "put_files_if_absent"),

@@ -31,9 +31,9 @@ from sparklake.graveler.records import Record, decode_record, is_tombstone
 from sparklake.graveler.sstable.range_files import read_range_file, table_key
 from sparklake.namespace.markers import PURGES_FOLDER
 from sparklake.rows.objects import object_info
-from sparklake.stores.memory import MemoryRefStore
-from sparklake.stores.memory.registers import MemoryCollections
 from sparklake.strategies.object_access import DATA_FOLDER
+from sparklake.testing.memory import MemoryRefStore
+from sparklake.testing.memory.registers import MemoryCollections
 
 BUCKET = "lake"
 NAMESPACE = f"s3://{BUCKET}/repo"

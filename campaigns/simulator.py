@@ -55,7 +55,7 @@ from campaigns.simulated_lake import (
 from sparklake import Repository, SparklakeError
 from sparklake.errors import NoChangesError, RefsLostError, RefStoreUnavailableError
 from sparklake.graveler.ports.registers import PurgeState
-from sparklake.stores.memory.registers import MemoryCollections
+from sparklake.testing.memory.registers import MemoryCollections
 
 PATHS = ("a", "b", "d/c")
 SHARED_BODIES = (b"0", b"1")

@@ -13,7 +13,7 @@ import pytest
 from sparklake import Engine, Lake
 from sparklake.engine import choice
 from sparklake.engine.choice import THREAD_RECORDS, Runners
-from sparklake.stores.memory import MemoryRefStore
+from sparklake.testing.memory import MemoryRefStore
 
 SIZES = (0, THREAD_RECORDS - 1, THREAD_RECORDS, 10**9)
 

@@ -14,8 +14,8 @@ from sparklake.engine.choice import Runners
 from sparklake.engine.execution import run_plan
 from sparklake.engine.local_runner import LocalRunner
 from sparklake.graveler.planning.plan import plan_merge
-from sparklake.stores.memory import MemoryRefStore
 from sparklake.strategies.resolution import Resolution
+from sparklake.testing.memory import MemoryRefStore
 from sparklake.udfs.write_ranges import merge_body
 from tests.support.trees import Trees, open_trees
 

@@ -15,8 +15,8 @@ from sparklake import Commit, Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, NoChangesError
 from sparklake.graveler.dumps.dump import MANIFEST_KEY, read_dump_manifest
 from sparklake.graveler.dumps.ref_files import Entity, read_ref_records
-from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_store
+from sparklake.testing.memory import MemoryRefStore
 from tests.support.lakes import contents, files_below, memory_lake, namespace_of, refused
 from tests.support.memory_folders import memory_folder
 

@@ -20,10 +20,10 @@ from sparklake.engine.choice import Runners
 from sparklake.engine.local_runner import LocalRunner
 from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
-from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.objects.s3.store import S3Store
+from sparklake.testing.memory import MemoryRefStore
 from tests.support.lakes import TESTER, commit_all, contents, paths
 from tests.support.s3_server import fresh_bucket
 

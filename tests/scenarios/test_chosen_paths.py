@@ -24,7 +24,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
     RefNotFoundError,
 )
-from sparklake.stores.memory import MemoryBranches, MemoryStaging
+from sparklake.testing.memory import MemoryBranches, MemoryStaging
 from sparklake.verbs.base import staging
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import fingerprint, put_sizes, refused, stage_sizes

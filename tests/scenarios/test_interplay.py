@@ -12,8 +12,8 @@ import pytest
 from sparklake import Engine, Lake, Repository
 from sparklake.config import HookSettings
 from sparklake.engine.choice import Runners
-from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.postgres import connect_ref_store
+from sparklake.testing.memory import MemoryRefStore
 from tests.support.interplay import BRANCHES, HOOKS, NOTE, Known, Steps
 from tests.support.lakes import TESTER
 

@@ -16,7 +16,7 @@ from sparklake.config import Engine
 from sparklake.engine import choice
 from sparklake.engine.choice import Runners
 from sparklake.engine.spark import SparkRunner
-from sparklake.stores.memory import MemoryRefStore
+from sparklake.testing.memory import MemoryRefStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

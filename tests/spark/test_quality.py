@@ -12,7 +12,7 @@ from sparklake.config import HookSettings
 from sparklake.engine.choice import Runners
 from sparklake.errors import HookFailedError
 from sparklake.hooks import quality
-from sparklake.stores.memory import MemoryRefStore
+from sparklake.testing.memory import MemoryRefStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

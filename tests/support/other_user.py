@@ -17,7 +17,7 @@ from sparklake import Lake, SparklakeError
 from sparklake._lightness import keep_pandas_out
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.ports import RepositoryInfo
-from sparklake.stores.memory import MemoryRefStore
+from sparklake.testing.memory import MemoryRefStore
 from tests.support.lakes import memory_lake, stage_table
 
 

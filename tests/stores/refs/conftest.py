@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from sparklake.graveler.ports import RefStore
-from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.postgres import connect_ref_store
+from sparklake.testing.memory import MemoryRefStore
 from tests.support.postgres import fresh_database
 
 

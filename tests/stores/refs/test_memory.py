@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparklake.graveler.ports import RefStore
-from sparklake.stores.memory import MemoryRefStore
+from sparklake.testing.memory import MemoryRefStore
 from tests.stores.refs.contract import RefStoreContract
 from tests.stores.refs.once_contract import OnceContract
 from tests.stores.refs.writes_contract import WritesContract

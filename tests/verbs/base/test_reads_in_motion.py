@@ -12,7 +12,7 @@ from sparklake.config import Engine
 from sparklake.engine.choice import Runners
 from sparklake.errors import ObjectNotFoundError
 from sparklake.lake import Lake
-from sparklake.stores.memory import MemoryRefStore
+from sparklake.testing.memory import MemoryRefStore
 from sparklake.verbs.base.staging import StagedLayers
 
 

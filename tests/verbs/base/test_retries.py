@@ -13,7 +13,7 @@ import pytest
 from sparklake import Branch, Repository
 from sparklake.errors import NoChangesError
 from sparklake.graveler.ports import BranchMove
-from sparklake.stores.memory import MemoryBranches
+from sparklake.testing.memory import MemoryBranches
 from tests.support.lakes import commit_all, contents, memory_lake
 from tests.support.recorded_reads import recorded_reads
 

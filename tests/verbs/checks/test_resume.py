@@ -12,7 +12,7 @@ from sparklake.engine.choice import Runners
 from sparklake.engine.local_runner import LocalRunner
 from sparklake.errors import InvalidInputError
 from sparklake.rows.findings import FindingKind
-from sparklake.stores.memory import MemoryRefStore
+from sparklake.testing.memory import MemoryRefStore
 from tests.support.lakes import TESTER, commit_all, namespace_of
 from tests.support.recorded_reads import recorded_reads
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from sparklake import Lake
 from sparklake.documents import error_document, preview_document
 from sparklake.errors import MergeConflictError, NoChangesError
-from sparklake.stores.memory.branches import MemoryBranches
+from sparklake.testing.memory.branches import MemoryBranches
 from tests.support.delta import (
     LOG,
     TABLE,

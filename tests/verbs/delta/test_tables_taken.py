@@ -13,7 +13,7 @@ from sparklake import Lake
 from sparklake.documents import preview_document
 from sparklake.errors import MergeConflictError
 from sparklake.graveler.algebra.classify import Strategy
-from sparklake.stores.memory.branches import MemoryBranches
+from sparklake.testing.memory.branches import MemoryBranches
 from tests.support.delta import (
     TABLE,
     Change,

@@ -18,9 +18,9 @@ from sparklake.graveler.dumps.lakefs_rules import PROTECTION_KEY
 from sparklake.graveler.guards import ProtectionRule
 from sparklake.graveler.messages import ProtectionRulesMessage
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.testing.memory import MemoryRefStore
 from sparklake.verbs.dumps.settings import SETTINGS_KEY, read_settings, renames_of
 from tests.support.lakes import commit_all, files_below, memory_lake, refused
 

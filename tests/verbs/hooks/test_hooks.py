@@ -31,8 +31,8 @@ from sparklake.graveler.ports import BranchMove, RefStore
 from sparklake.graveler.ports.registers import HookStatus
 from sparklake.graveler.sstable import range_files
 from sparklake.rows.objects import ObjectInfo, object_record
-from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.postgres import connect_ref_store
+from sparklake.testing.memory import MemoryRefStore
 from tests.support.hook_functions import CALLS, DOING
 from tests.support.hook_server import hook_server
 from tests.support.lakes import TESTER, commit_all, paths, refs_of

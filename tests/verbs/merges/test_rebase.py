@@ -16,7 +16,7 @@ from sparklake.errors import (
     RefNotFoundError,
 )
 from sparklake.graveler.ports import BranchMove
-from sparklake.stores.memory import MemoryBranches
+from sparklake.testing.memory import MemoryBranches
 from tests.support.graphs import grow
 from tests.support.lakes import TESTER, commit_all, contents, refs_of
 from tests.support.oracle import merged

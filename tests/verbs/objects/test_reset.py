@@ -10,7 +10,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import ChangesTakenError, InvalidInputError, InvalidKeyError, RefNotFoundError
-from sparklake.stores.memory import MemoryBranches, MemoryStaging
+from sparklake.testing.memory import MemoryBranches, MemoryStaging
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import paths, put_sizes, refused, stage_sizes
 from tests.support.recorded_reads import recorded_reads

@@ -24,9 +24,9 @@ from sparklake.errors import (
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.namespace.markers import open_purges
-from sparklake.stores.memory.registers import MemoryPurges
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.postgres.registers import PostgresPurges
+from sparklake.testing.memory.registers import MemoryPurges
 from tests.support.crashes import CrashError, dies_at
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table

@@ -20,7 +20,7 @@ from sparklake.errors import (
     UnexpectedHeadError,
 )
 from sparklake.graveler.ports import BranchMove
-from sparklake.stores.memory import MemoryBranches
+from sparklake.testing.memory import MemoryBranches
 from tests.support.lakes import TESTER, commit_all, contents, refused, stage_sizes
 
 

@@ -11,7 +11,7 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind, WriteState
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.records import Record
-from sparklake.stores.memory.state import State
+from sparklake.testing.memory.state import State
 
 
 class MemoryStaging:

@@ -17,7 +17,7 @@ from sparklake.graveler.repository_moments import (
     purge_open_error,
     repository_snapshot,
 )
-from sparklake.stores.memory.state import State
+from sparklake.testing.memory.state import State
 
 
 class MemoryWrites:

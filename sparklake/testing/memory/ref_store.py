@@ -16,17 +16,17 @@ from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.graveler.ports.once import OnceRecord
-from sparklake.stores.memory.branches import MemoryBranches, MemoryTags
-from sparklake.stores.memory.commits import MemoryCommits, MemoryOperations
-from sparklake.stores.memory.registers import (
+from sparklake.stores.objects.namespaces import refuse_overlapping
+from sparklake.testing.memory.branches import MemoryBranches, MemoryTags
+from sparklake.testing.memory.commits import MemoryCommits, MemoryOperations
+from sparklake.testing.memory.registers import (
     MemoryCollections,
     MemoryHookRuns,
     MemoryPurges,
     MemoryWrites,
 )
-from sparklake.stores.memory.staging import MemoryStaging
-from sparklake.stores.memory.state import State
-from sparklake.stores.objects.namespaces import refuse_overlapping
+from sparklake.testing.memory.staging import MemoryStaging
+from sparklake.testing.memory.state import State
 
 
 class MemorySettings:

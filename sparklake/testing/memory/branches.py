@@ -19,7 +19,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb, TagInfo
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.refs.names import name_taken
-from sparklake.stores.memory.state import State
+from sparklake.testing.memory.state import State
 
 
 class MemoryBranches:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import Operation
-from sparklake.stores.memory.state import State
+from sparklake.testing.memory.state import State
 
 
 class MemoryCommits:
