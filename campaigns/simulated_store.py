@@ -187,7 +187,7 @@ def simulated_buckets(buckets: Mapping[str, Bucket]) -> Iterator[None]:
         return iter(())
 
     with (
-        mock.patch("sparklake.stores.objects.uris._s3_store", open_bucket),
+        mock.patch("sparklake.stores.objects.registry._s3_store", open_bucket),
         mock.patch("sparklake.stores.objects.temporary._uploads", no_uploads),
     ):
         yield

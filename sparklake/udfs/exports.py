@@ -20,8 +20,8 @@ from sparklake.graveler.escapes import exported_name
 from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
 from sparklake.rows.objects import object_batch
-from sparklake.stores.exports import ExpectedObject, open_destination
-from sparklake.stores.exports.checking import Destination
+from sparklake.stores.objects import open_destination, open_object
+from sparklake.stores.objects.destinations import Destination, ExpectedObject
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
 
@@ -258,7 +258,8 @@ def _copied(share: _Share, row: Mapping[str, Any]) -> UnfitObject | None:
     """Copy the object of a row. Return it as unfit if the destination cannot store it."""
     wanted = ExpectedObject(**{each.name: row[each.name] for each in fields(ExpectedObject)})
     try:
-        share.destination.copy(share.name(wanted.path), wanted)
+        store, key = open_object(wanted.address)
+        share.destination.copy(share.name(wanted.path), wanted, store, key)
     except InvalidKeyError as error:
         return UnfitObject(wanted.path, str(error))
     return None

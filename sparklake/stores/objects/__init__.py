@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sparklake.stores.objects.uris import (
+from sparklake.stores.objects.registry import (
     check_object_uri,
     normalise_object_uri,
     normalise_store_uri,
+    open_destination,
     open_object,
     open_store,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "check_object_uri",
     "normalise_object_uri",
     "normalise_store_uri",
+    "open_destination",
     "open_object",
     "open_store",
 ]

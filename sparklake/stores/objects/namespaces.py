@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sparklake.errors import NamespaceInUseError, StorePermissionError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.stores.objects.uris import open_store
+from sparklake.stores.objects.registry import open_store
 
 MARKER_KEY = "_lakefs/dummy"
 """The key that marks a storage namespace as taken. lakeFS uses it, too."""

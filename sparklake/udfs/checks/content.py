@@ -14,8 +14,8 @@ from sparklake.errors import CorruptFileError, MissingFileError, SparklakeError
 from sparklake.interrupts import Threads
 from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.rows.findings import FindingKind
-from sparklake.stores.exports.checking import ExpectedObject
 from sparklake.stores.objects import open_object
+from sparklake.stores.objects.destinations import ExpectedObject
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from sparklake.graveler.planning.packing import Task, divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
-from sparklake.stores.exports import open_destination
+from sparklake.stores.objects import open_destination
 from sparklake.udfs.exports import (
     MARKER_KEY,
     ExportPass,

@@ -23,7 +23,7 @@ from sparklake.errors import (
     RefNotFoundError,
     UnfitError,
 )
-from sparklake.stores.exports.local_destination import LocalDestination
+from sparklake.stores.objects.local.destination import LocalDestination
 from sparklake.udfs.exports import MARKER_KEY
 from tests.support.crashes import CrashError, dies_at
 from tests.support.lakes import commit_all, contents, memory_lake, stage_table

@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from sparklake import Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
-from sparklake.stores.exports import s3_destination
+from sparklake.stores.objects.s3 import destination as s3_destination
 from tests.support.lakes import commit_all, stage_table
 from tests.support.s3_fixtures import Bucket
 from tests.support.s3_server import recorded_requests

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError
-from sparklake.stores.exports.checking import CHUNK_BYTES, ExpectedObject
-from sparklake.stores.objects import open_object
+from sparklake.stores.objects.destinations import CHUNK_BYTES, ExpectedObject
 from sparklake.stores.objects.local.files import (
     NO_FILE_ERRORS,
     TEMPORARY,
@@ -26,6 +25,8 @@ from sparklake.stores.objects.local.store import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sparklake.graveler.ports import ObjectStore
 
 _MOST_NAME_BYTES = 255
 _MOST_PATH_BYTES = 4095
@@ -64,10 +65,9 @@ class LocalDestination:
             return f"makes a path of more than {_MOST_PATH_BYTES} bytes"
         return ""
 
-    def copy(self, key: str, wanted: ExpectedObject) -> None:
+    def copy(self, key: str, wanted: ExpectedObject, store: ObjectStore, source: str) -> None:
         """Copy an object to a temporary name, verify it and rename it."""
         with self._replacing(key) as temporary:
-            store, source = open_object(wanted.address)
             if isinstance(store, LocalStore):
                 wanted.check(*_copied(store.root / source, temporary, wanted), lambda: None)
             else:

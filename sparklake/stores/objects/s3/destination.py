@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from boto3.s3.transfer import TransferConfig
 
 from sparklake.errors import InvalidKeyError
-from sparklake.stores.exports.checking import CHUNK_BYTES, CheckedStream, ExpectedObject
-from sparklake.stores.objects import open_object
+from sparklake.stores.objects.destinations import CHUNK_BYTES, CheckedStream, ExpectedObject
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.files import NO_FILE_ERRORS, store_errors
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.objects.s3.client import s3_client, s3_errors
 from sparklake.stores.objects.s3.store import S3Store
-from sparklake.stores.objects.uris import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sparklake.graveler.ports import ObjectStore
 
 _MOST_KEY_BYTES = 1024
 _PART_BYTES = 16 << 20
@@ -36,11 +36,6 @@ class S3Destination:
     """A prefix of a bucket. Objects of the same endpoint are copied by the server."""
 
     store: S3Store
-
-    @classmethod
-    def at(cls, uri: str) -> S3Destination:
-        """Return the destination at a URI."""
-        return cls(cast("S3Store", open_store(uri)))
 
     @property
     def uri(self) -> str:
@@ -62,9 +57,8 @@ class S3Destination:
             return f"makes a key of more than {_MOST_KEY_BYTES} bytes"
         return ""
 
-    def copy(self, key: str, wanted: ExpectedObject) -> None:
+    def copy(self, key: str, wanted: ExpectedObject, store: ObjectStore, source: str) -> None:
         """Copy an object by the server, or upload a local file."""
-        store, source = open_object(wanted.address)
         if isinstance(store, LocalStore):
             self._send(key, store.root / source, wanted)
         else:

@@ -20,6 +20,8 @@ from sparklake.uri import is_utf8
 
 if TYPE_CHECKING:
     from sparklake.graveler.ports import ObjectStore
+    from sparklake.stores.objects.destinations import Destination
+    from sparklake.stores.objects.s3.store import S3Store
 
 SUPPORTED = "a path, file:///path, s3://bucket/prefix or s3a://bucket/prefix"
 
@@ -64,6 +66,19 @@ def open_object(uri: str) -> tuple[ObjectStore, str]:
     return _s3_store(bucket, ""), key
 
 
+def open_destination(uri: str) -> Destination:
+    """Return the destination at a path or URI. It need not exist, and nothing is written."""
+    canonical = normalise_store_uri(uri)
+    # Lazy imports: most commands need neither, and boto3's import takes most of a second.
+    if not _is_s3(canonical):
+        from sparklake.stores.objects.local.destination import LocalDestination
+
+        return LocalDestination(Path(canonical.removeprefix("file://")))
+    from sparklake.stores.objects.s3.destination import S3Destination
+
+    return S3Destination(_s3_store(*_bucket_and_rest(canonical)))
+
+
 def check_object_uri(uri: str) -> None:
     """Raise InvalidUriError for an invalid object address, without opening it."""
     key = _bucket_and_rest(uri)[1] if _is_s3(uri) else _local_path(uri).removeprefix("/")
@@ -79,7 +94,7 @@ def normalise_object_uri(uri: str) -> str:
     return "s3://{}/{}".format(*_bucket_and_rest(uri))
 
 
-def _s3_store(bucket: str, prefix: str) -> ObjectStore:
+def _s3_store(bucket: str, prefix: str) -> S3Store:
     # Lazy import: boto3 is optional, and its import takes most of a second.
     from sparklake.stores.objects.s3.store import S3Store
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from sparklake.errors import CorruptFileError, MissingFileError
-from sparklake.graveler.ports import StoredObject
+from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.stores.objects.digests import contradicts, may_be_md5
 
 if TYPE_CHECKING:
@@ -87,8 +87,14 @@ class Destination(Protocol):
     def why_unfit(self, key: str) -> str:
         """Return why an object of a key is impossible here; "" if it is possible."""
 
-    def copy(self, key: str, wanted: ExpectedObject) -> None:
-        """Copy an object; raise MissingFileError, CorruptFileError, InvalidKeyError."""
+    def copy(self, key: str, wanted: ExpectedObject, store: ObjectStore, source: str) -> None:
+        """Copy an object of a store, at the key `source`.
+
+        Raises:
+            MissingFileError: The source does not exist.
+            CorruptFileError: The source is not the expected object.
+            InvalidKeyError: The destination cannot hold the key.
+        """
 
     def put(self, key: str, body: bytes) -> None:
         """Write a small object."""
