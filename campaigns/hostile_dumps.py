@@ -21,11 +21,10 @@ from campaigns.checking import ViolationError
 from campaigns.rounds import Cell
 from campaigns.specimens import Specimen, listing
 from sparklake import SparklakeError
-from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.graveler.dumps.ref_files import MESSAGES, Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.records import Record, decode_record, plain_value
+from sparklake.namespace.layout import NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.namespaces import MARKER_KEY
 from tests.support.damage import block_handles, damaged
 from tests.support.lakes import memory_lake
 
@@ -53,7 +52,7 @@ def copied(specimen: Specimen) -> Iterator[Path]:
     place = specimen.folder / f"hostile-{uuid4().hex}"
     shutil.copytree(specimen.namespace, place, copy_function=os.link)
     try:
-        for key in (MARKER_KEY, MANIFEST_KEY):
+        for key in (NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY):
             body = (place / key).read_bytes()
             (place / key).unlink()
             (place / key).write_bytes(body)
@@ -180,18 +179,18 @@ def change_commit(place: Path, chance: Random) -> None:
 
 def change_manifest(place: Path, chance: Random) -> None:
     """Change the names of tables."""
-    found = json.loads((place / MANIFEST_KEY).read_text())
+    found = json.loads((place / REFS_MANIFEST_KEY).read_text())
     field = chance.choice([*found])
     others = [*found.values(), "", "0" * 64, "../dummy", "dummy", None, 7, []]
     found[field] = chance.choice(others)
     if chance.random() < 0.2:
         del found[field]
-    (place / MANIFEST_KEY).write_text(json.dumps(found))
+    (place / REFS_MANIFEST_KEY).write_text(json.dumps(found))
 
 
 def repair_checksums(place: Path, chance: Random) -> None:
     """Change bytes of a block, and repair its checksum."""
-    manifest = json.loads((place / MANIFEST_KEY).read_text())
+    manifest = json.loads((place / REFS_MANIFEST_KEY).read_text())
     table = place / "_lakefs" / manifest[_FIELDS[chance.choice([*Entity])]]
     body = table.read_bytes()
     damage = [(chance.random(), chance.random(), chance.randrange(256)) for _ in range(3)]
@@ -216,10 +215,10 @@ def _rewrite(
 ) -> None:
     """Write the tables of one kind of refs anew, with valid names."""
     entity = entity or chance.choice([*Entity])
-    manifest = json.loads((place / MANIFEST_KEY).read_text())
+    manifest = json.loads((place / REFS_MANIFEST_KEY).read_text())
     store = open_store(f"file://{place}")
     found = read_ref_records(store, manifest[_FIELDS[entity]], entity)
     records = [(each.key, plain_value(each.identity, each.data)) for each in found]
     table_id, files = make_ref_tables(entity, change(entity, records))
     store.put_many_if_absent(files)
-    (place / MANIFEST_KEY).write_text(json.dumps({**manifest, _FIELDS[entity]: table_id}))
+    (place / REFS_MANIFEST_KEY).write_text(json.dumps({**manifest, _FIELDS[entity]: table_id}))

@@ -11,6 +11,7 @@ from unittest import mock
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
+from sparklake.namespace.layout import sweep_claim_key
 from sparklake.testing.memory.branches import MemoryBranches
 from sparklake.testing.memory.staging import MemoryStaging
 from sparklake.verbs.gc.runs import Sweep
@@ -85,7 +86,7 @@ def _without_claims() -> Iterator[None]:
     """Let a sweep go on after another collection has ended it."""
 
     def write(sweep: Sweep, garbage: MetaRangeId) -> None:
-        sweep.store.put_if_absent(sweep._decision, garbage.encode())
+        sweep.store.put_if_absent(sweep_claim_key(sweep.run_id, sweep.marker), garbage.encode())
 
     with (
         mock.patch.object(Sweep, "decide", write),
@@ -117,7 +118,7 @@ MISSING_GUARDS = {
         89, lambda: mock.patch("sparklake.udfs.adopted_ranges._lacks_objects", _restored)
     ),
     "adoption does not look for an open sweep": MissingGuard(
-        31, lambda: mock.patch("sparklake.namespace.markers.is_sweep_open", _no_sweep)
+        31, lambda: mock.patch("sparklake.udfs.adopted_ranges.is_sweep_open", _no_sweep)
     ),
     "a sweep goes on after it was ended": MissingGuard(206, _without_claims),
     "a collection ignores staged rows": MissingGuard(

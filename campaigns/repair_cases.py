@@ -10,11 +10,9 @@ from campaigns.scenes import Scene, VerbCase
 from campaigns.upkeep_cases import create_tag, dumped_state
 from sparklake import Branch, Commit, Repository
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.graveler.sstable.range_files import table_key
-from sparklake.namespace.markers import MARKER_KEY
+from sparklake.namespace.layout import NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
 from sparklake.stores.objects import normalise_store_uri, open_object, open_store
-from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY
 from sparklake.stores.postgres.ref_store import PostgresRefs
 from tests.support.lakes import commit_all, contents
 
@@ -81,9 +79,9 @@ def damaged_marks(scene: Scene) -> None:
     scene.repository.dump_refs()
     commit_all(branch, {"own": b"newer"}, "newer")
     store = scene.repository._context.store
-    store.replace(MANIFEST_KEY, store.get(MANIFEST_KEY)[:-9])
-    store.replace(MARKER_KEY, b"")
-    store.delete(MARK_KEY)
+    store.replace(REFS_MANIFEST_KEY, store.get(REFS_MANIFEST_KEY)[:-9])
+    store.replace(SWEEP_MARKER_KEY, b"")
+    store.delete(NAMESPACE_MARKER_KEY)
 
 
 def repair(scene: Scene) -> None:

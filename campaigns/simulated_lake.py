@@ -29,9 +29,8 @@ from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import BranchState, Layer, RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.records import Record, decode_record, is_tombstone
 from sparklake.graveler.sstable.range_files import read_range_file, table_key
-from sparklake.namespace.markers import PURGES_FOLDER
+from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER
 from sparklake.rows.objects import object_info
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.testing.memory import MemoryRefStore
 from sparklake.testing.memory.registers import MemoryCollections
 
@@ -350,7 +349,7 @@ class Purged:
         self.keys = {
             address.removeprefix(f"{NAMESPACE}/")
             for key, body in world.bucket.bodies.items()
-            if key.startswith(f"{_ROOT}{PURGES_FOLDER}/") and "/receipt/" in key
+            if key.startswith(f"{_ROOT}{PURGES_FOLDER}") and "/receipt/" in key
             for address in _deleted(body.content)
         }
 
@@ -385,4 +384,4 @@ def _checksums(objects: Iterable[Listed | str]) -> dict[str, str]:
 def data_keys(world: World) -> set[str]:
     """Return the keys of the objects that the repository has written."""
     keys = (each.removeprefix(_ROOT) for each in world.bucket.bodies)
-    return {each for each in keys if each.startswith(f"{DATA_FOLDER}/")}
+    return {each for each in keys if each.startswith(DATA_FOLDER)}

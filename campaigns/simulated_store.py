@@ -14,13 +14,13 @@ from unittest import mock
 
 from sparklake.errors import MissingFileError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects.key_checks import check_key, check_prefix
-from sparklake.strategies.object_access import DATA_FOLDER
 
 if TYPE_CHECKING:
     from sparklake.graveler.ports import ObjectStore
 
-_OBJECTS = f"{DATA_FOLDER}/"
+_OBJECTS = DATA_FOLDER
 PAGE_KEYS = 4
 """The number of keys in a page of a listing. Objects may come and go between two pages."""
 

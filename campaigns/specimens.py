@@ -11,9 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from sparklake import Branch, Lake, Repository
-from sparklake.graveler.dumps.dump import MANIFEST_KEY
-from sparklake.stores.objects.namespaces import MARKER_KEY
-from sparklake.verbs.dumps.settings import SETTINGS_KEY
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY, NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
 
 Question = Callable[["Specimen"], Any]
@@ -96,7 +94,7 @@ def stage_run(repository: Repository, branch: Branch, copies: dict[str, str | No
 def _kinds(lake: Lake, name: str) -> dict[str, str]:
     repository = lake.repository(name)
     context = repository._context
-    kinds = {MARKER_KEY: MARK, MANIFEST_KEY: MANIFEST, SETTINGS_KEY: SETTINGS}
+    kinds = {NAMESPACE_MARKER_KEY: MARK, REFS_MANIFEST_KEY: MANIFEST, DUMP_SETTINGS_KEY: SETTINGS}
     meta_ranges = {each.meta_range_id for each in context.refs.snapshot().commits}
     meta_ranges |= {
         layer.meta_range_id
@@ -196,7 +194,7 @@ def restored(specimen: Specimen) -> Any:
     place = specimen.folder / f"copy-{uuid4().hex}"
     shutil.copytree(specimen.namespace, place, copy_function=os.link)
     # The restore replaces the mark, and a link must not lead to the original.
-    mark = place / MARKER_KEY
+    mark = place / NAMESPACE_MARKER_KEY
     if mark.exists():
         body = mark.read_bytes()
         mark.unlink()

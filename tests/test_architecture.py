@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,43 @@ NAME = re.compile(r"`(\w+)(?:\.(\w+))?`")
 # The numbers in a picture depend on the version of matplotlib.
 IDS = re.compile(r'id="((?:commit|edge)-[^"]*)"')
 TEXTS = re.compile(r"<text[^>]*>([^<]*)</text>")
+
+LAYOUT = ROOT / "sparklake" / "namespace" / "layout.py"
+SPELLED = re.compile(r"_lakefs/|_sparklake/|^data/?$|^data/")
+NO_KEYS = {
+    "sparklake/stores/embedded/home.py": "a folder of Postgres",
+    "sparklake/verbs/hooks/guard.py": "paths of hook files in the tree",
+    "sparklake/verbs/tables/spark_places.py": "a path that does not exist",
+}
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Yield the texts in a module, without docstrings and messages with spaces."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    docstrings = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
+    for node in nodes:
+        text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and id(node) not in docstrings and " " not in text:
+            yield text
+
+
+def test_only_the_layout_spells_keys_of_a_namespace() -> None:
+    modules = {path.relative_to(ROOT).as_posix(): path for path in LAYOUT.parents[1].rglob("*.py")}
+    assert set(NO_KEYS) <= set(modules)
+    spelled = {
+        name: found
+        for name, path in modules.items()
+        if path != LAYOUT and name not in NO_KEYS
+        if (found := [each for each in texts(path) if SPELLED.search(each)])
+    }
+    assert spelled == {}
+
+
+def test_the_layout_imports_nothing() -> None:
+    code = ast.parse(LAYOUT.read_text(encoding="utf-8"))
+    imports = [each for each in ast.walk(code) if isinstance(each, ast.Import | ast.ImportFrom)]
+    assert [ast.unparse(each) for each in imports] == ["from __future__ import annotations"]
 
 
 def test_the_picture_is_what_its_script_draws() -> None:

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparklake.graveler.ports import ObjectStore, StoredObject
-
-CHECKS_FOLDER = "_sparklake/checks"
-"""The folder of all checks in a namespace."""
-
-OPEN_FOLDER = "open"
-"""The folder next to the reports with the files of checks that have not ended."""
-
-REPORT_NAME = "report.json"
-"""The name of a check's report, which is written at its end."""
-
-PROBE_PREFIX = "_sparklake/probe-"
-"""The prefix of files that only show whether a namespace is writable."""
+from sparklake.namespace.layout import CHECKS_FOLDER, OPEN_CHECKS, PROBE_PREFIX, REPORT_NAME
 
 
 def unfinished_checks(store: ObjectStore) -> dict[str, list[StoredObject]]:
@@ -24,7 +13,7 @@ def unfinished_checks(store: ObjectStore) -> dict[str, list[StoredObject]]:
 
     Reports are not read, however many there are.
     """
-    prefix = f"{CHECKS_FOLDER}/{OPEN_FOLDER}/"
+    prefix = f"{CHECKS_FOLDER}{OPEN_CHECKS}"
     found: dict[str, list[StoredObject]] = {}
     for each in store.list(prefix):
         found.setdefault(each.key.removeprefix(prefix).partition("/")[0], []).append(each)
@@ -43,7 +32,7 @@ def abandoned_keys(store: ObjectStore, before: int) -> Iterator[str]:
             yield each.key
     for check_id, files in unfinished_checks(store).items():
         if all(each.mtime < before for each in files):
-            report = [each.key for each in store.list(f"{CHECKS_FOLDER}/{check_id}/")]
-            if f"{CHECKS_FOLDER}/{check_id}/{REPORT_NAME}" not in report:
+            report = [each.key for each in store.list(f"{CHECKS_FOLDER}{check_id}/")]
+            if f"{CHECKS_FOLDER}{check_id}/{REPORT_NAME}" not in report:
                 yield from report
             yield from (each.key for each in files)

@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from sparklake.errors import CollectionOpenError, CorruptFileError
 from sparklake.graveler.ports import ObjectStore
+from sparklake.namespace.layout import OPEN_PURGES_FOLDER, SWEEP_MARKER_KEY
 
-COLLECTIONS_FOLDER = "_sparklake/gc"
-
-
-MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"
-"""The marker of an open sweep of an earlier version, and the key prefix of all markers."""
+ENDED = b"ended"
+"""The decision that a collection or a purge deletes nothing."""
 
 
-COLLECTED_KEY = f"{COLLECTIONS_FOLDER}/collected.json"
-"""The ids of the commits whose trees were collected. A restore of a dump reads them."""
+def decide_once(store: ObjectStore, key: str, decision: bytes) -> bytes:
+    """Return the decision stored under a key: the given one, or an earlier one.
 
-
-PURGES_FOLDER = "_sparklake/purges"
-
-
-_OPEN_PURGES = f"{PURGES_FOLDER}/open/"
-
-
-def marker_key(sweep_id: str) -> str:
-    """Return the key of the marker of an open sweep.
-
-    A collection writes it before it looks for named objects, and removes it after its last
-    deletion. No other sweep has the same key, so that a late removal ends only its own.
+    After a lost answer, the store finds the file of the first request.
     """
-    return f"{MARKER_KEY}-{sweep_id}"
+    return decision if store.put_if_absent(key, decision) else store.get(key)
 
 
 def open_markers(store: ObjectStore) -> list[str]:
     """Return the keys of the markers of open sweeps."""
-    return [each.key for each in store.list(MARKER_KEY)]
+    return [each.key for each in store.list(SWEEP_MARKER_KEY)]
 
 
 def is_sweep_open(store: ObjectStore) -> bool:
@@ -74,14 +61,6 @@ def is_run_id(text: str) -> bool:
     return text.isascii() and text.replace("-", "").isalnum()
 
 
-def open_purge_key(purge_id: str) -> str:
-    """Return the key of the marker of an open purge.
-
-    A purge writes it before it looks for named objects, and removes it after its last deletion.
-    """
-    return f"{_OPEN_PURGES}{purge_id}"
-
-
 def open_purges(store: ObjectStore) -> list[str]:
     """Return the ids of the purges that may be deleting objects, or may have died meanwhile."""
-    return [each.key.removeprefix(_OPEN_PURGES) for each in store.list(_OPEN_PURGES)]
+    return [each.key.removeprefix(OPEN_PURGES_FOLDER) for each in store.list(OPEN_PURGES_FOLDER)]

@@ -16,15 +16,11 @@ from contextlib import suppress
 from sparklake.errors import CollectionBegunError, CollectionOpenError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import table_key
+from sparklake.namespace.layout import candidates_key
 from sparklake.namespace.lookups import find_missing
-from sparklake.namespace.markers import COLLECTIONS_FOLDER, marked_run, open_markers
+from sparklake.namespace.markers import marked_run, open_markers
 
 _ID_BYTES = 32
-
-
-def candidates_key(run_id: str) -> str:
-    """Return the key of the file with the ids that a collection may delete."""
-    return f"{COLLECTIONS_FOLDER}/{run_id}/tables"
 
 
 def encode_ids(table_ids: Iterable[str]) -> bytes:

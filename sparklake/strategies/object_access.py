@@ -14,11 +14,9 @@ from sparklake.errors import CorruptFileError
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ports import ObjectStore
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects import open_object, open_store
 from sparklake.stores.objects.digests import contradicts
-
-DATA_FOLDER = "data"
-"""The folder of users' objects in a storage namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Objects:
 
         A preview writes nothing.
         """
-        key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
+        key = f"{DATA_FOLDER}{uuid.uuid4().hex}"
         if not self.only_previews:
             self._store.put_if_absent(key, body)
         checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()

@@ -44,12 +44,12 @@ from sparklake.graveler.sstable.range_files import (
     table_key,
 )
 from sparklake.interrupts import Threads
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.namespace.lookups import OBJECT_THREADS, find_missing
 from sparklake.namespace.markers import is_sweep_open, open_purges
 from sparklake.namespace.own_namespace import full_addresses
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_object
-from sparklake.strategies.object_access import DATA_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _check_present(store: ObjectStore, block: Block) -> None:
     root = f"{store.uri}/"
     entries = decode_entries(block.take(np.flatnonzero(~block.tombstones)))
     named = [each.removeprefix(root) for each in full_addresses(store.uri, entries).to_pylist()]
-    keys = [each for each in named if each.startswith(f"{DATA_FOLDER}/")]
+    keys = [each for each in named if each.startswith(DATA_FOLDER)]
     if not keys:
         return
     _check_closed(store, f"{root}{keys[0]}")
@@ -129,7 +129,7 @@ def _is_dead(
         return False
     # A purge may also delete objects outside of the lake.
     _check_closed(store, others[0].theirs)
-    inside = f"{store.uri}/{DATA_FOLDER}/"
+    inside = f"{store.uri}/{DATA_FOLDER}"
     own = [each for each in others if each.theirs.startswith(inside)]
     if own:
         _check_swept(store, own[0].theirs)
@@ -149,7 +149,7 @@ def _lacks_objects(store: ObjectStore, own: Sequence[_AddressConflict]) -> bool:
         found = threads.map(store.find, [each.theirs.removeprefix(root) for each in own])
         missing = [each for each, there in zip(own, found, strict=True) if there is None]
     ours = [each.ours.removeprefix(root) for each in missing]
-    return any(not key.startswith(f"{DATA_FOLDER}/") or store.find(key) is not None for key in ours)
+    return any(not key.startswith(DATA_FOLDER) or store.find(key) is not None for key in ours)
 
 
 def _check_closed(store: ObjectStore, address: str) -> None:

@@ -27,16 +27,16 @@ from sparklake.graveler.sstable.range_files import read_each, read_together
 from sparklake.graveler.sums import column_sum
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.interrupts import Threads
+from sparklake.namespace.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY
 from sparklake.namespace.local_addresses import shown_addresses
 from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.namespace.markers import check_sweep
+from sparklake.namespace.nesting import NamespaceMarks, nested_error
 from sparklake.namespace.own_namespace import OwnNamespace
 from sparklake.rows.objects import ObjectInfo, object_record
 from sparklake.rows.records import record_batch, record_block
 from sparklake.rows.results import PieceResult, encode_results
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.namespaces import MARKER_KEY, NamespaceMarks, nested_error
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
 
@@ -47,7 +47,7 @@ WEIGHT_SCHEMA = pa.schema(
     ]
 )
 
-_FOLDER = f"{DATA_FOLDER}/"
+_FOLDER = DATA_FOLDER
 _NAMED = b"named"
 _BATCH_ROWS = 8192
 _DELETED_AT_ONCE = 64 * OBJECT_THREADS
@@ -195,8 +195,8 @@ def _check_apart(marks: NamespaceMarks, keys: Iterable[str]) -> None:
 
 def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
     """Yield the record of an object if records can name its key."""
-    if found.key.endswith(f"/{MARKER_KEY}") and found.key.startswith(_FOLDER):
-        raise nested_error(f"{store.uri}/{found.key.removesuffix(f'/{MARKER_KEY}')}")
+    if found.key.endswith(f"/{NAMESPACE_MARKER_KEY}") and found.key.startswith(_FOLDER):
+        raise nested_error(f"{store.uri}/{found.key.removesuffix(f'/{NAMESPACE_MARKER_KEY}')}")
     address = f"{store.uri}/{found.key}"
     mtime = shown_nanoseconds(found.mtime)
     each = ObjectInfo(found.key, found.size, found.checksum, mtime, address)

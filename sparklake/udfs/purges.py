@@ -29,14 +29,13 @@ from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.graveler.sums import bounded
 from sparklake.interrupts import Threads
-from sparklake.namespace.markers import PURGES_FOLDER
+from sparklake.namespace.layout import DATA_FOLDER, purge_list_folder, purge_receipt_folder
+from sparklake.namespace.nesting import NamespaceMarks, nested_error
 from sparklake.namespace.own_namespace import OwnNamespace
 from sparklake.rows.objects import object_batch
 from sparklake.rows.records import RECORD_SCHEMA
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.stores.objects.namespaces import NamespaceMarks, nested_error
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.strategies.path_globs import glob_pattern
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
 
@@ -124,11 +123,6 @@ class FoundReport:
     foreign: list[tuple[str, str]] = field(default_factory=list)
 
 
-def purge_folder(purge_id: str) -> str:
-    """Return the folder of a purge's own files, as a key in the storage namespace."""
-    return f"{PURGES_FOLDER}/{purge_id}/"
-
-
 _scan = msgspec.msgpack.Decoder(Scan).decode
 _naming = msgspec.msgpack.Decoder(AddressUse).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -175,14 +169,14 @@ def _named(
 
 
 def found_body(
-    workspace: Workspace, folder: str, also_external: bool, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, purge_id: str, also_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the objects to delete as parts of FOUND_SCHEMA. Addresses must be sorted.
 
     Yields a FoundReport as REPORT_SCHEMA.
     """
     places = _Places(workspace, workspace.open_store(), also_external)
-    listing = _PurgeList(places, folder)
+    listing = _PurgeList(places, purge_list_folder(purge_id))
     for address, namings in groupby(_pairs(batches), itemgetter(0)):
         listing.take(address.decode(), (stored for _, stored in namings))
     listing.write()
@@ -255,7 +249,7 @@ class _PurgeList:
         schema = FOUND_SCHEMA.with_metadata({_NAMESPACE_FIELD: namespace})
         body = _parquet(pa.Table.from_pylist(self._rows, schema=schema))
         name = sha256(body).hexdigest()[:32]
-        self.places.store.put_if_absent(f"{self.folder}found/{name}.parquet", body)
+        self.places.store.put_if_absent(f"{self.folder}{name}.parquet", body)
         self.report.parts.append(name)
         self._rows = []
 
@@ -264,7 +258,7 @@ def own_key(workspace: Workspace, address: str) -> str | None:
     """Return the key of an object that the repository may delete, or None."""
     root = f"{workspace.storage_namespace}/"
     key = address.removeprefix(root)
-    if not address.startswith(root) or not key.startswith(f"{DATA_FOLDER}/"):
+    if not address.startswith(root) or not key.startswith(DATA_FOLDER):
         return None
     try:
         check_key(key)
@@ -324,10 +318,7 @@ class _Places:
 
 
 def delete_body(
-    workspace: Workspace,
-    folder: str,
-    also_external: bool,
-    batches: Iterable[pa.RecordBatch],
+    workspace: Workspace, purge_id: str, also_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Delete the objects of parts, then write the parts of the receipt. Yield their names."""
     store = workspace.open_store()
@@ -335,12 +326,13 @@ def delete_body(
     for batch in batches:
         for encoded in batch.column("task"):
             name = msgspec.msgpack.decode(encoded.as_py(), type=str)
-            key = f"{folder}found/{name}.parquet"
+            key = f"{purge_list_folder(purge_id)}{name}.parquet"
             found = decode_parquet(store.get(key), f"{key} in {store.uri}")
             moments = _deleted(places, found)
             receipt = found.append_column(RECEIPT_SCHEMA.field("deleted_at"), moments)
             # An existing receipt is kept: it has the time of the first deletion.
-            store.put_if_absent(f"{folder}receipt/{name}.parquet", _parquet(receipt))
+            receipt_key = f"{purge_receipt_folder(purge_id)}{name}.parquet"
+            store.put_if_absent(receipt_key, _parquet(receipt))
             encoded_name = pa.array([_encode(name)], pa.binary())
             yield pa.record_batch([encoded_name], schema=REPORT_SCHEMA)
 

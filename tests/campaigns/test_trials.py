@@ -188,6 +188,7 @@ def test_an_invented_commit_is_a_violation(
 ) -> None:
     """Without the check of ids, a changed commit would be restored."""
     from sparklake.graveler.dumps import dump
+    from sparklake.namespace.layout import REFS_MANIFEST_KEY
 
     with hostile_dumps.copied(specimen) as place:
         hostile_dumps.change_message(place)
@@ -199,4 +200,4 @@ def test_an_invented_commit_is_a_violation(
         monkeypatch.setattr(dump._DumpReading, "commit", trusting)
         with pytest.raises(ViolationError, match="invented the commit"):
             hostile_dumps.restored(specimen, place)
-    assert json.loads((specimen.namespace / dump.MANIFEST_KEY).read_bytes())
+    assert json.loads((specimen.namespace / REFS_MANIFEST_KEY).read_bytes())

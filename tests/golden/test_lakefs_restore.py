@@ -13,8 +13,9 @@ import pytest
 
 from sparklake import Commit, Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, NoChangesError
-from sparklake.graveler.dumps.dump import MANIFEST_KEY, read_dump_manifest
+from sparklake.graveler.dumps.dump import read_dump_manifest
 from sparklake.graveler.dumps.ref_files import Entity, read_ref_records
+from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from sparklake.testing.memory import MemoryRefStore
 from tests.support.lakes import contents, files_below, memory_lake, namespace_of, refused
@@ -251,4 +252,4 @@ def test_a_default_branch_that_is_none_makes_nothing(lake: Lake, namespace: Path
 def test_the_namespace_is_this_repository_s_then(lake: Lake, repo: Repository) -> None:
     mark = json.loads((namespace_of(repo) / "_lakefs" / "dummy").read_text())
     assert (mark["repository"], mark["uid"]) == ("golden", repo.info.uid)
-    assert (namespace_of(repo) / MANIFEST_KEY).is_file()
+    assert (namespace_of(repo) / REFS_MANIFEST_KEY).is_file()

@@ -19,7 +19,6 @@ from sparklake.graveler.commits import Commit, first_commit, new_commit
 from sparklake.graveler.dumps import dump as dumps
 from sparklake.graveler.dumps import ref_files
 from sparklake.graveler.dumps.dump import (
-    MANIFEST_KEY,
     DumpManifest,
     encode_refs,
     manifest_bytes,
@@ -40,6 +39,7 @@ from sparklake.graveler.sstable import read_foreign, table_properties
 from sparklake.graveler.sstable.layout import compressed, small_block
 from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, table_key
 from sparklake.graveler.sstable.writer import TableFile
+from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from tests.support.memory_folders import memory_folder
 from tests.support.peer import needs_peer
@@ -218,8 +218,8 @@ def test_lakefs_reads_our_tables(store: ObjectStore, tmp_path: Path) -> None:
 
 def test_a_manifest_is_written_as_lakefs_does(store: ObjectStore) -> None:
     manifest = DumpManifest("b", "c", "")
-    store.replace(MANIFEST_KEY, manifest_bytes(manifest))
-    assert store.get(MANIFEST_KEY).decode() == (
+    store.replace(REFS_MANIFEST_KEY, manifest_bytes(manifest))
+    assert store.get(REFS_MANIFEST_KEY).decode() == (
         '{\n  "branches_meta_range_id": "b",\n  "commits_meta_range_id": "c",\n'
         '  "tags_meta_range_id": ""\n}'
     )
@@ -228,7 +228,7 @@ def test_a_manifest_is_written_as_lakefs_does(store: ObjectStore) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"branches_meta_range_id": 1}'])
 def test_a_manifest_that_is_none(store: ObjectStore, body: bytes) -> None:
-    store.replace(MANIFEST_KEY, body)
+    store.replace(REFS_MANIFEST_KEY, body)
     with pytest.raises(CorruptFileError, match="refs_manifest"):
         read_dump_manifest(store)
 

@@ -12,10 +12,10 @@ from sparklake.delta_log.log_copy import copied_checkpoint
 from sparklake.delta_log.union.claims import same_metadata
 from sparklake.delta_log.union.predicates import parse_predicate
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError
-from sparklake.graveler.dumps.dump import MANIFEST_KEY, read_dump_manifest
+from sparklake.graveler.dumps.dump import read_dump_manifest
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.parquet_files import decode_parquet
-from sparklake.namespace.markers import MARKER_KEY, marker_key
+from sparklake.namespace.layout import REFS_MANIFEST_KEY, SWEEP_MARKER_KEY, sweep_marker_key
 from sparklake.settings_file import read_settings_file
 from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
@@ -37,7 +37,7 @@ def test_a_delta_commit_that_is_no_json_is_corrupt(body: bytes) -> None:
 def test_a_manifest_that_is_no_json_is_corrupt(body: bytes) -> None:
     with memory_folder() as folder:
         store = open_store(str(folder))
-        store.replace(MANIFEST_KEY, body)
+        store.replace(REFS_MANIFEST_KEY, body)
         with pytest.raises(CorruptFileError, match="refs_manifest"):
             read_dump_manifest(store)
 
@@ -60,7 +60,7 @@ def test_a_receipt_that_is_no_parquet_is_corrupt(body: bytes) -> None:
         decode_parquet(body, "a receipt", ["address"])
 
 
-@pytest.mark.parametrize("key", [MARKER_KEY, marker_key("sweep")])
+@pytest.mark.parametrize("key", [SWEEP_MARKER_KEY, sweep_marker_key("sweep")])
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"../elsewhere"])
 def test_a_marker_of_no_collection_is_corrupt(body: bytes, key: str) -> None:
     with memory_folder() as folder:

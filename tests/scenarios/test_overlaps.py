@@ -19,7 +19,7 @@ from sparklake.errors import (
     NamespaceInUseError,
     PurgeBlockedError,
 )
-from sparklake.stores.objects.namespaces import MARKER_KEY
+from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from tests.support.lakes import (
     commit_all,
     contents,
@@ -307,13 +307,13 @@ def test_namespaces_of_several_lakes_in_one_bucket(bucket: Bucket) -> None:
     for inside in ("a/ns/data/inner", "a/ns/x", "a/ns/data"):
         with pytest.raises(NamespaceInUseError, match=f"{root}/{inside} is inside {root}/a/ns,"):
             second.create_repository("inner", f"{root}/{inside}")
-        assert f"{inside}/{MARKER_KEY}" not in bucket.objects()
+        assert f"{inside}/{NAMESPACE_MARKER_KEY}" not in bucket.objects()
     for beside in ("a/ns2", "a/n"):
         second.create_repository(f"beside-{len(beside)}", f"{root}/{beside}")
     bucket.put({"b/data/theirs/_lakefs/dummy": b"", "b/data/theirs/data/x": b"1"})
     with pytest.raises(NamespaceInUseError, match="already contains files"):
         second.create_repository("around", f"{root}/b")
-    assert f"b/{MARKER_KEY}" not in bucket.objects()
+    assert f"b/{NAMESPACE_MARKER_KEY}" not in bucket.objects()
     third = first.create_repository("root", f"s3://{bucket.name}/c")
     assert third.collect_garbage(grace=NO_GRACE).run.objects == 0
 

@@ -18,7 +18,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import new_commit
-from sparklake.graveler.dumps.dump import MANIFEST_KEY, encode_refs, manifest_bytes
+from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes
 from sparklake.graveler.entries import AddressType, Entry, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, file_id, zigzag
 from sparklake.graveler.planning.change_summary import (
@@ -37,9 +37,9 @@ from sparklake.graveler.sstable.range_files import (
     make_range,
     read_range_file,
 )
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.verbs.checks.leftovers import dump_table_ids
-from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.damage import block_handles, damaged, with_block
 from tests.support.lakes import commit_all, namespace_of, put_all
 
@@ -677,7 +677,7 @@ def _dump_tables(scene: Scene) -> list[Path]:
 
 
 def _damaged_dump(scene: Scene) -> Injection:
-    files = [*_dump_tables(scene), scene.root / MANIFEST_KEY]
+    files = [*_dump_tables(scene), scene.root / REFS_MANIFEST_KEY]
     file = scene.rng.choice(files)
     body = file.read_bytes()
     with file_as(file, body[: scene.rng.randrange(1, len(body) - 2)]):
@@ -690,20 +690,20 @@ def _missing_dump_table(scene: Scene) -> Injection:
 
 
 def _damaged_dump_settings(scene: Scene) -> Injection:
-    file = scene.root / SETTINGS_KEY
+    file = scene.root / DUMP_SETTINGS_KEY
     body = file.read_bytes()
     with file_as(file, body[: scene.rng.randrange(len(body))]):
-        yield expected(FindingKind.DUMP_DAMAGED, SETTINGS_KEY)
+        yield expected(FindingKind.DUMP_DAMAGED, DUMP_SETTINGS_KEY)
 
 
 def _missing_dump_settings(scene: Scene) -> Injection:
-    with file_as(scene.root / SETTINGS_KEY, None):
-        yield expected(FindingKind.DUMP_DAMAGED, SETTINGS_KEY)
+    with file_as(scene.root / DUMP_SETTINGS_KEY, None):
+        yield expected(FindingKind.DUMP_DAMAGED, DUMP_SETTINGS_KEY)
 
 
 def _missing_manifest(scene: Scene) -> Injection:
-    with file_as(scene.root / MANIFEST_KEY, None):
-        yield expected(FindingKind.DUMP_DAMAGED, MANIFEST_KEY)
+    with file_as(scene.root / REFS_MANIFEST_KEY, None):
+        yield expected(FindingKind.DUMP_DAMAGED, REFS_MANIFEST_KEY)
 
 
 def _dump_of_others(scene: Scene) -> Injection:
@@ -713,9 +713,9 @@ def _dump_of_others(scene: Scene) -> Injection:
     bare = tuple(BranchState(each.name, each.commit_id) for each in refs.branches)
     manifest, files = encode_refs(replace(refs, branches=bare, tags=(*refs.tags, tag)))
     with ExitStack() as stack:
-        for key, body in {**files, MANIFEST_KEY: manifest_bytes(manifest)}.items():
+        for key, body in {**files, REFS_MANIFEST_KEY: manifest_bytes(manifest)}.items():
             stack.enter_context(file_as(scene.root / key, body))
-        yield expected(FindingKind.DUMP_OF_OTHERS, MANIFEST_KEY)
+        yield expected(FindingKind.DUMP_OF_OTHERS, REFS_MANIFEST_KEY)
 
 
 # --- leftovers ------------------------------------------------------------------------------------

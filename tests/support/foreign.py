@@ -9,11 +9,12 @@ from pathlib import Path
 from sparklake import Lake, Repository
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import first_commit, new_commit
-from sparklake.graveler.dumps.dump import MANIFEST_KEY, encode_refs, manifest_bytes
+from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes
 from sparklake.graveler.entries import Entry, encode_entry, entry_identity
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.records import Record, encode_record
 from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
+from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 
 
@@ -51,5 +52,5 @@ def restored_tree(
     refs = RefsSnapshot((BranchState("main", commit.id),), (), (first, commit))
     manifest, files = encode_refs(refs)
     store.put_many_if_absent(files)
-    store.replace(MANIFEST_KEY, manifest_bytes(manifest))
+    store.replace(REFS_MANIFEST_KEY, manifest_bytes(manifest))
     return lake.restore_repository("foreign", str(folder), range_records=2)

@@ -29,10 +29,8 @@ from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
 from sparklake.graveler.records import Record, ValueRecord, plain_value
 from sparklake.graveler.refs.names import is_commit_id, validate_branch_name, validate_tag_name
+from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.visible import shell_word
-
-MANIFEST_KEY = "_lakefs/refs_manifest.json"
-"""The file that names the tables of the latest dump. lakeFS uses it, too."""
 
 _VERSION = 1
 """The version of commits from which a merge has dest as its first parent."""
@@ -55,13 +53,13 @@ def manifest_bytes(manifest: DumpManifest) -> bytes:
 def read_dump_manifest(store: ObjectStore) -> DumpManifest:
     """Read the manifest of a namespace; raise MissingFileError or CorruptFileError."""
     try:
-        body = store.get(MANIFEST_KEY)
+        body = store.get(REFS_MANIFEST_KEY)
     except MissingFileError as error:
         raise MissingFileError(
-            f"{store.uri} has no {MANIFEST_KEY}, so it contains no dump: write one with "
+            f"{store.uri} has no {REFS_MANIFEST_KEY}, so it contains no dump: write one with "
             "`sparklake refs dump`. `lakectl refs-dump` prints it instead: pass it with --manifest"
         ) from error
-    return parse_manifest(body, f"the manifest {MANIFEST_KEY} in {store.uri}")
+    return parse_manifest(body, f"the manifest {REFS_MANIFEST_KEY} in {store.uri}")
 
 
 def parse_manifest(body: bytes, what: str) -> DumpManifest:
@@ -218,8 +216,8 @@ class _DumpReading:
         if not table_id or is_commit_id(table_id):  # Both ids have the same form.
             return find_ref_records(self.store, table_id, entity)
         problem = InvalidDumpError(
-            f"the manifest {MANIFEST_KEY} names the table {table_id!r}, which is not an id: dump "
-            "the refs again, or restore the file from a backup"
+            f"the manifest {REFS_MANIFEST_KEY} names the table {table_id!r}, which is not an id: "
+            "dump the refs again, or restore the file from a backup"
         )
         return [], [problem]
 

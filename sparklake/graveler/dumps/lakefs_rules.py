@@ -17,9 +17,7 @@ from sparklake.graveler.guards import Action, ProtectionRule
 from sparklake.graveler.messages import ProtectionRulesMessage, RetentionRulesMessage
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.retention import BranchRetention, Retention
-
-RETENTION_KEY = "_lakefs/retention/gc/rules/config.json"
-PROTECTION_KEY = "_lakefs/settings/protected_branches.json"
+from sparklake.namespace.layout import PROTECTION_RULES_KEY, RETENTION_RULES_KEY
 
 _STAGING_WRITE, _COMMIT = 0, 1
 
@@ -39,11 +37,11 @@ class LakefsRules:
 def find_lakefs_rules(store: ObjectStore, renamed: Callable[[str], str]) -> LakefsRules:
     """Return the rules in a namespace. `renamed` returns the new name of a branch."""
     found = LakefsRules()
-    retention = _find(store, RETENTION_KEY, RetentionRulesMessage, found)
+    retention = _find(store, RETENTION_RULES_KEY, RetentionRulesMessage, found)
     if retention is not None:
         days = {each.key: each.value for each in retention.branch_retention_days}
         _take_retention(found, retention.default_retention_days, days, renamed)
-    protection = _find(store, PROTECTION_KEY, ProtectionRulesMessage, found)
+    protection = _find(store, PROTECTION_RULES_KEY, ProtectionRulesMessage, found)
     if protection is not None:
         rules = {
             each.key: each.value.value for each in protection.branch_pattern_to_blocked_actions

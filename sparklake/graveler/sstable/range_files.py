@@ -38,10 +38,10 @@ from sparklake.graveler.sstable import (
     read_foreign,
     read_sstable,
 )
+from sparklake.namespace.layout import METADATA_FOLDER
 
 _FILES_READ_AT_ONCE = 32
 _BYTES_READ_AT_ONCE = 16 * 1024 * 1024
-_METADATA_FOLDER = "_lakefs"
 NO_TREE = MetaRange(EMPTY_META_RANGE, RangeList())
 
 _RANGES, _META_RANGES = "ranges", "metaranges"
@@ -49,7 +49,7 @@ _RANGES, _META_RANGES = "ranges", "metaranges"
 
 def table_key(table_id: str) -> str:
     """Return the key of a range or metarange in a storage namespace."""
-    return f"{_METADATA_FOLDER}/{table_id}"
+    return f"{METADATA_FOLDER}{table_id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Storage namespaces: their marks and their overlaps.
+"""Overlaps of storage namespaces.
 
 On a file system every answer resolves symbolic links as of now, because a link may be newer than a
 repository.
@@ -7,21 +7,11 @@ repository.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from functools import lru_cache
-from itertools import islice
-from pathlib import Path
+from collections.abc import Iterable
 
-from sparklake.errors import NamespaceInUseError, StorePermissionError
-from sparklake.graveler.ports import ObjectStore
-from sparklake.stores.objects.registry import open_store
-
-MARKER_KEY = "_lakefs/dummy"
-"""The key that marks a storage namespace as taken. lakeFS uses it, too."""
+from sparklake.errors import NamespaceInUseError
 
 _FILE = "file://"
-_FOLDERS_KEPT = 65536
 
 
 def real_root(uri: str) -> str:
@@ -47,103 +37,5 @@ def refuse_overlapping(uri: str, others: Iterable[tuple[str, str]]) -> None:
             )
 
 
-def find_enclosing(uri: str) -> str | None:
-    """Return the nearest marked storage namespace above a root, or None.
-
-    The mark may be of any lake. Unreadable folders count as unmarked.
-    """
-    if uri.startswith(_FILE):
-        return _find_marked_folder(uri.removeprefix(_FILE))
-    return next((each for each in _prefixes_above(uri) if _is_marked(each)), None)
-
-
-class NamespaceMarks:
-    """The marks of namespaces above the objects of a store.
-
-    Each folder is checked once, however many objects it has. With `own_root`, the root of the
-    store counts, too: it may be the namespace of another repository.
-    """
-
-    def __init__(self, store: ObjectStore, *, own_root: bool = False) -> None:
-        self._store = store
-        self._own_root = own_root
-        self._root = (
-            os.path.realpath(store.uri.removeprefix(_FILE) or "/")
-            if store.uri.startswith("file:")
-            else None
-        )
-        self._above: Callable[[str], str | None] = lru_cache(_FOLDERS_KEPT)(self._find)
-
-    def find(self, key: str) -> str | None:
-        """Return the nearest marked folder above an object, below the root of the store."""
-        folder = key.rpartition("/")[0]
-        if self._root is None:
-            return self._above(folder)
-        root = f"{self._root.rstrip('/')}/"
-        real = os.path.realpath(root + folder)
-        return self._above(real) if f"{real.rstrip('/')}/".startswith(root) else None
-
-    def check(self, key: str) -> None:
-        """Raise NamespaceInUseError for an object below a mark."""
-        if (found := self.find(key)) is not None:
-            raise nested_error(found)
-
-    def _find(self, folder: str) -> str | None:
-        if self._root is not None:
-            return self._find_real(folder)
-        if not folder and not self._own_root:
-            return None
-        if self._has_mark(f"{folder}/" if folder else ""):
-            return f"{self._store.uri}/{folder}".rstrip("/")
-        return self._above(folder.rpartition("/")[0]) if folder else None
-
-    def _has_mark(self, prefix: str) -> bool:
-        # Not `find`, which also checks the bucket if there is no object.
-        key = f"{prefix}{MARKER_KEY}"
-        with suppress(StorePermissionError):
-            return any(each.key == key for each in islice(self._store.list(key), 1))
-        return False
-
-    def _find_real(self, folder: str) -> str | None:
-        if folder == self._root and not self._own_root:
-            return None
-        if _has_mark(folder):
-            return f"{_FILE}{folder}"
-        return None if folder == self._root else self._above(str(Path(folder).parent))
-
-
-def nested_error(root: str) -> NamespaceInUseError:
-    """Return the error for objects in a namespace inside another one."""
-    return NamespaceInUseError(
-        f"nothing was deleted: {root} is inside the folder to delete, and marked as the "
-        f"storage namespace of another repository. Move it elsewhere. Delete its {MARKER_KEY} "
-        "only if nothing in it is needed any more"
-    )
-
-
 def _nested(left: str, right: str) -> bool:
     return left.startswith(right) or right.startswith(left)
-
-
-def _find_marked_folder(path: str) -> str | None:
-    above = (*Path(os.path.realpath(path)).parents, *Path(path).parents)
-    return next((f"{_FILE}{each}" for each in above if _has_mark(str(each))), None)
-
-
-def _has_mark(folder: str) -> bool:
-    # Not Path.is_file, which raises for unreadable folders.
-    return os.path.isfile(f"{folder.rstrip('/')}/{MARKER_KEY}")  # noqa: PTH113
-
-
-def _prefixes_above(uri: str) -> Iterator[str]:
-    scheme, _, place = uri.partition("://")
-    while "/" in place:
-        place = place.rpartition("/")[0]
-        yield f"{scheme}://{place}"
-
-
-def _is_marked(root: str) -> bool:
-    # Credentials may be valid for the namespace alone.
-    with suppress(StorePermissionError):
-        return open_store(root).find(MARKER_KEY) is not None
-    return False

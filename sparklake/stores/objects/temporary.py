@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sparklake.errors import StoreError
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.times import SECOND
+from sparklake.namespace.layout import CHECKS_FOLDER, COLLECTIONS_FOLDER, OPEN_CHECKS
 from sparklake.stores.objects.local.files import NO_FILE_ERRORS, TEMPORARY, store_errors
 from sparklake.stores.objects.local.store import ABANDONED_SECONDS, LocalStore
 
@@ -60,9 +61,9 @@ def _folders(store: LocalStore) -> Iterator[Path]:
     """Yield the folders of temporary files: of the store, and of runs that use parts of it."""
     yield store.root / TEMPORARY
     with store_errors(store.root):
-        yield from store.root.glob(f"_sparklake/gc/*/{TEMPORARY}")
-        checks = store.root / "_sparklake" / "checks"
-        for each in checks.glob("open/*"):
+        yield from store.root.glob(f"{COLLECTIONS_FOLDER}*/{TEMPORARY}")
+        checks = store.root / CHECKS_FOLDER
+        for each in checks.glob(f"{OPEN_CHECKS}*"):
             yield from (each / TEMPORARY, checks / each.name / TEMPORARY)
 
 

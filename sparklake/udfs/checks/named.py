@@ -16,8 +16,8 @@ from sparklake.graveler.blocks.columns import Positions, data_of
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.kernels import kernel
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.namespace.own_namespace import OwnNamespace
-from sparklake.strategies.object_access import DATA_FOLDER
 
 NAMED_SCHEMA = pa.schema(
     [
@@ -91,7 +91,7 @@ class NamedObjects:
         if not len(live):
             return
         addresses, checksums, sizes, hashes = named_columns(live, self._own)
-        external = pc.invert(pc.starts_with(addresses, f"{self.namespace}/{DATA_FOLDER}/"))
+        external = pc.invert(pc.starts_with(addresses, f"{self.namespace}/{DATA_FOLDER}"))
         paths = _paths(live) if with_paths else pa.repeat(pa.scalar(""), len(live))
         columns = [
             *map(pa.array, hashes),

@@ -23,9 +23,10 @@ from sparklake.errors import (
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.sstable.range_files import table_key
+from sparklake.namespace.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY, PROBE_PREFIX
+from sparklake.namespace.nesting import find_enclosing
 from sparklake.stores.objects import normalise_store_uri, open_store
-from sparklake.stores.objects.namespaces import MARKER_KEY, find_enclosing, roots_overlap
-from sparklake.strategies.object_access import DATA_FOLDER
+from sparklake.stores.objects.namespaces import roots_overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,14 @@ def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> 
 def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
     mark = Mark(info.name, info.uid, refs.id())
     encoded = msgspec.json.encode(mark)
-    if not store.put_if_absent(MARKER_KEY, encoded):
+    if not store.put_if_absent(NAMESPACE_MARKER_KEY, encoded):
         found = _find_mark(store)
         if found and found == replace(mark, uid=found.uid) and _is_abandoned(store, refs, found):
             return replace(info, uid=found.uid)
         raise NamespaceInUseError(
             f"{store.uri} is, or was, the storage namespace of a repository: choose an unused "
-            f"one. Delete it with its {MARKER_KEY} only if nothing in it is needed any more"
+            f"one. Delete it with its {NAMESPACE_MARKER_KEY} only if nothing in it is needed any "
+            "more"
         )
     _check_conditional(store, encoded)
     return info
@@ -89,7 +91,7 @@ def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> Repos
 def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
     """Mark a namespace as this repository's. A previous owner can no longer dump there."""
     encoded = msgspec.json.encode(Mark(info.name, info.uid, refs.id()))
-    store.replace(MARKER_KEY, encoded)
+    store.replace(NAMESPACE_MARKER_KEY, encoded)
     _check_conditional(store, encoded)
 
 
@@ -107,17 +109,17 @@ def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
             f"{what}: its refs were restored to {mark.repository!r}, which uses it now. To use it "
             "here again, delete the repository and restore it"
         )
-    found = "damaged" if store.find(MARKER_KEY) else "missing"
+    found = "damaged" if store.find(NAMESPACE_MARKER_KEY) else "missing"
     raise CorruptFileError(
-        f"{what}: the mark {MARKER_KEY} is {found}. `sparklake repair` writes it again if this is "
-        "the namespace"
+        f"{what}: the mark {NAMESPACE_MARKER_KEY} is {found}. `sparklake repair` writes it again "
+        "if this is the namespace"
     )
 
 
 def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
     """Raise StoreError if the store lets a second put overwrite the mark."""
-    if store.put_if_absent(MARKER_KEY, encoded):
-        store.delete(MARKER_KEY)
+    if store.put_if_absent(NAMESPACE_MARKER_KEY, encoded):
+        store.delete(NAMESPACE_MARKER_KEY)
         raise StoreError(
             f"{store.uri} ignores conditional puts (If-None-Match), so writers could destroy "
             "each other's files: use a store with conditional puts"
@@ -128,7 +130,7 @@ def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) ->
     """Remove the mark of a refused repository, unless another attempt has created it."""
     made = refs.find_repository(info.name)
     if made is None or made.uid != info.uid:
-        store.delete(MARKER_KEY)
+        store.delete(NAMESPACE_MARKER_KEY)
 
 
 def check_namespace(store: ObjectStore) -> None:
@@ -137,10 +139,10 @@ def check_namespace(store: ObjectStore) -> None:
     The directory below an unmounted disk also accepts files, and hides them after the mount. An
     unreachable bucket raises its own error.
     """
-    if store.uri.startswith("file://") and store.find(MARKER_KEY) is None:
+    if store.uri.startswith("file://") and store.find(NAMESPACE_MARKER_KEY) is None:
         raise StoreUnreachableError(
             f"{store.uri} is no longer the storage namespace of this repository, because "
-            f"{MARKER_KEY} is missing: mount its disk, or restore it from a backup"
+            f"{NAMESPACE_MARKER_KEY} is missing: mount its disk, or restore it from a backup"
         )
 
 
@@ -149,7 +151,10 @@ def is_bare(store: ObjectStore) -> bool:
 
     Raises StoreUnreachableError if a local one does not exist.
     """
-    return store.find(MARKER_KEY) is None and next(iter(store.list(table_key(""))), None) is None
+    return (
+        store.find(NAMESPACE_MARKER_KEY) is None
+        and next(iter(store.list(table_key(""))), None) is None
+    )
 
 
 def check_disk(info: RepositoryInfo, refs: RefsSnapshot) -> None:
@@ -187,12 +192,12 @@ def check_namespace_writable(store: ObjectStore, verb: str) -> None:
     """Raise ReadOnlyNamespaceError if nothing can be written next to the mark."""
     with first_write(store, verb):
         if store.uri.startswith("file://"):
-            probe = f"_sparklake/probe-{uuid4().hex}"
+            probe = f"{PROBE_PREFIX}{uuid4().hex}"
             store.put_if_absent(probe, b"")
             store.delete(probe)
         else:
             # The mark is there: S3 says so only to who may put it, and writes nothing.
-            store.put_if_absent(MARKER_KEY, b"")
+            store.put_if_absent(NAMESPACE_MARKER_KEY, b"")
 
 
 def check_apart(info: RepositoryInfo, uri: str) -> str:
@@ -216,8 +221,8 @@ def check_enclosing(uri: str) -> None:
     if found is not None:
         raise NamespaceInUseError(
             f"{uri} is inside {found}, which is, or was, the storage namespace of a "
-            f"repository: choose a location outside. Delete {found} with its {MARKER_KEY} "
-            "only if nothing in it is needed any more"
+            f"repository: choose a location outside. Delete {found} with its "
+            f"{NAMESPACE_MARKER_KEY} only if nothing in it is needed any more"
         )
 
 
@@ -227,7 +232,7 @@ def _check_unused(store: ObjectStore) -> None:
     A new repository would treat them as its own, but they may belong to another repository, whose
     namespace is inside this one.
     """
-    if next(iter(store.list(f"{DATA_FOLDER}/")), None) is not None:
+    if next(iter(store.list(DATA_FOLDER)), None) is not None:
         raise NamespaceInUseError(
             f"{store.uri}/{DATA_FOLDER} already contains files, which a garbage collection of "
             "the new repository would delete: choose an unused namespace, and import the "
@@ -237,7 +242,7 @@ def _check_unused(store: ObjectStore) -> None:
 
 def _find_mark(store: ObjectStore) -> Mark | None:
     try:
-        return msgspec.json.decode(store.get(MARKER_KEY), type=Mark)
+        return msgspec.json.decode(store.get(NAMESPACE_MARKER_KEY), type=Mark)
     except (*BAD_JSON, MissingFileError):
         return None
 
@@ -245,4 +250,4 @@ def _find_mark(store: ObjectStore) -> Mark | None:
 def _is_abandoned(store: ObjectStore, refs: RefStore, mark: Mark) -> bool:
     """Return whether a mark of this lake belongs to a repository that was never created."""
     was_made = refs.refs(mark.uid).operations.list(1)
-    return not was_made and all(each.key == MARKER_KEY for each in store.list())
+    return not was_made and all(each.key == NAMESPACE_MARKER_KEY for each in store.list())

@@ -18,6 +18,7 @@ from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange, record_count
+from sparklake.namespace.layout import purge_receipt_folder
 from sparklake.namespace.own_namespace import OwnNamespace
 from sparklake.rows.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.diffs.two_way import (
@@ -27,7 +28,7 @@ from sparklake.udfs.diffs.two_way import (
     diff_rows,
 )
 from sparklake.udfs.objects.listing import list_body
-from sparklake.udfs.purges import Patterns, purge_folder
+from sparklake.udfs.purges import Patterns
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
@@ -68,7 +69,7 @@ def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | Non
 
 def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
     """Return whether the receipt of a purge contains an address."""
-    for part in store.list(f"{purge_folder(purge.id)}receipt/"):
+    for part in store.list(purge_receipt_folder(purge.id)):
         what = f"the receipt {part.key} in {store.uri}"
         rows = decode_parquet(store.get(part.key), what, columns=["address"])
         if pc.any(pc.equal(rows.column("address"), address)).as_py():

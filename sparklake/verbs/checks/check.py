@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from sparklake.errors import InvalidInputError
-from sparklake.namespace.leftovers import REPORT_NAME
+from sparklake.namespace.layout import REPORT_NAME
 from sparklake.rows.findings import Finding, FindingKind
 from sparklake.udfs.checks.compared import MOST_SAMPLED, write_findings
 from sparklake.verbs.base.context import Context

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from itertools import chain
 
 from sparklake.errors import CorruptFileError, RefsLostError, SparklakeError
-from sparklake.graveler.dumps.dump import MANIFEST_KEY, DumpManifest, read_dump_manifest
+from sparklake.graveler.dumps.dump import DumpManifest, read_dump_manifest
 from sparklake.graveler.ports import BranchState, ObjectStore
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment, moment_of, ref_findings
 from sparklake.verbs.dumps.lost_refs import ComparedDump, compare_dump, lost_operations
-from sparklake.verbs.dumps.settings import SETTINGS_KEY, find_last_manifest, is_by_sparklake
+from sparklake.verbs.dumps.settings import find_last_manifest, is_by_sparklake
 
 
 def lost_findings(context: Context, store: ObjectStore, moment: Moment) -> Iterator[Finding]:
@@ -23,10 +24,10 @@ def lost_findings(context: Context, store: ObjectStore, moment: Moment) -> Itera
     """
     manifest = find_last_manifest(store)
     try:
-        if manifest is not None or store.find(MANIFEST_KEY) is not None:
+        if manifest is not None or store.find(REFS_MANIFEST_KEY) is not None:
             read_dump_manifest(store)
     except SparklakeError as error:
-        yield Finding(FindingKind.DUMP_DAMAGED, MANIFEST_KEY, str(error))
+        yield Finding(FindingKind.DUMP_DAMAGED, REFS_MANIFEST_KEY, str(error))
     found = None
     while manifest is not None:
         found = compare_dump(context, store, manifest, moment.refs)
@@ -51,11 +52,11 @@ def _dump_findings(
         commits = lost.commits[:MOST_AFFECTED]
         count = len(lost.commits)
         kind = FindingKind.DUMP_OF_OTHERS
-        yield Finding(kind, MANIFEST_KEY, detail, commits=commits, commit_count=count)
+        yield Finding(kind, REFS_MANIFEST_KEY, detail, commits=commits, commit_count=count)
         return
     yield from _settings_findings(store, manifest, found)
     for problem in found.problems:
-        yield Finding(FindingKind.DUMP_DAMAGED, MANIFEST_KEY, str(problem))
+        yield Finding(FindingKind.DUMP_DAMAGED, REFS_MANIFEST_KEY, str(problem))
     for commit_id in lost.commits:
         yield Finding(FindingKind.COMMIT_LOST, commit_id, commits=(commit_id,), commit_count=1)
     for kind, refs in (
@@ -72,9 +73,9 @@ def _settings_findings(
     store: ObjectStore, manifest: DumpManifest, found: ComparedDump
 ) -> Iterator[Finding]:
     if isinstance(found.settings, CorruptFileError):
-        yield Finding(FindingKind.DUMP_DAMAGED, SETTINGS_KEY, str(found.settings))
+        yield Finding(FindingKind.DUMP_DAMAGED, DUMP_SETTINGS_KEY, str(found.settings))
     elif found.settings is None and is_by_sparklake(store, manifest):
-        yield Finding(FindingKind.DUMP_DAMAGED, SETTINGS_KEY, "it is missing")
+        yield Finding(FindingKind.DUMP_DAMAGED, DUMP_SETTINGS_KEY, "it is missing")
 
 
 def check_nothing_lost(context: Context) -> None:

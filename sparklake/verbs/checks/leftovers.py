@@ -14,7 +14,7 @@ from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.namespace.leftovers import probes, unfinished_checks
-from sparklake.namespace.markers import open_markers
+from sparklake.namespace.markers import is_run_id, open_markers
 from sparklake.rows.findings import Finding, FindingKind
 from sparklake.stores.objects.temporary import temporary_files
 from sparklake.verbs.base.context import Context
@@ -51,9 +51,9 @@ def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
 
 def _collection_findings(store: ObjectStore) -> Iterator[Finding]:
     for each in open_markers(store):
-        body = store.get(each)
-        if body.isascii() and body.replace(b"-", b"").isalnum():
-            yield Finding(FindingKind.COLLECTION_UNFINISHED, body.decode())
+        run_id = store.get(each).decode(errors="replace")
+        if is_run_id(run_id):
+            yield Finding(FindingKind.COLLECTION_UNFINISHED, run_id)
         else:
             yield Finding(FindingKind.MARKER_DAMAGED, each, "it names no garbage collection")
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
+from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER, purge_list_folder
 from sparklake.namespace.markers import open_purges
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.checks.compared import (
     COMPARED_STEP,
     BucketShare,
@@ -40,13 +40,11 @@ from sparklake.udfs.checks.resolved import (
     resolve_faults,
 )
 from sparklake.udfs.imports.source_listing import split_source
-from sparklake.udfs.purges import purge_folder
 from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 from sparklake.verbs.checks.steps import Steps
 from sparklake.verbs.checks.tables import CheckedTables, affected_by
 
-_PURGES_FOLDER = "_sparklake/purges/"
 _FAULT_BUCKETS = 16
 _LEAST_LISTINGS = 16
 _OBJECTS_OF_A_LISTING = 250_000
@@ -114,7 +112,7 @@ def _add(checked: CheckedObjects, kinds: dict[str, int], findings: Sequence[Find
 
 def _listed(steps: Steps, records: int) -> list[str]:
     """List the objects below `data/`; return the files that have them."""
-    parts = split_source(steps.store, start=f"{DATA_FOLDER}/")
+    parts = split_source(steps.store, start=DATA_FOLDER)
     tasks = max(_LEAST_LISTINGS, records // _OBJECTS_OF_A_LISTING)
     size = -(-len(parts) // tasks) or 1
     shares = [
@@ -128,10 +126,10 @@ def _listed(steps: Steps, records: int) -> list[str]:
 def _purged(steps: Steps, checked: CheckedObjects) -> list[str]:
     """Read the lists and receipts of purges; return the files with their addresses."""
     # A purge that is open now has its receipt below if it ends meanwhile.
-    lists = tuple(f"{purge_folder(each)}found/" for each in open_purges(steps.store))
+    lists = tuple(purge_list_folder(each) for each in open_purges(steps.store))
     keys = [
         each.key
-        for each in steps.store.list(_PURGES_FOLDER)
+        for each in steps.store.list(PURGES_FOLDER)
         if each.key.endswith(".parquet")
         and (each.key.split("/")[-2] == "receipt" or each.key.startswith(lists))
     ]

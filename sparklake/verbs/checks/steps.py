@@ -19,7 +19,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
-from sparklake.namespace.leftovers import CHECKS_FOLDER, OPEN_FOLDER, REPORT_NAME
+from sparklake.namespace.layout import CHECKS_FOLDER, OPEN_CHECKS, REPORT_NAME
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.temporary import remove_emptied
 from sparklake.udfs.checks.exchange import (
@@ -170,5 +170,5 @@ def _folders(
     """Return the stores of the exchanged files and of the report."""
     root = f"{context.info.storage_namespace}/{CHECKS_FOLDER}"
     if options.to is not None:
-        root = check_apart(context.info, options.to)
-    return open_store(f"{root}/{OPEN_FOLDER}/{check_id}"), open_store(f"{root}/{check_id}")
+        root = f"{check_apart(context.info, options.to)}/"
+    return open_store(f"{root}{OPEN_CHECKS}{check_id}"), open_store(f"{root}{check_id}")

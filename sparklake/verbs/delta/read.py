@@ -38,13 +38,14 @@ from sparklake.errors import (
     ObjectNotFoundError,
     SparklakeError,
 )
+from sparklake.namespace.layout import VIEWS_FOLDER
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.formats import VERSION_AS_OF, log_files
 from sparklake.verbs.tables.version import TableVersion
-from sparklake.verbs.tables.view import VIEWS, View, view_of, write_checkpoint
+from sparklake.verbs.tables.view import View, view_of, write_checkpoint
 from sparklake.verbs.tables.write_request import DELTA
 
 _TIMESTAMP_AS_OF = "timestampAsOf"
@@ -189,7 +190,7 @@ def _resolver(context: Context, table: TableVersion) -> Resolve:
     """Return a function from paths to addresses, which are distinct for shared files."""
     files = data_files(table.objects.batches(), table.folder)
     shared = repeated(hashes(batch.column("uri")) for batch in files)
-    nowhere = f"{context.info.storage_namespace}/{VIEWS}/no-longer-there/{table.folder}"
+    nowhere = f"{context.info.storage_namespace}/{VIEWS_FOLDER}no-longer-there/{table.folder}"
 
     def resolve(relative: pa.Array) -> pa.Array:
         paths = pa.array([table.folder + each for each in relative.to_pylist()], pa.string())

@@ -7,15 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sparklake.errors import CorruptFileError, RepositoryNotFoundError
-from sparklake.graveler.dumps.dump import (
-    MANIFEST_KEY,
-    DumpManifest,
-    encode_refs,
-    manifest_bytes,
-    read_refs,
-)
+from sparklake.graveler.dumps.dump import DumpManifest, encode_refs, manifest_bytes, read_refs
 from sparklake.graveler.dumps.lakefs_limits import refused_addresses, refused_branches, refused_tags
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot
+from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.namespace.swept_tables import put_tables
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
@@ -147,7 +142,7 @@ def _write(
     kept = write_settings(
         *(store, context.info, settings, manifests, renames, position), is_first=is_first
     )
-    store.replace(MANIFEST_KEY, manifest_bytes(manifest))
+    store.replace(REFS_MANIFEST_KEY, manifest_bytes(manifest))
     if is_first:
         write_kept(store, replace(kept, is_first=False))
     return manifest

@@ -12,9 +12,10 @@ from sparklake.errors import (
     RefsLostError,
     SparklakeError,
 )
-from sparklake.graveler.dumps.dump import MANIFEST_KEY, DumpManifest, find_refs
+from sparklake.graveler.dumps.dump import DumpManifest, find_refs
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, ObjectStore, Operation, RefsSnapshot, RefVerb
+from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.dumps.settings import (
     KeptSettings,
@@ -242,7 +243,7 @@ def check_replaceable(
 def newer_dump(store: ObjectStore) -> NewerDumpError:
     """Return the error for a manifest that another program has written."""
     return NewerDumpError(
-        f"nothing was dumped: another program, such as lakeFS, has written {MANIFEST_KEY} in "
+        f"nothing was dumped: another program, such as lakeFS, has written {REFS_MANIFEST_KEY} in "
         f"{store.uri} since this repository last read or wrote it. Restore that dump as another "
         "repository to compare both, or replace it with --overwrite"
     )

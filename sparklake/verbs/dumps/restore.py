@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from sparklake.errors import MissingFileError, SparklakeError
 from sparklake.graveler.dumps.dump import (
-    MANIFEST_KEY,
     DumpManifest,
     find_dump,
     manifest_bytes,
@@ -23,7 +22,8 @@ from sparklake.graveler.dumps.problems import problem_text, raise_all
 from sparklake.graveler.dumps.ref_files import Entity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
-from sparklake.namespace.markers import open_markers, open_purge_key, open_purges
+from sparklake.namespace.layout import REFS_MANIFEST_KEY, open_purge_key
+from sparklake.namespace.markers import open_markers, open_purges
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_enclosing, given_place, take_over_namespace
@@ -90,7 +90,7 @@ def restore_refs(
         for purge_id in open_purges(store):  # These refs have no such purges.
             store.delete(open_purge_key(purge_id))
         if options.manifest is not None:
-            store.replace(MANIFEST_KEY, manifest_bytes(verified.manifest))
+            store.replace(REFS_MANIFEST_KEY, manifest_bytes(verified.manifest))
         if found.beside is not None:
             write_kept(store, found.beside)
     except BaseException:

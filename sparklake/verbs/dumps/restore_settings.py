@@ -14,14 +14,14 @@ from sparklake.errors import CorruptFileError, InvalidInputError, InvalidNameErr
 from sparklake.graveler.actions import Action
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.dumps.dump import DumpManifest, FoundDump
-from sparklake.graveler.dumps.lakefs_rules import PROTECTION_KEY, RETENTION_KEY, find_lakefs_rules
+from sparklake.graveler.dumps.lakefs_rules import find_lakefs_rules
 from sparklake.graveler.dumps.ref_files import Entity
 from sparklake.graveler.guards import ProtectionRule, RepositorySettings
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.refs.names import check_pattern, validate_branch_name
 from sparklake.graveler.retention import BranchRetention, Retention
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY, PROTECTION_RULES_KEY, RETENTION_RULES_KEY
 from sparklake.verbs.dumps.settings import (
-    SETTINGS_KEY,
     KeptSettings,
     belong_together,
     kept_settings,
@@ -75,7 +75,9 @@ def find_settings(store: ObjectStore, manifest: DumpManifest) -> SettingsFile:
     except CorruptFileError as error:
         return SettingsFile(problems=[error])
     except InvalidInputError as error:
-        problem = f"{SETTINGS_KEY} in {store.uri} is damaged ({error}): restore it from a backup"
+        problem = (
+            f"{DUMP_SETTINGS_KEY} in {store.uri} is damaged ({error}): restore it from a backup"
+        )
         return SettingsFile(problems=[CorruptFileError(problem)])
     if belong_together(store, kept, manifest):
         return SettingsFile(kept)
@@ -270,12 +272,12 @@ def _settings_of_lakefs(
     notes = [*_NOT_IN_LAKEFS_DUMPS, *rules.notes]
     if is_older:
         notes.append(
-            f"the settings in {SETTINGS_KEY} belong to an older dump, and were not applied"
+            f"the settings in {DUMP_SETTINGS_KEY} belong to an older dump, and were not applied"
         )
     if rules.retention is not None:
-        notes.append(f"the rules of garbage collection in {RETENTION_KEY} were taken over")
+        notes.append(f"the rules of garbage collection in {RETENTION_RULES_KEY} were taken over")
     if rules.protection:
-        notes.append(f"the rules of branch protection in {PROTECTION_KEY} were taken over")
+        notes.append(f"the rules of branch protection in {PROTECTION_RULES_KEY} were taken over")
     else:
         notes.append(_NO_PROTECTION)
     settings = RepositorySettings(protection=rules.protection, retention=rules.retention)

@@ -22,9 +22,7 @@ from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore, Operation, RefsSnapshot, RepositoryInfo
 from sparklake.graveler.retention import Retention
-
-SETTINGS_KEY = "_lakefs/sparklake_settings.json"
-"""The file of a dump for settings that lakeFS's format does not have."""
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +104,16 @@ def kept_settings(
 
 def write_kept(store: ObjectStore, kept: KeptSettings) -> None:
     """Write the file of settings."""
-    store.replace(SETTINGS_KEY, msgspec.json.encode(kept))
+    store.replace(DUMP_SETTINGS_KEY, msgspec.json.encode(kept))
 
 
 def read_settings(store: ObjectStore) -> KeptSettings | None:
     """Return the settings in a namespace, of any dump; raise CorruptFileError."""
-    if store.find(SETTINGS_KEY) is None:
+    if store.find(DUMP_SETTINGS_KEY) is None:
         return None
-    return decode_json(store.get(SETTINGS_KEY), KeptSettings, f"{SETTINGS_KEY} in {store.uri}")
+    return decode_json(
+        store.get(DUMP_SETTINGS_KEY), KeptSettings, f"{DUMP_SETTINGS_KEY} in {store.uri}"
+    )
 
 
 def renames_of(kept: KeptSettings | None, manifest: DumpManifest) -> Mapping[str, str]:

@@ -15,8 +15,8 @@ from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
 from sparklake.graveler.sstable import ends_whole
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.interrupts import Threads
+from sparklake.namespace.layout import COLLECTED_KEY
 from sparklake.namespace.lookups import OBJECT_THREADS
-from sparklake.namespace.markers import COLLECTED_KEY
 
 _READ_AT_ONCE = 16 * OBJECT_THREADS
 _END_BYTES = 4096

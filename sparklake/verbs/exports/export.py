@@ -7,8 +7,8 @@ from uuid import uuid4
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore
+from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.namespaces import MARKER_KEY as NAMESPACE_KEY
 from sparklake.udfs.exports import MANIFEST_FOLDER, ExportPass
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_enclosing
@@ -114,7 +114,7 @@ def _open(context: Context, to: str) -> ObjectStore:
     """Open a destination; raise InvalidInputError for a storage namespace."""
     store = open_store(check_apart(context.info, to))
     check_enclosing(store.uri)
-    if not is_empty(store) and store.find(NAMESPACE_KEY) is not None:
+    if not is_empty(store) and store.find(NAMESPACE_MARKER_KEY) is not None:
         raise InvalidInputError(
             f"{store.uri} is the storage namespace of a repository: choose another destination"
         )

@@ -31,12 +31,11 @@ from sparklake.graveler.ports import LayerKind, RepositorySnapshot, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
+from sparklake.namespace.layout import DATA_FOLDER, candidates_key
 from sparklake.namespace.markers import check_sweep
-from sparklake.namespace.swept_tables import candidates_key
 from sparklake.rows.objects import ObjectInfo
 from sparklake.rows.records import record_batch
 from sparklake.stores.objects import open_store
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.gc import (
     distinct_run_body,
     encode_work,
@@ -358,9 +357,9 @@ def _prefixes(context: Context) -> list[str]:
     would read all of it.
     """
     if context.store.uri.startswith("file://"):
-        return [f"{DATA_FOLDER}/"]
+        return [DATA_FOLDER]
     characters = (chr(each) for each in range(32, 127))
-    return [f"{DATA_FOLDER}/{each}" for each in characters if each != "/"]
+    return [f"{DATA_FOLDER}{each}" for each in characters if each != "/"]
 
 
 def _tasks(plan: Plan, runner: Runner) -> pa.Table:

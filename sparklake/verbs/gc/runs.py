@@ -14,22 +14,25 @@ from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.namespace.layout import (
+    SWEEP_MARKER_KEY,
+    candidates_key,
+    collection_folder,
+    sweep_claim_key,
+    sweep_marker_key,
+)
 from sparklake.namespace.markers import (
-    COLLECTIONS_FOLDER,
-    MARKER_KEY,
+    ENDED,
+    decide_once,
     is_run_id,
     marked_run,
-    marker_key,
     open_markers,
     sweep_ended_error,
 )
-from sparklake.namespace.swept_tables import candidates_key
 from sparklake.stores.objects import open_store
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import first_write
-
-_ENDED = b"ended"
 
 BEGUN = "begun"
 """The state of a run that has listed nothing."""
@@ -78,9 +81,9 @@ class RunFolder:
             )
         self.run_id = run_id
         self._context = context
-        folder = f"{COLLECTIONS_FOLDER}/{run_id}"
-        self._summary = f"{folder}/summary.json"
-        self._usual = f"{context.info.storage_namespace}/{folder}"
+        folder = collection_folder(run_id)
+        self._summary = f"{folder}summary.json"
+        self._usual = f"{context.info.storage_namespace}/{folder}".rstrip("/")
         self._known_work = work or None
 
     @property
@@ -174,16 +177,14 @@ class Sweep:
     @staticmethod
     def open(store: ObjectStore, run_id: str) -> Sweep:
         """Write the marker of a new attempt. It is durable on return."""
-        sweep = Sweep(store, run_id, marker_key(uuid.uuid4().hex))
+        sweep = Sweep(store, run_id, sweep_marker_key(uuid.uuid4().hex))
         store.replace(sweep.marker, run_id.encode())
         return sweep
 
     def decide(self, garbage: MetaRangeId) -> None:
         """Claim the deletion of a list; raise CollectionOpenError if the attempt was ended."""
         claim = garbage.encode()
-        is_ours = self.store.put_if_absent(self._decision, claim)
-        # After a lost answer, the store finds the file of the first request.
-        if not is_ours and self.store.get(self._decision) != claim:
+        if decide_once(self.store, sweep_claim_key(self.run_id, self.marker), claim) != claim:
             raise sweep_ended_error()
 
     def end(self, run: CollectionRun | None) -> MetaRangeId | None:
@@ -191,21 +192,15 @@ class Sweep:
 
         An earlier version claimed a list by the state of its run.
         """
-        if self.marker == MARKER_KEY:
+        if self.marker == SWEEP_MARKER_KEY:
             return run.garbage if run is not None and run.state in ("marked", "swept") else None
-        if self.store.put_if_absent(self._decision, _ENDED):
-            return None
-        claim = self.store.get(self._decision)
-        return None if claim == _ENDED else MetaRangeId(claim.decode())
+        claim = decide_once(self.store, sweep_claim_key(self.run_id, self.marker), ENDED)
+        return None if claim == ENDED else MetaRangeId(claim.decode())
 
     def close(self) -> None:
         """Let writers use all ranges again."""
         self.store.delete(self.marker)
         self.store.delete(candidates_key(self.run_id))
-
-    @property
-    def _decision(self) -> str:
-        return f"{COLLECTIONS_FOLDER}/{self.run_id}/sweep{self.marker.removeprefix(MARKER_KEY)}"
 
 
 def open_sweeps(store: ObjectStore) -> list[Sweep]:

@@ -20,9 +20,10 @@ from sparklake.graveler.ids import MetaRangeId, RangeId, earlier_generation
 from sparklake.graveler.ports import ObjectStore, RepositorySnapshot
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.interrupts import Threads
+from sparklake.namespace.layout import COLLECTED_KEY, candidates_key
 from sparklake.namespace.lookups import OBJECT_THREADS
-from sparklake.namespace.markers import COLLECTED_KEY, check_sweep
-from sparklake.namespace.swept_tables import candidates_key, encode_ids
+from sparklake.namespace.markers import check_sweep
+from sparklake.namespace.swept_tables import encode_ids
 from sparklake.verbs.base.context import Context
 
 _TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")

@@ -30,10 +30,10 @@ from sparklake.graveler.keys import existing_key, object_key
 from sparklake.graveler.ports import BranchState, WriteState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.namespace.markers import is_sweep_open
 from sparklake.rows.objects import ObjectInfo, object_record
 from sparklake.stores.objects.local.files import store_errors
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
@@ -247,7 +247,7 @@ def new_object(
 ) -> StagedObject:
     """Return an object that is not yet written. Raise the fitting error if it is invalid."""
     namespace = context.info.storage_namespace
-    key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
+    key = f"{DATA_FOLDER}{uuid.uuid4().hex}"
     info = ObjectInfo(
         path=path,
         size=size,

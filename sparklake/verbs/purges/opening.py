@@ -6,11 +6,9 @@ docs/design/035 explains why no object that is named later can be deleted.
 from __future__ import annotations
 
 from sparklake.graveler.ports.registers import PurgeState
-from sparklake.namespace.markers import open_purge_key, open_purges
-from sparklake.udfs.purges import purge_folder
+from sparklake.namespace.layout import open_purge_key, purge_claim_key
+from sparklake.namespace.markers import ENDED, decide_once, open_purges
 from sparklake.verbs.base.context import Context
-
-_ENDED = b"ended"
 
 
 def open_purge(context: Context, purge_id: str) -> None:
@@ -38,7 +36,7 @@ def end_unregistered(context: Context) -> list[str]:
     unknown = []
     for each in open_purges(context.store):
         found = context.refs.purges.find(each)
-        if found is None and not claim_purge(context, each, _ENDED):
+        if found is None and not claim_purge(context, each, ENDED):
             continue  # It has been registered since.
         if found is None or found.state is PurgeState.DONE:
             close_purge(context, each)
@@ -52,10 +50,4 @@ def claim_purge(context: Context, purge_id: str, claim: bytes = b"deleting") -> 
 
     The first claim counts.
     """
-    key = claim_key(purge_id)
-    return context.store.put_if_absent(key, claim) or context.store.get(key) == claim
-
-
-def claim_key(purge_id: str) -> str:
-    """Return the key of the claim of a purge."""
-    return f"{purge_folder(purge_id)}claim"
+    return decide_once(context.store, purge_claim_key(purge_id), claim) == claim

@@ -24,6 +24,13 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
+from sparklake.namespace.layout import (
+    purge_claim_key,
+    purge_list_folder,
+    purge_plan_key,
+    purge_receipt_folder,
+    purge_summary_key,
+)
 from sparklake.namespace.markers import open_purges
 from sparklake.strategies.path_globs import glob_pattern
 from sparklake.udfs.purges import (
@@ -34,7 +41,6 @@ from sparklake.udfs.purges import (
     delete_body,
     encode_work,
     found_body,
-    purge_folder,
     scan_body,
 )
 from sparklake.verbs.base.context import Context, now
@@ -44,7 +50,6 @@ from sparklake.verbs.base.signing import check_texts
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.purges.opening import (
-    claim_key,
     claim_purge,
     close_purge,
     end_unregistered,
@@ -120,7 +125,7 @@ def _purged(context: Context, patterns: Patterns, made: Purge, options: PurgeOpt
             _refuse_shared(found, options)
         _refuse_live(found)
         made = replace(made, counts=found.counts)
-        context.store.put_if_absent(_plan_key(made), msgspec.json.encode(found.parts))
+        context.store.put_if_absent(purge_plan_key(made.id), msgspec.json.encode(found.parts))
         context.refs.purges.add(made)
         if not claim_purge(context, made.id):
             raise PurgeOpenError(
@@ -178,7 +183,7 @@ def get_purge(context: Context, purge_id: str) -> Purge:
 
 def receipt_of(context: Context, made: Purge) -> str:
     """Return the folder of the receipt: Parquet files, one row per path and address."""
-    return f"{context.info.storage_namespace}/{purge_folder(made.id)}receipt"
+    return f"{context.info.storage_namespace}/{purge_receipt_folder(made.id)}".rstrip("/")
 
 
 def _checked(context: Context, options: PurgeOptions) -> Patterns:
@@ -199,7 +204,7 @@ def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
     runner = context.runner(records, "purge", made.id)
     reports = runner.sort_and_collect(
         partial(scan_body, context.workspace, patterns),
-        partial(found_body, context.workspace, purge_folder(made.id), made.also_external),
+        partial(found_body, context.workspace, made.id, made.also_external),
         encode_work(work),
     )
     total = FoundReport()
@@ -255,12 +260,12 @@ def _refuse_shared(found: FoundReport, options: PurgeOptions) -> None:
 def _carried_out(context: Context, made: Purge) -> Purge:
     """Delete the listed objects. Continue an earlier attempt if there is one."""
     if made.state is not PurgeState.DONE:
-        plan = _plan_key(made)
+        plan = purge_plan_key(made.id)
         way_out = f"restore it from a backup, then run `sparklake purge resume` {made.id}"
         what = f"the list {plan} in {context.store.uri} of the objects to purge"
         parts = decode_json(context.store.get(plan), list[str], what, way_out)
         runner = context.runner(_DELETION_RECORDS * made.counts.paths, "purge", made.id)
-        body = partial(delete_body, context.workspace, purge_folder(made.id), made.also_external)
+        body = partial(delete_body, context.workspace, made.id, made.also_external)
         done = sum(batch.num_rows for batch in runner.collect(body, encode_work(parts)))
         if done < len(parts):
             raise LostResultError(
@@ -269,7 +274,7 @@ def _carried_out(context: Context, made: Purge) -> Purge:
             )
         made = replace(made, state=PurgeState.DONE)
         summary = msgspec.json.encode(asdict(made))
-        context.store.replace(f"{purge_folder(made.id)}summary.json", summary)
+        context.store.replace(purge_summary_key(made.id), summary)
         context.refs.purges.finish(made.id)
     _clear(context, made)
     return made
@@ -280,16 +285,12 @@ def _clear(context: Context, made: Purge) -> None:
 
     The receipt repeats the list.
     """
-    listed = list(context.store.list(f"{purge_folder(made.id)}found/"))
+    listed = list(context.store.list(purge_list_folder(made.id)))
     for each in listed:
         context.store.delete(each.key)
-    context.store.delete(_plan_key(made))
-    context.store.delete(claim_key(made.id))
+    context.store.delete(purge_plan_key(made.id))
+    context.store.delete(purge_claim_key(made.id))
     close_purge(context, made.id)
-
-
-def _plan_key(made: Purge) -> str:
-    return f"{purge_folder(made.id)}plan.json"
 
 
 _RANGES_AT_ONCE = 16

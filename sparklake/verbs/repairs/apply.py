@@ -23,23 +23,26 @@ from sparklake.errors import (
 )
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
-from sparklake.graveler.dumps.dump import MANIFEST_KEY, encode_refs
+from sparklake.graveler.dumps.dump import encode_refs
 from sparklake.graveler.entries import AddressType, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, is_generation
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.graveler.records import decode_record, encode_record
 from sparklake.graveler.sstable.range_files import make_range, read_range_file, table_key
+from sparklake.namespace.layout import (
+    COLLECTIONS_FOLDER,
+    DATA_FOLDER,
+    DUMP_SETTINGS_KEY,
+    NAMESPACE_MARKER_KEY,
+    REFS_MANIFEST_KEY,
+)
 from sparklake.namespace.local_addresses import stored_address
-from sparklake.namespace.markers import COLLECTIONS_FOLDER
 from sparklake.namespace.own_namespace import OwnNamespace
 from sparklake.stores.objects import open_object
-from sparklake.stores.objects.namespaces import MARKER_KEY as MARK_KEY
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.checks.content import content_problem
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import Mark
 from sparklake.verbs.dumps.dump import DumpOptions, dump_refs
-from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from sparklake.verbs.gc.runs import CollectionRun
 from sparklake.verbs.refs.logged_refs import contains_commit, find_ref
 from sparklake.verbs.repairs.objects import is_equal
@@ -47,9 +50,6 @@ from sparklake.verbs.repairs.plan import range_info, trees_of
 from sparklake.verbs.repairs.refs import DUMP, dumped_refs, lost_ref
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
 from sparklake.verbs.repairs.tables import TableSources, is_table
-
-REPAIRS_FOLDER = "_sparklake/repairs"
-"""The folder of replaced files, in a folder for each repair."""
 
 _VERB = "repair"
 
@@ -182,10 +182,10 @@ class Repair:
         An object of a copy of the namespace is copied to `data/`, and so is one of the lake: an
         interrupted collection may delete it.
         """
-        roots = (*self.sources.copies, f"{self.store.uri}/{DATA_FOLDER}")
-        if not step.source.startswith(tuple(f"{each}/" for each in roots)):
+        copies = (f"{each}/" for each in self.sources.copies)
+        if not step.source.startswith((*copies, f"{self.store.uri}/{DATA_FOLDER}")):
             return step.source
-        key = f"{DATA_FOLDER}/repaired-{uuid4().hex}"
+        key = f"{DATA_FOLDER}repaired-{uuid4().hex}"
         source, place = open_object(step.source)
         with scratch_folder(disk_root()) as scratch:
             source.get_to_file(place, scratch / "found")
@@ -273,8 +273,8 @@ class Repair:
         refs.branches.move(BranchMove(step.target, expected, to, _VERB, who, fence=state.fence))
 
     def _write_dump(self, _: RepairStep) -> None:
-        self._keep(MANIFEST_KEY)
-        self._keep(SETTINGS_KEY)
+        self._keep(REFS_MANIFEST_KEY)
+        self._keep(DUMP_SETTINGS_KEY)
         files = encode_refs(self.context.refs.snapshot())[1]
         for key, body in files.items():
             # A dump keeps the tables that exist.
@@ -287,7 +287,7 @@ class Repair:
     def _write_mark(self, _: RepairStep) -> None:
         info = self.context.info
         try:
-            mark = msgspec.json.decode(self.store.get(MARK_KEY), type=Mark)
+            mark = msgspec.json.decode(self.store.get(NAMESPACE_MARKER_KEY), type=Mark)
         except (SparklakeError, msgspec.MsgspecError, UnicodeDecodeError):
             mark = None
         if mark is not None and mark.uid != info.uid:
@@ -295,9 +295,9 @@ class Repair:
                 f"the repository {mark.repository!r} uses this namespace now: to use it here "
                 "again, delete the repository and restore its refs"
             )
-        self._keep(MARK_KEY)
+        self._keep(NAMESPACE_MARKER_KEY)
         # The id of the lake only matters for a repository that was never created.
-        self.store.replace(MARK_KEY, msgspec.json.encode(Mark(info.name, info.uid, "")))
+        self.store.replace(NAMESPACE_MARKER_KEY, msgspec.json.encode(Mark(info.name, info.uid, "")))
 
     def _fix_marker(self, step: RepairStep) -> None:
         """Name the collection that died while it deleted, or remove the marker."""
@@ -309,7 +309,7 @@ class Repair:
             self.store.replace(step.target, open_run.encode())
 
     def _marked_runs(self) -> Iterator[str]:
-        for each in self.store.list(f"{COLLECTIONS_FOLDER}/"):
+        for each in self.store.list(COLLECTIONS_FOLDER):
             if each.key.endswith("/summary.json"):
                 run = msgspec.json.decode(self.store.get(each.key), type=CollectionRun)
                 if run.state == "marked":

@@ -12,9 +12,9 @@ from sparklake.engine.sort import sliced
 from sparklake.errors import SparklakeError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.findings import Finding
 from sparklake.stores.objects.digests import may_be_md5
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.checks.content import content_problem
 from sparklake.udfs.checks.exchange import encode_shares
 from sparklake.udfs.repairs import equal_body
@@ -66,7 +66,7 @@ def _stored_candidates(
     for finding in findings:
         if finding.checksum:
             wanted.setdefault(finding.size, set()).add(finding.checksum)
-    for each in store.list(f"{DATA_FOLDER}/"):
+    for each in store.list(DATA_FOLDER):
         for checksum in wanted.get(each.size, ()):
             unknown = may_be_md5(checksum) and not may_be_md5(each.checksum)
             if unknown or each.checksum == checksum:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.ranges import RangeInfo
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.findings import Finding, FindingKind
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import has_content, is_bare
 from sparklake.verbs.checks.refs import Moment
@@ -170,7 +170,7 @@ def _object_steps(
     for each in findings:
         addresses = equal.get((each.checksum, each.size), ())
         source = find_source(each, addresses, sources.copies, namespace)
-        is_own = each.subject.startswith(f"{namespace}/{DATA_FOLDER}/")
+        is_own = each.subject.startswith(f"{namespace}/{DATA_FOLDER}")
         target = each.subject if is_own else each.table
         if (each.subject, target) in done:
             continue

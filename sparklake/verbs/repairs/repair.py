@@ -13,6 +13,7 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
+from sparklake.namespace.layout import REPAIRS_FOLDER
 from sparklake.rows.findings import Finding, Severity, finding_document, finding_rows
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
@@ -20,7 +21,7 @@ from sparklake.verbs.base.namespace import check_apart, check_disk, check_namesp
 from sparklake.verbs.checks.check import check
 from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions, CheckReport
-from sparklake.verbs.repairs.apply import REPAIRS_FOLDER, Repair, no_collection
+from sparklake.verbs.repairs.apply import Repair, no_collection
 from sparklake.verbs.repairs.plan import plan_steps
 from sparklake.verbs.repairs.steps import RepairResult, RepairStep
 from sparklake.verbs.repairs.tables import TableSources
@@ -90,7 +91,7 @@ def repair(context: Context, options: RepairOptions) -> RepairReport:
     copies = tuple(check_apart(context.info, each) for each in options.copies)
     now = datetime.now(timezone.utc)
     repair_id = f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-    location = f"{context.info.storage_namespace}/{REPAIRS_FOLDER}/{repair_id}"
+    location = f"{context.info.storage_namespace}/{REPAIRS_FOLDER}{repair_id}"
     if options.dry_run:
         report = check(context, CheckOptions(options.level))
         results = [RepairResult(each, "dry run") for each in _plan(context, copies, report)]
@@ -105,13 +106,13 @@ def repair(context: Context, options: RepairOptions) -> RepairReport:
         results, report = _carried_out(context, copies, options, repair_id)
     made = RepairReport(repair_id, tuple(results), report, location)
     record = msgspec.json.encode(made.document())
-    store.put_if_absent(f"{REPAIRS_FOLDER}/{repair_id}/{_RECORD}", record)
+    store.put_if_absent(f"{REPAIRS_FOLDER}{repair_id}/{_RECORD}", record)
     return made
 
 
 def _end_interrupted(context: Context, store: ObjectStore) -> None:
     """End killed repairs: they may have replaced a table that caches still have."""
-    keys = {each.key for each in store.list(f"{REPAIRS_FOLDER}/")}
+    keys = {each.key for each in store.list(REPAIRS_FOLDER)}
     folders = {"/".join(key.split("/")[:3]) for key in keys}
     killed = sorted(each for each in folders if f"{each}/{_RECORD}" not in keys)
     if killed:
@@ -127,7 +128,7 @@ def _carried_out(
     report = check(context, CheckOptions(options.level))
     for number in range(_MOST_ROUNDS):
         sources = _sources(context, copies)
-        work = Repair(context, sources, f"{REPAIRS_FOLDER}/{repair_id}/replaced-{number}")
+        work = Repair(context, sources, f"{REPAIRS_FOLDER}{repair_id}/replaced-{number}")
         steps = plan_steps(context, sources, list(_faults(report)))
         new = {
             key: each for each in steps if (key := (each.action.value, each.target)) not in results

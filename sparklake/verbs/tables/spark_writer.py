@@ -15,9 +15,9 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import S3Writes, disk_root
 from sparklake.engine.spark import kept_rows
 from sparklake.errors import LostResultError, MissingDependencyError, MissingFileError
+from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.session import is_connect_3
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.namespaces import MARKER_KEY
 from sparklake.udfs.tables.upload import not_shared, upload_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.version import spark_uri
@@ -110,7 +110,7 @@ def _speaks_s3(context: Context) -> bool:
     chosen = context.runners.s3_writes
     if chosen is not S3Writes.AUTO:
         return chosen is S3Writes.S3A
-    marker = spark_uri(f"{context.info.storage_namespace}/{MARKER_KEY}")
+    marker = spark_uri(f"{context.info.storage_namespace}/{NAMESPACE_MARKER_KEY}")
     reader = context.runners.session().read.format("text").schema("value string")
     try:
         # Spark looks for the file during analysis. Connect does so when the schema is requested.

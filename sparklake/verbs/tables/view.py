@@ -32,6 +32,7 @@ from sparklake.delta_log.view_log import (
 )
 from sparklake.engine.sort import sliced
 from sparklake.graveler.ports import ObjectStore
+from sparklake.namespace.layout import VIEWS_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.version import TableVersion, spark_uri
 
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VIEWS = "_sparklake/views"
-"""The folder of views in the storage namespace. Reads create missing views again."""
 
 _FORM = 1
 """Part of the hash that names a view, so that a later layout gets other names."""
@@ -66,7 +65,7 @@ class View:
     @property
     def folder(self) -> str:
         """The folder of the view, as a key in the store."""
-        return f"{VIEWS}/{self.id}"
+        return f"{VIEWS_FOLDER}{self.id}"
 
     @property
     def exists(self) -> bool:

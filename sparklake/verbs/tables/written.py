@@ -19,8 +19,8 @@ from sparklake.engine.base import Runner
 from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteEndedError
 from sparklake.graveler.ipc import pack_batches
 from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.objects import FILE_SCHEMA
-from sparklake.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.tables.checksums import checksum_body
 from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.verbs.base.context import Context, OnceRun
@@ -137,7 +137,7 @@ def begun(context: Context, branch: str) -> Iterator[Write]:
     name = uuid.uuid4().hex
     if context.once is not None:
         name = f"{_abandon_earlier(context, context.once)}{name[_RUN_LETTERS:]}"
-    write = context.refs.writes.begin(name, f"{DATA_FOLDER}/{name}", branch, context.committer)
+    write = context.refs.writes.begin(name, f"{DATA_FOLDER}{name}", branch, context.committer)
     try:
         yield write
     finally:

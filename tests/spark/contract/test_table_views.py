@@ -14,7 +14,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository, missing_files
 from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
-from sparklake.verbs.tables.view import VIEWS
+from sparklake.namespace.layout import VIEWS_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ def rust_rows(uri: str) -> list[tuple[Any, ...]]:
 
 
 def views(namespace: Path) -> list[str]:
-    return sorted(str(each) for each in (namespace / VIEWS).rglob("*") if each.is_file())
+    return sorted(str(each) for each in (namespace / VIEWS_FOLDER).rglob("*") if each.is_file())
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_parquet_is_read_through_a_log_that_is_written_once(
     assert rows_of(repo.read("v1", TABLE)) == rows_of(repo.read("main", TABLE)) == rows_of(frame)
     made = views(namespace)
     uri = repo.view("v1", TABLE)
-    assert Path(uri.removeprefix("file://")).parent == namespace / VIEWS
+    assert Path(uri.removeprefix("file://")).parent == namespace / VIEWS_FOLDER
     assert views(namespace) == made
     assert rows_of(spark.sql(f"SELECT id, nested, p FROM delta.`{uri}`")) == rows_of(frame)
     assert [row[0] for row in rust_rows(uri)] == list(range(len(ODD)))

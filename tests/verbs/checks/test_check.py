@@ -10,8 +10,8 @@ from pyarrow import parquet
 
 from sparklake import Branch, Repository
 from sparklake.errors import InvalidInputError, NotFoundError, StoreUnreachableError
+from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.rows.findings import FindingKind
-from sparklake.stores.objects.namespaces import MARKER_KEY
 from tests.support.lakes import commit_all, namespace_of
 
 
@@ -133,13 +133,13 @@ def test_a_lost_mark_is_named_and_written_again(
     repo: Repository, main: Branch, body: bytes | None, said: str
 ) -> None:
     commit_all(main, {"a": b"1"}, "one")
-    mark = namespace_of(repo) / MARKER_KEY
+    mark = namespace_of(repo) / NAMESPACE_MARKER_KEY
     before = mark.read_bytes()
     mark.unlink()
     if body is not None:
         mark.write_bytes(body)
     (finding,) = repo.check().findings
     assert finding.kind is FindingKind.MARK_WRONG
-    assert f"{MARKER_KEY} is {said}" in finding.detail
+    assert f"{NAMESPACE_MARKER_KEY} is {said}" in finding.detail
     assert repo.repair().check.is_healthy
     assert msgspec.json.decode(mark.read_bytes())["uid"] == msgspec.json.decode(before)["uid"]

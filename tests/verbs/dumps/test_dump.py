@@ -30,10 +30,8 @@ from sparklake.errors import (
     StoreError,
     StoreUnreachableError,
 )
-from sparklake.graveler.dumps.dump import MANIFEST_KEY
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY, NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
 from sparklake.stores.objects.local.files import TEMPORARY
-from sparklake.stores.objects.namespaces import MARKER_KEY
-from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import (
     commit_all,
     contents,
@@ -115,7 +113,7 @@ def test_all_that_is_committed_comes_back(first: Lake, second: Lake, folder: Pat
     assert [each.layers for each in restored.branch_states()] == [(), ()]
     assert {each.verb for each in restored.operations()} == {"restore-repository"}
     changed = dict(files_below(folder / "ns").items() - files.items())
-    assert set(changed) == {MARKER_KEY}
+    assert set(changed) == {NAMESPACE_MARKER_KEY}
     # The same records make the same tree, wherever it goes on.
     head = commit_all(restored.branch("trunk"), {"d/3": b"x"}, "on")
     assert head.meta_range_id == commit_all(repo.branch("trunk"), {"d/3": b"x"}, "on").meta_range_id
@@ -137,7 +135,7 @@ def test_a_copy_of_a_namespace_is_a_repository_of_its_own(first: Lake, folder: P
     repo = built(first, folder)
     repo.dump_refs()
     shutil.copytree(folder / "ns", folder / "copy")
-    (folder / "copy" / MARKER_KEY).unlink()
+    (folder / "copy" / NAMESPACE_MARKER_KEY).unlink()
     copy = first.restore_repository(a_name(), str(folder / "copy"))
     assert committed(copy) == committed(repo)
     commit_all(copy.branch("trunk"), {"only": b"here"}, "here")
@@ -155,7 +153,7 @@ def test_a_dump_is_the_same_until_refs_move(first: Lake, folder: Path) -> None:
     later = repo.dump_refs().manifest
     assert later.tags_meta_range_id != made.manifest.tags_meta_range_id
     assert later.commits_meta_range_id == made.manifest.commits_meta_range_id
-    manifest = json.loads((folder / "ns" / MANIFEST_KEY).read_text())
+    manifest = json.loads((folder / "ns" / REFS_MANIFEST_KEY).read_text())
     assert manifest["tags_meta_range_id"] == later.tags_meta_range_id
 
 
@@ -258,7 +256,7 @@ def test_a_disk_that_is_away_is_not_dumped_to(first: Lake, folder: Path) -> None
     repo = built(first, folder)
     (folder / "ns").rename(folder / "away")
     (folder / "ns").mkdir()
-    with refused(first, StoreUnreachableError, MARKER_KEY, folder):
+    with refused(first, StoreUnreachableError, NAMESPACE_MARKER_KEY, folder):
         repo.dump_refs()
 
 
@@ -321,17 +319,17 @@ def test_a_namespace_without_a_dump_makes_nothing(first: Lake, second: Lake, fol
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"default_branch": "trunk", "range_records": 0}'])
 def test_settings_that_are_none_make_nothing(small_lake: Lake, folder: Path, body: bytes) -> None:
     built(small_lake, folder).dump_refs()
-    (folder / "ns" / SETTINGS_KEY).write_bytes(body)
+    (folder / "ns" / DUMP_SETTINGS_KEY).write_bytes(body)
     lake = memory_lake()
-    with refused(lake, CorruptFileError, SETTINGS_KEY, folder):
+    with refused(lake, CorruptFileError, DUMP_SETTINGS_KEY, folder):
         restore(lake, folder)()
 
 
 def test_a_mark_that_cannot_be_put_makes_nothing(first: Lake, second: Lake, folder: Path) -> None:
     repo = built(first, folder)
     repo.dump_refs()
-    (folder / "ns" / MARKER_KEY).unlink()
-    (folder / "ns" / MARKER_KEY / "in-the-way").mkdir(parents=True)
-    with refused(second, StoreError, MARKER_KEY, folder):
+    (folder / "ns" / NAMESPACE_MARKER_KEY).unlink()
+    (folder / "ns" / NAMESPACE_MARKER_KEY / "in-the-way").mkdir(parents=True)
+    with refused(second, StoreError, NAMESPACE_MARKER_KEY, folder):
         restore(second, folder)()
     assert namespace_of(repo) == folder / "ns"

@@ -25,23 +25,21 @@ from sparklake.errors import (
 )
 from sparklake.graveler.actions import Action
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, first_commit, new_commit
-from sparklake.graveler.dumps.dump import (
-    MANIFEST_KEY,
-    encode_refs,
-    manifest_bytes,
-    read_dump_manifest,
-    read_refs,
-)
-from sparklake.graveler.dumps.lakefs_rules import PROTECTION_KEY, RETENTION_KEY
+from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes, read_dump_manifest, read_refs
 from sparklake.graveler.entries import AddressType, Entry
 from sparklake.graveler.guards import ProtectionRule
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.messages import ProtectionRulesMessage, RetentionRulesMessage
 from sparklake.graveler.ports import BranchState, RefsSnapshot, TagInfo
 from sparklake.graveler.retention import BranchRetention, Retention
+from sparklake.namespace.layout import (
+    DUMP_SETTINGS_KEY,
+    PROTECTION_RULES_KEY,
+    REFS_MANIFEST_KEY,
+    RETENTION_RULES_KEY,
+)
 from sparklake.stores.objects import open_store
 from sparklake.verbs.dumps import dump as dumping
-from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.foreign import foreign_record, restored_tree
 from tests.support.lakes import commit_all, contents, memory_lake, namespace_of, refused
 from tests.support.memory_folders import memory_folder
@@ -76,7 +74,7 @@ def write_dump(folder: Path, refs: RefsSnapshot) -> None:
     store = open_store(str(folder))
     manifest, files = encode_refs(refs)
     store.put_many_if_absent(files)
-    store.replace(MANIFEST_KEY, manifest_bytes(manifest))
+    store.replace(REFS_MANIFEST_KEY, manifest_bytes(manifest))
 
 
 def refs_of(branches: Sequence[str], tags: Sequence[str] = ()) -> RefsSnapshot:
@@ -91,7 +89,7 @@ def write_retention(folder: Path, default: int, branches: dict[str, int]) -> Non
     message = RetentionRulesMessage(default_retention_days=default)
     for name, days in branches.items():
         message.branch_retention_days.add(key=name, value=days)
-    open_store(str(folder)).replace(RETENTION_KEY, message.SerializeToString())
+    open_store(str(folder)).replace(RETENTION_RULES_KEY, message.SerializeToString())
 
 
 def write_protection(folder: Path, rules: dict[str, list[int]]) -> None:
@@ -99,7 +97,7 @@ def write_protection(folder: Path, rules: dict[str, list[int]]) -> None:
     for pattern, actions in rules.items():
         pair = message.branch_pattern_to_blocked_actions.add(key=pattern)
         pair.value.value.extend(actions)
-    open_store(str(folder)).replace(PROTECTION_KEY, message.SerializeToString())
+    open_store(str(folder)).replace(PROTECTION_RULES_KEY, message.SerializeToString())
 
 
 # --- warnings of a dump ---------------------------------------------------------------------------
@@ -257,12 +255,12 @@ def test_rules_in_the_namespace_are_taken_over(lake: Lake, golden: Path) -> None
     )
     (note,) = [each for each in notes if "[ab]" in each]
     assert "was not taken over" in note
-    assert any(RETENTION_KEY in each for each in notes)
+    assert any(RETENTION_RULES_KEY in each for each in notes)
 
 
 def test_what_is_not_carried_over_is_named(lake: Lake, golden: Path) -> None:
     (golden / "_lakefs" / "settings").mkdir()
-    (golden / PROTECTION_KEY).write_bytes(b"\xff")
+    (golden / PROTECTION_RULES_KEY).write_bytes(b"\xff")
     write_retention(golden, -1, {})
     notes: list[str] = []
     repo = lake.restore_repository("golden", str(golden), on_note=notes.append)
@@ -271,7 +269,7 @@ def test_what_is_not_carried_over_is_named(lake: Lake, golden: Path) -> None:
         "uncommitted changes",
         "pull requests",
         "rules of branch protection in its database",
-        f"{PROTECTION_KEY} are not in lakeFS's format",
+        f"{PROTECTION_RULES_KEY} are not in lakeFS's format",
         "rules of garbage collection were not taken over: a retention of -1 days",
     ):
         assert words in text
@@ -295,10 +293,10 @@ def test_a_newer_dump_of_lakefs_is_not_overwritten(lake: Lake, folder: Path) -> 
     commit_all(repo.branch("main"), {"a": b"1"}, "first")
     repo.dump_refs()
     dump_by_lakefs(repo, folder / "ns")
-    before = (folder / "ns" / MANIFEST_KEY).read_bytes()
+    before = (folder / "ns" / REFS_MANIFEST_KEY).read_bytes()
     with refused(lake, NewerDumpError, "--overwrite", folder / "ns" / "_lakefs"):
         repo.dump_refs()
-    assert (folder / "ns" / MANIFEST_KEY).read_bytes() == before
+    assert (folder / "ns" / REFS_MANIFEST_KEY).read_bytes() == before
     repo.dump_refs(overwrite=True)
     assert repo.dump_refs().branches == 1
 
@@ -330,16 +328,16 @@ def test_the_dump_that_was_restored_may_be_replaced(lake: Lake, golden: Path) ->
 def test_a_repository_of_an_earlier_version_replaces_what_it_knows(
     lake: Lake, golden: Path, folder: Path
 ) -> None:
-    by_lakefs = (golden / MANIFEST_KEY).read_bytes()
+    by_lakefs = (golden / REFS_MANIFEST_KEY).read_bytes()
     repo = lake.restore_repository("golden", str(golden))
-    (golden / SETTINGS_KEY).unlink()
+    (golden / DUMP_SETTINGS_KEY).unlink()
     commit_all(repo.branch("main"), {"new": b"1"}, "new")
     repo.dump_refs()
     other = lake.create_repository("other", str(folder / "other"))
     (golden / "_lakefs" / "dummy").unlink()
     shutil.copytree(golden / "_lakefs", folder / "other" / "_lakefs", dirs_exist_ok=True)
-    (folder / "other" / SETTINGS_KEY).unlink()
-    (folder / "other" / MANIFEST_KEY).write_bytes(by_lakefs)
+    (folder / "other" / DUMP_SETTINGS_KEY).unlink()
+    (folder / "other" / REFS_MANIFEST_KEY).write_bytes(by_lakefs)
     with pytest.raises(NewerDumpError):
         other.dump_refs()
 
@@ -348,9 +346,9 @@ def test_a_dump_that_died_before_its_manifest_may_be_repeated(lake: Lake, folder
     repo = lake.create_repository("lake", str(folder / "ns"), "trunk", range_records=7)
     repo.dump_refs()
     commit_all(repo.branch("trunk"), {"a": b"1"}, "first")
-    before = (folder / "ns" / MANIFEST_KEY).read_bytes()
+    before = (folder / "ns" / REFS_MANIFEST_KEY).read_bytes()
     repo.dump_refs()
-    (folder / "ns" / MANIFEST_KEY).write_bytes(before)
+    (folder / "ns" / REFS_MANIFEST_KEY).write_bytes(before)
     shutil.copytree(folder / "ns", folder / "copy")
     (folder / "copy" / "_lakefs" / "dummy").unlink()
     restored = memory_lake().restore_repository("lake", str(folder / "copy"))
@@ -377,7 +375,7 @@ def test_settings_of_an_earlier_version_belong_to_its_own_dumps(
 ) -> None:
     repo = lake.create_repository("lake", str(folder / "ns"), "main", range_records=7)
     repo.dump_refs()
-    file = folder / "ns" / SETTINGS_KEY
+    file = folder / "ns" / DUMP_SETTINGS_KEY
     kept = json.loads(file.read_text())
     del kept["manifests"]
     file.write_text(json.dumps(kept))

@@ -22,11 +22,10 @@ from sparklake.errors import (
     RefNotFoundError,
     RefsLostError,
 )
-from sparklake.graveler.dumps.dump import MANIFEST_KEY
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.verbs.checks import dumps as dump_checks
 from sparklake.verbs.dumps import lost_refs
-from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import commit_all, namespace_of
 from tests.support.postgres_faults import Database
 
@@ -344,7 +343,7 @@ def test_the_log_knows_which_refs_exist(
     """Also if the dump is damaged, so that it cannot tell."""
     if has_dump:
         repo.dump_refs()
-        (namespace_of(repo) / MANIFEST_KEY).write_bytes(b"{")
+        (namespace_of(repo) / REFS_MANIFEST_KEY).write_bytes(b"{")
     database.run(delete("branches", "name = 'dev'"))
     assert repo.check("refs").kinds[FindingKind.REF_LOST] == 1
     for verb in (repo.collect_garbage, repo.dump_refs):
@@ -404,7 +403,7 @@ def test_a_repair_does_not_guess_what_a_restored_ref_was(
     namespace = namespace_of(repo)
     lake.delete_repository(repo.name)
     again = lake.restore_repository(repo.name, repo.info.storage_namespace)
-    for each in (MANIFEST_KEY, SETTINGS_KEY):
+    for each in (REFS_MANIFEST_KEY, DUMP_SETTINGS_KEY):
         (namespace / each).unlink()
     database = Database(dsn, again)
     database.run(delete("tags", "name = 'v1'"))
@@ -418,7 +417,7 @@ def test_what_a_lost_manifest_named_is_not_replaced(repo: Repository, database: 
     """The settings beside a dump name its tables, too."""
     repo.dump_refs()
     database.run(delete("commits", "message = 'two'"))
-    (namespace_of(repo) / MANIFEST_KEY).unlink()
+    (namespace_of(repo) / REFS_MANIFEST_KEY).unlink()
     assert repo.check("refs").kinds[FindingKind.COMMIT_LOST] == 1
     with pytest.raises(RefsLostError):
         repo.dump_refs()
@@ -441,9 +440,9 @@ def test_a_name_in_use_is_not_taken_by_a_repair(repo: Repository, database: Data
 
 def test_a_first_dump_that_is_not_complete_is_no_fault(repo: Repository) -> None:
     repo.dump_refs()
-    settings = namespace_of(repo) / SETTINGS_KEY
+    settings = namespace_of(repo) / DUMP_SETTINGS_KEY
     body = settings.read_bytes()
-    (namespace_of(repo) / MANIFEST_KEY).unlink()
+    (namespace_of(repo) / REFS_MANIFEST_KEY).unlink()
     assert FindingKind.DUMP_DAMAGED in repo.check("refs").kinds
     settings.write_bytes(body.replace(b'"is_first":false', b'"is_first":true'))
     assert repo.check("refs").kinds == {}

@@ -13,14 +13,9 @@ import pytest
 
 from sparklake import Lake
 from sparklake.errors import CorruptFileError, MissingFileError, NewerDumpError
-from sparklake.graveler.dumps.dump import (
-    MANIFEST_KEY,
-    encode_refs,
-    manifest_bytes,
-    read_dump_manifest,
-    read_refs,
-)
+from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes, read_dump_manifest, read_refs
 from sparklake.graveler.ports import BranchState
+from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from tests.support.lakes import commit_all, files_below, memory_lake, stage_sizes
 from tests.support.memory_folders import memory_folder
@@ -43,15 +38,15 @@ def golden() -> Iterator[Path]:
     with memory_folder() as made:
         for part in ("namespace", "dump"):
             shutil.copytree(GOLDEN / part, made / "ns", dirs_exist_ok=True)
-        shutil.move(made / "ns" / MANIFEST_KEY, made / "newest.json")
+        shutil.move(made / "ns" / REFS_MANIFEST_KEY, made / "newest.json")
         store = open_store(str(made / "ns"))
-        store.replace(MANIFEST_KEY, (made / "newest.json").read_bytes())
+        store.replace(REFS_MANIFEST_KEY, (made / "newest.json").read_bytes())
         refs = read_refs(store, read_dump_manifest(store))
         older = refs.commits[:2]  # Parents come first.
         at = BranchState("main", older[-1].id)
         manifest, files = encode_refs(replace(refs, branches=(at,), tags=(), commits=older))
         store.put_many_if_absent(files)
-        store.replace(MANIFEST_KEY, manifest_bytes(manifest))
+        store.replace(REFS_MANIFEST_KEY, manifest_bytes(manifest))
         yield made
 
 
@@ -77,7 +72,9 @@ def test_a_given_manifest_becomes_that_of_the_namespace(
 ) -> None:
     given = golden / "newest.json"
     repo = lake.restore_repository("lake", str(golden / "ns"), manifest=f"{scheme}{given}")
-    assert json.loads((golden / "ns" / MANIFEST_KEY).read_text()) == json.loads(given.read_text())
+    assert json.loads((golden / "ns" / REFS_MANIFEST_KEY).read_text()) == json.loads(
+        given.read_text()
+    )
     assert repo.check().is_healthy
     repo.dump_refs()
     again = memory_lake().restore_repository("lake", str(golden / "ns"))
@@ -110,11 +107,11 @@ def test_tables_of_sparklake_are_no_reason(lake: Lake, folder: Path) -> None:
     main = repo.branch("main")
     commit_all(main, {"a": b"1"}, "a")
     repo.dump_refs()
-    before = (folder / "ns" / MANIFEST_KEY).read_bytes()
+    before = (folder / "ns" / REFS_MANIFEST_KEY).read_bytes()
     commit_all(main, {"b": b"1"}, "b")
     repo.dump_refs()
     stage_sizes(main, {f"c{number}": 1 for number in range(20)})
-    (folder / "ns" / MANIFEST_KEY).write_bytes(before)
+    (folder / "ns" / REFS_MANIFEST_KEY).write_bytes(before)
     notes: list[str] = []
     again = memory_lake().restore_repository("lake", str(folder / "ns"), on_note=notes.append)
     head = again.resolve("main")

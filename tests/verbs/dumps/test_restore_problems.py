@@ -20,13 +20,11 @@ from sparklake.errors import (
     MissingFileError,
 )
 from sparklake.graveler.dumps import ref_files
-from sparklake.graveler.dumps.dump import MANIFEST_KEY
 from sparklake.graveler.ports import StoredObject
 from sparklake.graveler.sstable import ends_whole
-from sparklake.namespace.markers import COLLECTED_KEY
+from sparklake.namespace.layout import COLLECTED_KEY, DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local.store import LocalStore
-from sparklake.verbs.dumps.settings import SETTINGS_KEY
 from tests.support.lakes import commit_all, contents, files_below, memory_lake, refused
 from tests.support.recorded_reads import recorded_parts, recorded_reads
 
@@ -57,7 +55,7 @@ class Dumped:
 
     @property
     def manifest(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads((self.folder / MANIFEST_KEY).read_text())
+        found: dict[str, str] = json.loads((self.folder / REFS_MANIFEST_KEY).read_text())
         return found
 
 
@@ -89,7 +87,7 @@ def test_problems_of_all_kinds_are_named_at_once(dumped: Dumped) -> None:
     for each in (*gone, dumped.manifest["tags_meta_range_id"]):
         dumped.table(each).unlink()
     cut(dumped.table(shortened), by=100)
-    (dumped.folder / SETTINGS_KEY).write_text("{")
+    (dumped.folder / DUMP_SETTINGS_KEY).write_text("{")
     (dumped.folder / COLLECTED_KEY).parent.mkdir(parents=True, exist_ok=True)
     lake = memory_lake()
     with refused(lake, InvalidDumpError, "^9 problems: ", dumped.folder) as raised:
@@ -100,7 +98,7 @@ def test_problems_of_all_kinds_are_named_at_once(dumped: Dumped) -> None:
         *(f"lacks _lakefs/{each}, which the commit" for each in gone),
         f"_lakefs/{shortened} in ",
         dumped.manifest["tags_meta_range_id"],
-        SETTINGS_KEY,
+        DUMP_SETTINGS_KEY,
         "no branch 'trunk'",
         "range_records must be 1 to",
         "no branch or tag 'heads/none' to rename",
@@ -161,12 +159,14 @@ def sorted_commits(repo: Repository) -> list[Commit]:
 
 @pytest.mark.parametrize("rules", ['{"a/b": ["commit"]}', '{"main": []}'])
 def test_damaged_settings_do_not_hide_a_missing_table(dumped: Dumped, rules: str) -> None:
-    kept = json.loads((dumped.folder / SETTINGS_KEY).read_text())
+    kept = json.loads((dumped.folder / DUMP_SETTINGS_KEY).read_text())
     kept["protection"] = json.loads(rules)
-    (dumped.folder / SETTINGS_KEY).write_text(json.dumps(kept))
+    (dumped.folder / DUMP_SETTINGS_KEY).write_text(json.dumps(kept))
     dumped.table(dumped.tree("main~1")).unlink()
     lake = memory_lake()
-    with refused(lake, InvalidDumpError, f"^2 problems.*{SETTINGS_KEY}", dumped.folder) as raised:
+    with refused(
+        lake, InvalidDumpError, f"^2 problems.*{DUMP_SETTINGS_KEY}", dumped.folder
+    ) as raised:
         lake.restore_repository("lake", str(dumped.folder))
     assert dumped.tree("main~1") in str(raised.value)
 

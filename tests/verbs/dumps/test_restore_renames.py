@@ -13,15 +13,14 @@ import pytest
 from sparklake import Repository
 from sparklake.errors import InvalidInputError, StoreError
 from sparklake.graveler.actions import Action
-from sparklake.graveler.dumps.dump import MANIFEST_KEY
-from sparklake.graveler.dumps.lakefs_rules import PROTECTION_KEY
 from sparklake.graveler.guards import ProtectionRule
 from sparklake.graveler.messages import ProtectionRulesMessage
 from sparklake.graveler.retention import BranchRetention, Retention
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY, PROTECTION_RULES_KEY, REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.memory import MemoryRefStore
-from sparklake.verbs.dumps.settings import SETTINGS_KEY, read_settings, renames_of
+from sparklake.verbs.dumps.settings import read_settings, renames_of
 from tests.support.lakes import commit_all, files_below, memory_lake, refused
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -115,15 +114,15 @@ def test_renamed_refs_are_not_lost(place: Path, dump: Dump) -> None:
     """Also if the next dump dies between its settings and its manifest."""
     dump(place)
     repo = restored(place, rename={"main": "trunk", "tags/v1": "good"})
-    manifest = (place / MANIFEST_KEY).read_bytes()
+    manifest = (place / REFS_MANIFEST_KEY).read_bytes()
     assert not refs_faults(repo)
     repo.collect_garbage(dry_run=True)
     repo.dump_refs()
     assert not refs_faults(repo)
-    (place / MANIFEST_KEY).write_bytes(manifest)
+    (place / REFS_MANIFEST_KEY).write_bytes(manifest)
     assert not refs_faults(repo)
     repo.dump_refs()
-    (place / MANIFEST_KEY).write_bytes(manifest)
+    (place / REFS_MANIFEST_KEY).write_bytes(manifest)
     again = restored(place)
     assert names(again) == names(repo)
     assert again.info.default_branch == "trunk"
@@ -135,9 +134,9 @@ def refs_faults(repo: Repository) -> set[str]:
 
 def test_a_restore_without_renames_leaves_the_settings(place: Path) -> None:
     dump_of_sparklake(place)
-    before = (place / SETTINGS_KEY).read_bytes()
+    before = (place / DUMP_SETTINGS_KEY).read_bytes()
     restored(place, default_branch="dst", rename={"main": "main"})
-    assert (place / SETTINGS_KEY).read_bytes() == before
+    assert (place / DUMP_SETTINGS_KEY).read_bytes() == before
 
 
 # --- other names in a second restore --------------------------------------------------------------
@@ -232,7 +231,7 @@ def test_patterns_that_do_not_fit_new_names_are_noted(place: Path) -> None:
     repo.settings.protect("old-*", block=[Action.STAGE])
     repo.settings.set_retention(9, {"dev": 20, "release-*": 30, "d*": 40})
     repo.dump_refs()
-    dumped = (place / SETTINGS_KEY).read_bytes()
+    dumped = (place / DUMP_SETTINGS_KEY).read_bytes()
     for rename, bare, shorter in (
         ({"main": "release-3", "release-1": "release-4", "dev": "test"}, "", ""),
         ({"release-1": "old-1"}, "release-1=old-1", "release-1=old-1"),
@@ -245,14 +244,14 @@ def test_patterns_that_do_not_fit_new_names_are_noted(place: Path) -> None:
             told = [each for each in notes if known in each]
             assert len(told) == bool(expected)
             assert all(f": {expected}. " in each for each in told)
-        (place / SETTINGS_KEY).write_bytes(dumped)  # Without a record of names.
+        (place / DUMP_SETTINGS_KEY).write_bytes(dumped)  # Without a record of names.
 
 
 def test_rules_of_lakefs_stay_with_a_branch_that_is_renamed_again(place: Path) -> None:
     dump_of_lakefs(place)
     message = ProtectionRulesMessage()
     message.branch_pattern_to_blocked_actions.add(key="main").value.value.extend([1])
-    open_store(str(place)).replace(PROTECTION_KEY, message.SerializeToString())
+    open_store(str(place)).replace(PROTECTION_RULES_KEY, message.SerializeToString())
     for rename, name in (({"main": "trunk"}, "trunk"), ({}, "trunk"), ({"main": "top"}, "top")):
         (rule,) = restored(place, rename=rename)._context.refs.settings.get().protection
         assert rule.pattern == name
@@ -272,7 +271,7 @@ def test_a_restore_that_fails_or_dies_leaves_the_dump_as_it_was(
     replace, delete = LocalStore.replace, MemoryRefStore.delete_repository
 
     def fail(store: LocalStore, key: str, body: bytes) -> None:
-        if key == SETTINGS_KEY:
+        if key == DUMP_SETTINGS_KEY:
             raise StoreError(f"{key} cannot be written")
         replace(store, key, body)
 
@@ -284,7 +283,7 @@ def test_a_restore_that_fails_or_dies_leaves_the_dump_as_it_was(
     with (
         mock.patch.object(LocalStore, "replace", fail),
         mock.patch.object(MemoryRefStore, "delete_repository", die),
-        pytest.raises(StoreError, match=SETTINGS_KEY),
+        pytest.raises(StoreError, match=DUMP_SETTINGS_KEY),
     ):
         lake.restore_repository("lake", str(place), rename={"main": "trunk"})
     assert [each.name for each in lake.repositories()] == ["lake"] * is_killed

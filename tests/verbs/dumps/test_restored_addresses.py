@@ -9,7 +9,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.graveler.entries import AddressType, Entry
-from sparklake.verbs.dumps.settings import SETTINGS_KEY
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY
 from tests.support.foreign import foreign_record, restored_tree
 from tests.support.lakes import memory_lake
 
@@ -36,13 +36,13 @@ def foreign_addresses(lake: Lake, folder: Path) -> Repository:
 
 def test_addresses_in_stores_without_support_are_named(lake: Lake, folder: Path) -> None:
     foreign_addresses(lake, folder)
-    (folder / "ns" / SETTINGS_KEY).unlink()
+    (folder / "ns" / DUMP_SETTINGS_KEY).unlink()
     noted: dict[bool, list[str]] = {True: [], False: []}
     for checks, notes in noted.items():
         memory_lake().restore_repository(
             "lake", str(folder / "ns"), on_note=notes.append, check_addresses=checks
         )
-        (folder / "ns" / SETTINGS_KEY).unlink()
+        (folder / "ns" / DUMP_SETTINGS_KEY).unlink()
     (note,) = set(noted[True]) - set(noted[False])
     assert note.startswith("2 objects are in stores that sparklake cannot read")
     assert "the first is 'b' at gs://bucket/b." in note
@@ -52,7 +52,7 @@ def test_ranges_that_cannot_be_read_are_no_obstacle(lake: Lake, folder: Path) ->
     repo = foreign_addresses(lake, folder)
     (first, _) = repo._context.tree(repo.resolve("main")).ranges
     (folder / "ns" / "_lakefs" / first.id).unlink()
-    (folder / "ns" / SETTINGS_KEY).unlink()
+    (folder / "ns" / DUMP_SETTINGS_KEY).unlink()
     notes: list[str] = []
     memory_lake().restore_repository(
         "lake", str(folder / "ns"), on_note=notes.append, incomplete=True

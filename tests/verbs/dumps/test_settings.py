@@ -5,14 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from sparklake.namespace.layout import DUMP_SETTINGS_KEY
 from sparklake.stores.objects import open_store
-from sparklake.verbs.dumps.settings import (
-    SETTINGS_KEY,
-    kept_settings,
-    read_settings,
-    renames_of,
-    write_kept,
-)
+from sparklake.verbs.dumps.settings import kept_settings, read_settings, renames_of, write_kept
 from tests.support.lakes import memory_lake
 
 
@@ -26,7 +21,7 @@ def test_renames_are_kept_and_older_files_have_none(folder: Path) -> None:
     assert kept is not None
     assert renames_of(kept, manifest) == {"heads/main": "trunk"}
     assert kept.manifests == (manifest,)
-    stored = json.loads((folder / "ns" / SETTINGS_KEY).read_text())
+    stored = json.loads((folder / "ns" / DUMP_SETTINGS_KEY).read_text())
     del stored["renames"]
-    (folder / "ns" / SETTINGS_KEY).write_text(json.dumps(stored))
+    (folder / "ns" / DUMP_SETTINGS_KEY).write_text(json.dumps(stored))
     assert renames_of(read_settings(store), manifest) == renames_of(None, manifest) == {}

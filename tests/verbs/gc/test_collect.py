@@ -20,7 +20,8 @@ from sparklake.errors import (
     RaceLostError,
     ReadOnlyError,
 )
-from sparklake.namespace.markers import MARKER_KEY, is_sweep_open
+from sparklake.namespace.layout import SWEEP_MARKER_KEY
+from sparklake.namespace.markers import is_sweep_open
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.gc import collect
 from tests.support.interleaved_calls import just_before
@@ -222,7 +223,7 @@ def test_one_that_died_before_it_had_marked_takes_nothing(repo: Repository) -> N
     found = repo.collect_garbage(dry_run=True, grace=NO_GRACE).run
     row = {"path": "a", "size": 1, "checksum": "c", "address": "data/one"}
     repo.branch("main").stage(stage_table([row]))
-    store.replace(MARKER_KEY, found.id.encode())
+    store.replace(SWEEP_MARKER_KEY, found.id.encode())
     repo.collect_garbage(grace=NO_GRACE)
     assert objects_of(repo) == {"data/one"}
 

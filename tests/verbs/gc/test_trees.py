@@ -24,8 +24,9 @@ from sparklake.errors import (
 from sparklake.graveler.dumps.dump import read_dump_manifest
 from sparklake.graveler.dumps.trees import dump_table_ids, dump_trees
 from sparklake.graveler.sstable.range_files import table_key
-from sparklake.namespace.markers import COLLECTED_KEY, is_sweep_open
-from sparklake.namespace.swept_tables import candidates_key, encode_ids, put_tables
+from sparklake.namespace.layout import COLLECTED_KEY, candidates_key
+from sparklake.namespace.markers import is_sweep_open
+from sparklake.namespace.swept_tables import encode_ids, put_tables
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.base.context import TableCaches
 from sparklake.verbs.checks.dumps import check_nothing_lost

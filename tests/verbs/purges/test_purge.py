@@ -27,9 +27,9 @@ from sparklake.errors import (
     ReadOnlyError,
 )
 from sparklake.graveler.ports.registers import PurgeCounts, PurgeState
+from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local.store import LocalStore
-from sparklake.stores.objects.namespaces import MARKER_KEY
 from tests.support.crashes import CrashError, dies_at
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
 from tests.support.memory_folders import memory_folder
@@ -101,7 +101,7 @@ def test_what_is_purged_is_no_fault_of_a_copied_namespace(
     repo.dump_refs()
     for again in ("copy", "copy of the copy"):
         shutil.copytree(namespace_of(repo), folder / again)
-        (folder / again / MARKER_KEY).unlink()
+        (folder / again / NAMESPACE_MARKER_KEY).unlink()
         repo = any_lake.restore_repository(f"copy-{uuid4().hex[:8]}", str(folder / again))
         found = repo.check("content")
         assert found.is_healthy

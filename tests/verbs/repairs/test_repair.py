@@ -10,8 +10,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import CollectionOpenError, CorruptFileError, ReadOnlyError
-from sparklake.graveler.dumps.dump import MANIFEST_KEY
-from sparklake.namespace.markers import MARKER_KEY
+from sparklake.namespace.layout import REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
 from sparklake.rows.findings import KIND_FACTS, FindingKind, Severity
 from sparklake.verbs.repairs.repair import RepairReport
 from sparklake.verbs.repairs.steps import RepairAction
@@ -312,11 +311,11 @@ def test_a_damaged_marker_stops_writers_until_it_is_repaired(
     commit_all(main, {"a": b"content"}, "one")
     repo.dump_refs()
     store = repo._context.store
-    store.replace(MARKER_KEY, b"")
-    store.replace(MANIFEST_KEY, b"{")
+    store.replace(SWEEP_MARKER_KEY, b"")
+    store.replace(REFS_MANIFEST_KEY, b"{")
     main.put("a", b"more")
     with pytest.raises(CorruptFileError, match="sparklake repair"):
         main.commit("two")
     assert repo.repair("refs").check.is_healthy
-    assert store.find(MARKER_KEY) is None
+    assert store.find(SWEEP_MARKER_KEY) is None
     assert main.commit("two") == main.head

@@ -1,0 +1,118 @@
+"""Keys and folders below a storage namespace, each spelled once.
+
+Folders end with '/'. lakeFS uses `data/` and `_lakefs/` too, and ignores `_sparklake/`. The module
+imports nothing, so every layer may import it.
+"""
+
+from __future__ import annotations
+
+DATA_FOLDER = "data/"
+"""Objects, and one folder for each Spark write."""
+
+METADATA_FOLDER = "_lakefs/"
+"""Ranges and metaranges by id, and the files that lakeFS reads."""
+
+NAMESPACE_MARKER_KEY = f"{METADATA_FOLDER}dummy"
+"""The ownership marker of a namespace. lakeFS writes the same key."""
+
+REFS_MANIFEST_KEY = f"{METADATA_FOLDER}refs_manifest.json"
+DUMP_SETTINGS_KEY = f"{METADATA_FOLDER}sparklake_settings.json"
+RETENTION_RULES_KEY = f"{METADATA_FOLDER}retention/gc/rules/config.json"
+PROTECTION_RULES_KEY = f"{METADATA_FOLDER}settings/protected_branches.json"
+
+_OWN_FOLDER = "_sparklake/"
+
+VIEWS_FOLDER = f"{_OWN_FOLDER}views/"
+"""Delta logs of single versions. Reads create missing views again."""
+
+REPAIRS_FOLDER = f"{_OWN_FOLDER}repairs/"
+
+PROBE_PREFIX = f"{_OWN_FOLDER}probe-"
+"""The prefix of files that only show whether a namespace is writable."""
+
+# --- checks ---------------------------------------------------------------------------------------
+
+CHECKS_FOLDER = f"{_OWN_FOLDER}checks/"
+"""The reports of checks. A check may use a folder outside the namespace instead."""
+
+OPEN_CHECKS = "open/"
+"""The folder inside that one for the exchanged files of unfinished checks."""
+
+REPORT_NAME = "report.json"
+"""The name of a check's report, which is written at its end."""
+
+# --- garbage collection ---------------------------------------------------------------------------
+
+COLLECTIONS_FOLDER = f"{_OWN_FOLDER}gc/"
+
+SWEEP_MARKER_KEY = f"{COLLECTIONS_FOLDER}open"
+"""The marker of an open sweep of an earlier version, and the key prefix of all sweep markers."""
+
+COLLECTED_KEY = f"{COLLECTIONS_FOLDER}collected.json"
+"""The ids of the commits without trees. A restore of a dump reads them."""
+
+
+def sweep_marker_key(sweep_id: str) -> str:
+    """Return the key of the marker of an open sweep.
+
+    A collection writes it before it looks for referenced objects, and removes it after its last
+    deletion. No other sweep has the same key, so a late removal ends only its own.
+    """
+    return f"{SWEEP_MARKER_KEY}-{sweep_id}"
+
+
+def collection_folder(run_id: str) -> str:
+    return f"{COLLECTIONS_FOLDER}{run_id}/"
+
+
+def candidates_key(run_id: str) -> str:
+    """Return the key of the ids of ranges and metaranges that a collection may delete."""
+    return f"{collection_folder(run_id)}tables"
+
+
+def sweep_claim_key(run_id: str, marker: str) -> str:
+    """Return the key that decides whether the sweep of a marker deletes its list or was ended."""
+    return f"{collection_folder(run_id)}sweep{marker.removeprefix(SWEEP_MARKER_KEY)}"
+
+
+# --- purges ---------------------------------------------------------------------------------------
+
+PURGES_FOLDER = f"{_OWN_FOLDER}purges/"
+
+OPEN_PURGES_FOLDER = f"{PURGES_FOLDER}open/"
+
+
+def open_purge_key(purge_id: str) -> str:
+    """Return the key of the marker of an open purge.
+
+    A purge writes it before it looks for referenced objects, and removes it after its last
+    deletion.
+    """
+    return f"{OPEN_PURGES_FOLDER}{purge_id}"
+
+
+def purge_folder(purge_id: str) -> str:
+    return f"{PURGES_FOLDER}{purge_id}/"
+
+
+def purge_receipt_folder(purge_id: str) -> str:
+    return f"{purge_folder(purge_id)}receipt/"
+
+
+def purge_list_folder(purge_id: str) -> str:
+    """Return the folder of the list of objects to delete."""
+    return f"{purge_folder(purge_id)}found/"
+
+
+def purge_plan_key(purge_id: str) -> str:
+    """Return the key of the names of the files in that list."""
+    return f"{purge_folder(purge_id)}plan.json"
+
+
+def purge_claim_key(purge_id: str) -> str:
+    """Return the key that decides whether a purge deletes or was ended."""
+    return f"{purge_folder(purge_id)}claim"
+
+
+def purge_summary_key(purge_id: str) -> str:
+    return f"{purge_folder(purge_id)}summary.json"
