@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
 
 _PANDAS = "pandas"
 _ARROW = "pyarrow"
-
-
-class _LazyModule(ModuleType):
-    """A stand-in for a module that is imported when one of its names is first used."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
-
-
-def lazy_module(name: str) -> ModuleType:
-    """Return a stand-in for a module, which is imported when one of its names is first used."""
-    return _LazyModule(name)
 
 
 class _WithoutPandas(MetaPathFinder):

@@ -49,7 +49,7 @@ _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "Iterable[str]": ("a list of strings", _is_list),
     "Iterable[Action | str]": ("a list of actions", _is_list),
     "Iterable[tuple[str, str]]": ("a list of pairs", _is_pairs),
-    "uploads.Objects": (
+    "Objects": (
         "a mapping, or a list of pairs",
         lambda value: isinstance(value, Mapping) or _is_pairs(value),
     ),

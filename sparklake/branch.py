@@ -2,73 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
-from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
-from sparklake.branch_objects import BranchObjects
+from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.verbs.base.if_needed import IfNeeded, if_head_needs
-from sparklake.verbs.base.once import COMMIT, COMMITS, NOTHING, Once, runs_once
+from sparklake.verbs.base.once import COMMIT, COMMITS, COUNT, NOTHING, Once, runs_once
 from sparklake.verbs.base.periods import KEPT_FOR
 from sparklake.verbs.base.resolve import get_branch
 
+# Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from sparklake.engine.explanation import Explanation
-    from sparklake.graveler import keys
     from sparklake.graveler.commits import Commit
-    from sparklake.graveler.planning import path_filter
     from sparklake.graveler.ports import BranchState
-    from sparklake.strategies import choosing
+    from sparklake.rows.objects import ObjectInfo
     from sparklake.strategies.choosing import RulesLike, StrategyLike
     from sparklake.udfs.diffs.two_way import DiffRow
-    from sparklake.verbs import commits
     from sparklake.verbs.base.context import Context
-    from sparklake.verbs.delta import write as delta_writes
-    from sparklake.verbs.diffs import diff as diffs
     from sparklake.verbs.diffs.differences import Differences
-    from sparklake.verbs.history import status as statuses
     from sparklake.verbs.history.status import BranchStatus
-    from sparklake.verbs.imports import import_objects as imports
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.imports.sources import ImportSource
-    from sparklake.verbs.merges import merge as merges
-    from sparklake.verbs.merges import rebase as rebases
-    from sparklake.verbs.merges import replay
-    from sparklake.verbs.merges import transaction as transactions
-    from sparklake.verbs.objects import restore as restoring
     from sparklake.verbs.objects.restore import Restored
-    from sparklake.verbs.refs import branches, moves
-    from sparklake.verbs.tables import write as writes
-    from sparklake.verbs.tables import write_request as requests
+    from sparklake.verbs.objects.upload import FolderUpload, Objects
     from sparklake.verbs.tables.write_request import TableWrite
-else:
-    # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
-    keys = lazy_module("sparklake.graveler.keys")
-    path_filter = lazy_module("sparklake.graveler.planning.path_filter")
-    choosing = lazy_module("sparklake.strategies.choosing")
-    commits = lazy_module("sparklake.verbs.commits")
-    diffs = lazy_module("sparklake.verbs.diffs.diff")
-    delta_writes = lazy_module("sparklake.verbs.delta.write")
-    statuses = lazy_module("sparklake.verbs.history.status")
-    imports = lazy_module("sparklake.verbs.imports.import_objects")
-    merges = lazy_module("sparklake.verbs.merges.merge")
-    rebases = lazy_module("sparklake.verbs.merges.rebase")
-    replay = lazy_module("sparklake.verbs.merges.replay")
-    transactions = lazy_module("sparklake.verbs.merges.transaction")
-    restoring = lazy_module("sparklake.verbs.objects.restore")
-    branches = lazy_module("sparklake.verbs.refs.branches")
-    moves = lazy_module("sparklake.verbs.refs.moves")
-    writes = lazy_module("sparklake.verbs.tables.write")
-    requests = lazy_module("sparklake.verbs.tables.write_request")
 
 
 @checks_arguments
-class Branch(BranchObjects):
+class Branch:
     """A branch of a repository. Changes are staged until they are committed."""
 
     def __init__(self, context: Context, name: str) -> None:
@@ -93,56 +62,33 @@ class Branch(BranchObjects):
         """Whether there are staged changes."""
         return bool(self.state.layers)
 
-    @runs_once("write", lambda: requests.RESULT)
-    def write(
-        self,
-        rows: DataFrame,
-        path: str,
-        format: str = "parquet",  # noqa: A002  (Spark's own word)
-        mode: str = "errorifexists",
-        partition_by: Sequence[str] = (),
-        once: str | Once | None = None,
-        schema_check: bool = True,
-        **options: Any,
-    ) -> TableWrite:
-        """Write a DataFrame with Spark's own writers and stage its files.
+    def count_staged(self) -> int:
+        """Return the number of staged changes. A path may count once for each time it is staged."""
+        from sparklake.verbs.base.staging import count_staged
 
-        `mode` is append, overwrite, overwrite-partitions (replaces only the partitions of the
-        rows), errorifexists or ignore; `options` go to Spark's writer. Rows added to Parquet files
-        need their columns (or `mergeSchema`) and types, unless `schema_check` is False.
-        """
-        given = rows, self.name, path, format, mode, partition_by, options, schema_check
-        request = requests.write_request(*given)
-        if request.is_delta:
-            return delta_writes.write_delta(self._context, rows, request)
-        return writes.write_table(self._context, rows, request)
-
-    @contextmanager
-    def edit_delta(self, path: str, once: str | Once | None = None) -> Iterator[str]:
-        """Yield a URI for MERGE, UPDATE, DELETE and OPTIMIZE of a Delta table.
-
-        At the end, all commits there are staged, or nothing if the body raises. If an edit with the
-        key `once` was staged before, nothing is staged: the body can skip its work if a `Once` is
-        `repeated`. Raises TableMovedError if others have committed to the table meanwhile.
-        """
-        key = None if once is None else Once.of(once)
-        with delta_writes.edit_delta_once(self._context, self.name, path, key) as location:
-            yield location
+        return count_staged(self._context, get_branch(self._context, self.name))
 
     def status(self, against: str | None = None) -> BranchStatus:
         """Return the head, the number of staged changes, and the commits ahead and behind.
 
         They are counted against a ref, by default the default branch.
         """
-        return statuses.status(self._context, self.name, against)
+        from sparklake.verbs.history.status import status
+
+        return status(self._context, self.name, against)
 
     def diff(self, prefix: str = "") -> Differences[DiffRow]:
         """Return the staged changes that would change the branch."""
-        return diffs.diff_uncommitted(self._context, self.name, prefix)
+        from sparklake.verbs.diffs.diff import diff_uncommitted
+
+        return diff_uncommitted(self._context, self.name, prefix)
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
         """Return what a commit would read and copy, and where; nothing changes."""
-        return commits.explain_commit(self._context, self.name, path_filter.filter_for(paths))
+        from sparklake.graveler.planning.path_filter import filter_for
+        from sparklake.verbs.commits import explain_commit
+
+        return explain_commit(self._context, self.name, filter_for(paths))
 
     @runs_once("commit", COMMIT)
     def commit(
@@ -165,21 +111,316 @@ class Branch(BranchObjects):
             >>> branch.commit("add a note", metadata={"ticket": "1234"}).message
             'add a note'
         """
-        options = commits.CommitOptions(
+        from sparklake.graveler.planning.path_filter import filter_for
+        from sparklake.verbs.commits import CommitOptions, commit
+
+        options = CommitOptions(
             message=message,
             committer=committer,
             metadata=metadata,
             allow_empty=allow_empty,
-            path_filter=path_filter.filter_for(paths),
+            path_filter=filter_for(paths),
         )
         return if_head_needs(
             if_needed,
             self._context,
             self.name,
-            lambda: commits.commit(self._context, self.name, options),
+            lambda: commit(self._context, self.name, options),
         )
 
-    @runs_once("import", lambda: imports.RESULT)
+    # --- objects ----------------------------------------------------------------------------------
+
+    @runs_once("put", "sparklake.verbs.objects.stage")
+    def put(
+        self,
+        path: str,
+        body: bytes,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+        once: str | Once | None = None,
+    ) -> ObjectInfo:
+        """Write an object into the storage namespace and stage it.
+
+        Examples:
+            >>> branch.put("notes/b.txt", b"second").size
+            6
+        """
+        from sparklake.verbs.objects.stage import put_bytes
+
+        return put_bytes(self._context, self.name, path, body, metadata or {}, content_type)
+
+    @runs_once("put", "sparklake.verbs.objects.stage", files=("file",))
+    def put_file(
+        self,
+        path: str,
+        file: str | Path,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+        once: str | Once | None = None,
+    ) -> ObjectInfo:
+        """Copy a local file of any size into the storage namespace and stage it."""
+        from sparklake.verbs.objects.stage import put_file
+
+        return put_file(self._context, self.name, path, Path(file), metadata or {}, content_type)
+
+    @runs_once("put_many", COUNT)
+    def put_many(
+        self,
+        objects: Objects,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+        follow_links: bool = False,
+        once: str | Once | None = None,
+    ) -> int:
+        """Write many objects and stage all of them at once, or none; return their number.
+
+        `objects` are bytes, or Paths of local files, by path: a mapping, or pairs, which are
+        streamed, so there may be any number. Raises InvalidRecordError for a repeated path, and
+        InvalidInputError for a Path that is a symbolic link, unless links are followed.
+
+        Examples:
+            >>> branch.put_many({"notes/b.txt": b"...", "notes/c.txt": b"..."})
+            2
+            >>> [each.path for each in branch.diff()]
+            ['notes/b.txt', 'notes/c.txt']
+        """
+        from sparklake.verbs.objects.upload import Labels, put_many
+
+        labels = Labels(metadata or {}, content_type)
+        return put_many(self._context, self.name, objects, labels, follow_links=follow_links)
+
+    @runs_once("put_folder", "sparklake.verbs.objects.upload")
+    def put_folder(
+        self,
+        prefix: str,
+        folder: str | Path,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+        follow_links: bool = False,
+        once: str | Once | None = None,
+    ) -> FolderUpload:
+        """Copy all files below a local folder, under a prefix, and stage them at once.
+
+        Symbolic links below it are skipped, or followed on request. What was skipped is in the
+        result: links, FIFOs, sockets and devices.
+        """
+        from sparklake.verbs.objects.upload import Labels, put_folder
+
+        labels = Labels(metadata or {}, content_type)
+        return put_folder(
+            self._context, self.name, prefix, Path(folder), labels, follow_links=follow_links
+        )
+
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        encoding: str = "utf-8",
+        errors: str | None = None,
+        newline: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+    ) -> IO[Any]:
+        """Open one object for reading, or a new one, which is staged on close.
+
+        Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError for an
+        existing object. Written data stays on local disk until then. If the body of the `with`
+        raises, or the file is never closed, nothing is staged.
+
+        Examples:
+            >>> with branch.open("notes/b.txt", "w") as file:
+            ...     _ = file.write("second")
+        """
+        from sparklake.verbs.objects.open_files import (
+            FileMode,
+            TextOptions,
+            open_to_read,
+            open_to_write,
+        )
+
+        how, text = FileMode.of(mode), TextOptions(encoding, errors, newline)
+        if how.kind == "r":
+            return open_to_read(self._context, self.name, path, how, text)
+        return open_to_write(
+            self._context, self.name, path, how, text, metadata or {}, content_type
+        )
+
+    @runs_once("delete", NOTHING)
+    def delete(
+        self,
+        path: str,
+        once: str | Once | None = None,
+    ) -> None:
+        """Stage the removal of an object; a missing object is not an error.
+
+        Examples:
+            >>> branch.delete("raw/orders.csv")
+            >>> [each.type.value for each in branch.diff()]
+            ['removed']
+        """
+        from sparklake.verbs.objects.stage import delete_object
+
+        delete_object(self._context, self.name, path)
+
+    @runs_once("delete_prefix", COUNT)
+    def delete_prefix(
+        self,
+        prefix: str,
+        once: str | Once | None = None,
+    ) -> int:
+        """Stage the removal of every object under a prefix; return their number."""
+        from sparklake.verbs.objects.stage import delete_prefix
+
+        return delete_prefix(self._context, self.name, prefix)
+
+    @runs_once("remove", COUNT)
+    def remove(
+        self,
+        path: str,
+        recursive: bool = False,
+        once: str | Once | None = None,
+    ) -> int:
+        """Stage the removal of an object, or recursively of it and everything below it.
+
+        Returns their number; raises ObjectNotFoundError if there are none.
+        """
+        from sparklake.verbs.objects.stage import remove_folder, remove_object
+
+        take = remove_folder if recursive else remove_object
+        return take(self._context, self.name, path)
+
+    @runs_once("remove_many", COUNT)
+    def remove_many(
+        self,
+        paths: Sequence[str],
+        once: str | Once | None = None,
+    ) -> int:
+        """Stage the removal of existing objects at once; return their number."""
+        from sparklake.graveler.keys import path_tuple
+        from sparklake.verbs.objects.stage import remove_objects
+
+        return remove_objects(self._context, self.name, path_tuple(paths))
+
+    @runs_once("copy_many", COUNT)
+    def copy_many(
+        self,
+        paths: Iterable[tuple[str, str]],
+        ref: str | None = None,
+        once: str | Once | None = None,
+    ) -> int:
+        """Stage copies, given as pairs of source and dest, at once; return their number.
+
+        They come from another ref if one is given. Existing objects are overwritten. Raises
+        ObjectNotFoundError, and InvalidRecordError for a repeated dest; then none is staged.
+        """
+        from sparklake.verbs.objects.upload import copy_many
+
+        return copy_many(self._context, self.name, ref or self.name, paths)
+
+    @runs_once("move", COUNT)
+    def move(
+        self,
+        source: str,
+        dest: str,
+        recursive: bool = False,
+        force: bool = False,
+        once: str | Once | None = None,
+    ) -> int:
+        """Move objects to other paths (staged); return their number.
+
+        Paths and errors are those of `copy`; InvalidInputError if one contains the other.
+        """
+        from sparklake.verbs.objects.copy import CopyRequest, move
+
+        request = CopyRequest(source, dest, recursive=recursive, force=force)
+        return move(self._context, self.name, request)
+
+    @runs_once("copy", COUNT)
+    def copy(
+        self,
+        source: str,
+        dest: str,
+        ref: str | None = None,
+        recursive: bool = False,
+        force: bool = False,
+        once: str | Once | None = None,
+    ) -> int:
+        """Copy objects to other paths (staged); return their number.
+
+        They come from another ref if one is given.
+        No bytes are copied. `a/` means everything below it, `a` means an object, and recursively
+        also everything below `a/`. Below a `dest` that ends with a slash, `a` keeps its last name.
+        An existing path raises AlreadyExistsError, or is overwritten with `force`. Raises
+        ObjectNotFoundError for a missing source, and InvalidKeyError for a path that would be too
+        long.
+        """
+        from sparklake.verbs.objects.copy import CopyRequest, copy
+
+        request = CopyRequest(source, dest, ref, recursive, force)
+        return copy(self._context, self.name, request)
+
+    @runs_once("stage", NOTHING)
+    def stage(
+        self,
+        objects: pa.Table | DataFrame,
+        once: str | Once | None = None,
+    ) -> None:
+        """Stage many objects at once; all of them, or none if a row is invalid.
+
+        Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
+        optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. A
+        missing checksum is computed from the object. Spark computes the rows of a DataFrame with
+        checksums twice. Raises InvalidRecordError.
+        """
+        from sparklake.verbs.objects.stage import stage_rows
+
+        stage_rows(self._context, self.name, objects)
+
+    # --- tables and imports -----------------------------------------------------------------------
+
+    @runs_once("write", "sparklake.verbs.tables.write_request")
+    def write(
+        self,
+        rows: DataFrame,
+        path: str,
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        mode: str = "errorifexists",
+        partition_by: Sequence[str] = (),
+        once: str | Once | None = None,
+        schema_check: bool = True,
+        **options: Any,
+    ) -> TableWrite:
+        """Write a DataFrame with Spark's own writers and stage its files.
+
+        `mode` is append, overwrite, overwrite-partitions (replaces only the partitions of the
+        rows), errorifexists or ignore; `options` go to Spark's writer. Rows added to Parquet files
+        need their columns (or `mergeSchema`) and types, unless `schema_check` is False.
+        """
+        from sparklake.verbs.delta.write import write_delta
+        from sparklake.verbs.tables.write import write_table
+        from sparklake.verbs.tables.write_request import write_request
+
+        given = rows, self.name, path, format, mode, partition_by, options, schema_check
+        request = write_request(*given)
+        if request.is_delta:
+            return write_delta(self._context, rows, request)
+        return write_table(self._context, rows, request)
+
+    @contextmanager
+    def edit_delta(self, path: str, once: str | Once | None = None) -> Iterator[str]:
+        """Yield a URI for MERGE, UPDATE, DELETE and OPTIMIZE of a Delta table.
+
+        At the end, all commits there are staged, or nothing if the body raises. If an edit with the
+        key `once` was staged before, nothing is staged: the body can skip its work if a `Once` is
+        `repeated`. Raises TableMovedError if others have committed to the table meanwhile.
+        """
+        from sparklake.verbs.delta.write import edit_delta_once
+
+        key = None if once is None else Once.of(once)
+        with edit_delta_once(self._context, self.name, path, key) as location:
+            yield location
+
+    @runs_once("import", "sparklake.verbs.imports.import_objects")
     def import_objects(
         self,
         source: ImportSource,
@@ -202,7 +443,9 @@ class Branch(BranchObjects):
         `on_error="skip"`; `errors_to` is an empty place for a table of them. Raises
         DirtyBranchError, NoChangesError, InvalidInputError, StoreUnreachableError.
         """
-        options = imports.ImportOptions(
+        from sparklake.verbs.imports.import_objects import ImportOptions, import_objects
+
+        options = ImportOptions(
             prefix=prefix,
             message=message,
             committer=committer,
@@ -212,7 +455,9 @@ class Branch(BranchObjects):
             errors_to=errors_to,
             if_needed=if_needed,
         )
-        return imports.import_objects(self._context, self.name, source, options)
+        return import_objects(self._context, self.name, source, options)
+
+    # --- history ----------------------------------------------------------------------------------
 
     @runs_once("revert", COMMITS)
     def revert(
@@ -241,16 +486,19 @@ class Branch(BranchObjects):
             >>> repo.read_bytes("main", "raw/orders.csv") == repo.read_bytes("v1", "raw/orders.csv")
             True
         """
-        options = replay.ReplayOptions(
+        from sparklake.strategies.choosing import parse_resolution
+        from sparklake.verbs.merges.replay import ReplayOptions, revert
+
+        options = ReplayOptions(
             parent_number=parent_number,
-            resolution=choosing.parse_resolution(strategy, rules, delta, schema_check),
+            resolution=parse_resolution(strategy, rules, delta, schema_check),
             message=message,
             committer=committer,
             metadata=metadata,
             allow_empty=allow_empty,
             if_needed=if_needed,
         )
-        return replay.revert(self._context, self.name, refs, options)
+        return revert(self._context, self.name, refs, options)
 
     @runs_once("cherry-pick", COMMITS)
     def cherry_pick(
@@ -273,16 +521,19 @@ class Branch(BranchObjects):
         Messages and metadata are kept unless new ones are given, and the metadata names the
         original commit and its committer. Takes the arguments and raises the errors of `revert`.
         """
-        options = replay.ReplayOptions(
+        from sparklake.strategies.choosing import parse_resolution
+        from sparklake.verbs.merges.replay import ReplayOptions, cherry_pick
+
+        options = ReplayOptions(
             parent_number=parent_number,
-            resolution=choosing.parse_resolution(strategy, rules, delta, schema_check),
+            resolution=parse_resolution(strategy, rules, delta, schema_check),
             message=message,
             committer=committer,
             metadata=metadata,
             allow_empty=allow_empty,
             if_needed=if_needed,
         )
-        return replay.cherry_pick(self._context, self.name, refs, options)
+        return cherry_pick(self._context, self.name, refs, options)
 
     @runs_once("rebase", COMMITS)
     def rebase(
@@ -301,8 +552,11 @@ class Branch(BranchObjects):
         one commit. Raises the errors of `cherry_pick`, and NoChangesError if the branch is already
         there.
         """
-        resolution = choosing.parse_resolution(strategy, rules, delta, schema_check)
-        return rebases.rebase(self._context, self.name, onto, resolution)
+        from sparklake.strategies.choosing import parse_resolution
+        from sparklake.verbs.merges.rebase import rebase
+
+        resolution = parse_resolution(strategy, rules, delta, schema_check)
+        return rebase(self._context, self.name, onto, resolution)
 
     @runs_once("reset", NOTHING)
     def reset(
@@ -312,9 +566,11 @@ class Branch(BranchObjects):
         once: str | Once | None = None,
     ) -> None:
         """Drop the staged changes: all of them, or those under a prefix, or of one object."""
-        commits.reset(self._context, self.name, prefix, path)
+        from sparklake.verbs.commits import reset
 
-    @runs_once("restore", lambda: restoring.RESULT)
+        reset(self._context, self.name, prefix, path)
+
+    @runs_once("restore", "sparklake.verbs.objects.restore")
     def restore(
         self,
         ref: str,
@@ -327,8 +583,12 @@ class Branch(BranchObjects):
         are replaced, and removals are included. Raises ObjectNotFoundError, NoChangesError,
         RaceLostError.
         """
-        chosen = keys.path_tuple(paths, path_filter.PATHS_NOUN)
-        return restoring.restore(self._context, self.name, ref, chosen)
+        from sparklake.graveler.keys import path_tuple
+        from sparklake.graveler.planning.path_filter import PATHS_NOUN
+        from sparklake.verbs.objects.restore import restore
+
+        chosen = path_tuple(paths, PATHS_NOUN)
+        return restore(self._context, self.name, ref, chosen)
 
     @runs_once("hard-reset", COMMIT)
     def hard_reset(
@@ -347,7 +607,9 @@ class Branch(BranchObjects):
             >>> main.hard_reset("v1", expected="v2.3").message
             'load the first orders'
         """
-        return moves.hard_reset(self._context, self.name, ref, expected, force=force)
+        from sparklake.verbs.refs.moves import hard_reset
+
+        return hard_reset(self._context, self.name, ref, expected, force=force)
 
     @runs_once("undo", COMMIT)
     def undo(self, once: str | Once | None = None) -> Commit:
@@ -356,14 +618,18 @@ class Branch(BranchObjects):
         Staged changes that a commit included stay in that commit, which stays by id. Raises
         NothingToDoError, DirtyBranchError, RaceLostError.
         """
-        return moves.undo(self._context, self.name)
+        from sparklake.verbs.refs.moves import undo
+
+        return undo(self._context, self.name)
 
     def set_expiry(self, expires: timedelta | None) -> BranchState:
         """Let the branch expire after a time from now, or never.
 
         Raises ProtectedError for the default branch.
         """
-        return branches.set_expiry(self._context, self.name, expires)
+        from sparklake.verbs.refs.branches import set_expiry
+
+        return set_expiry(self._context, self.name, expires)
 
     @contextmanager
     def transaction(
@@ -388,11 +654,15 @@ class Branch(BranchObjects):
             >>> main.head.message
             'two notes at once'
         """
-        options = merges.MergeOptions(
-            resolution=choosing.parse_resolution(strategy, rules),
+        from sparklake.strategies.choosing import parse_resolution
+        from sparklake.verbs.merges.merge import MergeOptions
+        from sparklake.verbs.merges.transaction import transaction
+
+        options = MergeOptions(
+            resolution=parse_resolution(strategy, rules),
             message=message,
             committer=committer,
             metadata=metadata,
         )
-        with transactions.transaction(self._context, self.name, options, expires) as name:
+        with transaction(self._context, self.name, options, expires) as name:
             yield Branch(self._context, name)

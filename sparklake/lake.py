@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
-from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.config import (
     DEFAULT_ONCE,
@@ -44,19 +43,10 @@ from sparklake.stores.objects.s3.waits import use_timeouts
 from sparklake.verbs.base.context import CommitGraph, Context, TableCaches, now
 from sparklake.verbs.hooks.guard import HookGuard
 
+# Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sparklake.verbs.base import namespace as namespaces
-    from sparklake.verbs.dumps import restore as dumps
-    from sparklake.verbs.refs import settings as refs_settings
-    from sparklake.verbs.tables import datasources
-else:
-    # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
-    namespaces = lazy_module("sparklake.verbs.base.namespace")
-    dumps = lazy_module("sparklake.verbs.dumps.restore")
-    refs_settings = lazy_module("sparklake.verbs.refs.settings")
-    datasources = lazy_module("sparklake.verbs.tables.datasources")
 
 _LOG = logging.getLogger("sparklake.cache")
 
@@ -168,8 +158,10 @@ class Lake:
         the lake's. Spark plans such reads in a separate process, which gets the DSN without its
         password. Raises MissingDependencyError before Spark 4.
         """
+        from sparklake.verbs.tables.datasources import register_formats
+
         opener = self.opener_elsewhere()
-        datasources.register_formats(spark or self._runners.session(), opener)
+        register_formats(spark or self._runners.session(), opener)
 
     def opener_elsewhere(self) -> Callable[..., Lake]:
         """Return a function that opens this lake in another process; it contains no secret."""
@@ -200,8 +192,11 @@ class Lake:
             >>> lake.create_repository("sales", str(folder / "sales"))
             Repository(lakefs://sales, file://...)
         """
+        from sparklake.verbs.base.namespace import leave_namespace, take_namespace
+        from sparklake.verbs.refs.settings import checked_metadata
+
         validate_branch_name(default_branch)
-        labels = dict(sorted(refs_settings.checked_metadata(metadata or {}).items()))
+        labels = dict(sorted(checked_metadata(metadata or {}).items()))
         store = self._place(name, storage_namespace, range_records)
         info = RepositoryInfo(
             name=name,
@@ -212,12 +207,12 @@ class Lake:
             creation_date=now(),
             settings=RepositorySettings(read_only, metadata=labels),
         )
-        info = namespaces.take_namespace(store, self._ref_store, info)
+        info = take_namespace(store, self._ref_store, info)
         try:
             first = first_commit(info.creation_date)
             self._ref_store.create_repository(info, first, self._committer)
         except AlreadyExistsError:
-            namespaces.leave_namespace(store, self._ref_store, info)
+            leave_namespace(store, self._ref_store, info)
             raise
         return self._open(info)
 
@@ -251,8 +246,10 @@ class Lake:
         are read for a line about objects in stores that sparklake cannot read, unless
         `check_addresses` is false.
         """
+        from sparklake.verbs.dumps.restore import RestoreOptions, address_notes, restore_refs
+
         store = self._place(name, storage_namespace, None)
-        options = dumps.RestoreOptions(
+        options = RestoreOptions(
             name,
             default_branch,
             range_records,
@@ -261,11 +258,11 @@ class Lake:
             manifest,
             accept_old,
         )
-        made = dumps.restore_refs(store, self._ref_store, options, self._committer)
+        made = restore_refs(store, self._ref_store, options, self._committer)
         repository = self._open(made.info)
         if on_note is not None:
             is_checked = made.is_foreign and check_addresses
-            found = dumps.address_notes(repository._context) if is_checked else ()
+            found = address_notes(repository._context) if is_checked else ()
             for note in (*made.notes, *found):
                 on_note(note)
         return repository

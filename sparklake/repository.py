@@ -2,49 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
-from sparklake._lightness import lazy_module
 from sparklake.argument_types import checks_arguments
 from sparklake.branch import Branch
-from sparklake.errors import RefNotFoundError
+from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.ports import BranchState, TagInfo
-from sparklake.repository_reads import RepositoryReads
-from sparklake.repository_upkeep import RepositoryUpkeep
 from sparklake.verbs.base.if_needed import IfNeeded, if_head_needs
 from sparklake.verbs.base.once import COMMIT, Once, ResultCodec, runs_once
-from sparklake.verbs.base.resolve import get_branch
+from sparklake.verbs.base.periods import GRACE
+from sparklake.verbs.base.resolve import get_branch, get_commit
 
+# Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from collections.abc import Callable
+    from datetime import datetime, timedelta
+
+    from pyspark.sql import DataFrame
 
     from sparklake.engine.explanation import Explanation
+    from sparklake.engine.lazy_rows import Rows
     from sparklake.graveler.commits import Commit
-    from sparklake.graveler.ports import RepositoryInfo
-    from sparklake.strategies import choosing
+    from sparklake.graveler.ports import Operation, RepositoryInfo, Write
+    from sparklake.graveler.ports.registers import HookRun, Purge
+    from sparklake.graveler.ranges import MetaRange
+    from sparklake.rows.objects import ObjectInfo
     from sparklake.strategies.choosing import RulesLike, StrategyLike
+    from sparklake.udfs.diffs.three_way import ThreeWayRow
+    from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.verbs.base.context import Context
-    from sparklake.verbs.history import graph as graphs
-    from sparklake.verbs.history import lanes
+    from sparklake.verbs.base.snapshot import Snapshot
+    from sparklake.verbs.checks.report import CheckLevel, CheckReport
+    from sparklake.verbs.diffs.differences import Differences
+    from sparklake.verbs.diffs.texts import TextDiff
+    from sparklake.verbs.dumps.dump import RefsDump
+    from sparklake.verbs.exports.work import ExportResult
+    from sparklake.verbs.gc.collect import Collection
+    from sparklake.verbs.history.blame import Blame
     from sparklake.verbs.history.graph import HistoryGraph
-    from sparklake.verbs.merges import merge as merges
-    from sparklake.verbs.merges import preview
+    from sparklake.verbs.history.log import Log
+    from sparklake.verbs.history.show import CommitSummary
     from sparklake.verbs.merges.preview import MergePreview
-    from sparklake.verbs.refs import branches as refs
-    from sparklake.verbs.refs import settings
+    from sparklake.verbs.objects.list import Folder
     from sparklake.verbs.refs.settings import LiveSettings
-else:
-    # Lazy imports: a verb is imported when it is called. All of them take 0.5 s.
-    choosing = lazy_module("sparklake.strategies.choosing")
-    graphs = lazy_module("sparklake.verbs.history.graph")
-    lanes = lazy_module("sparklake.verbs.history.lanes")
-    merges = lazy_module("sparklake.verbs.merges.merge")
-    preview = lazy_module("sparklake.verbs.merges.preview")
-    refs = lazy_module("sparklake.verbs.refs.branches")
-    settings = lazy_module("sparklake.verbs.refs.settings")
+    from sparklake.verbs.repairs.repair import RepairReport
+    from sparklake.verbs.repairs.steps import RepairStep
+    from sparklake.verbs.tables.row_diff import TableDiff
 
 _BRANCH: ResultCodec[BranchState] = ResultCodec(
     lambda made: {"name": made.name, "commit_id": made.commit_id, "hidden": made.hidden},
@@ -54,7 +60,7 @@ _TAG: ResultCodec[TagInfo] = ResultCodec(asdict, lambda _, result: TagInfo(**res
 
 
 @checks_arguments
-class Repository(RepositoryReads, RepositoryUpkeep):
+class Repository:
     """One versioned lake: a storage namespace, and the refs over it."""
 
     def __init__(self, context: Context) -> None:
@@ -76,7 +82,9 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     @property
     def settings(self) -> LiveSettings:
         """The settings: read-only, protected branches, metadata, retention."""
-        return settings.LiveSettings(self._context)
+        from sparklake.verbs.refs.settings import LiveSettings
+
+        return LiveSettings(self._context)
 
     # --- branches and tags ------------------------------------------------------------------------
 
@@ -114,7 +122,9 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         exist_ok: bool | IfNeeded,
         once: str | Once | None,
     ) -> BranchState:
-        return refs.create_branch(
+        from sparklake.verbs.refs.branches import create_branch
+
+        return create_branch(
             self._context, name, source, hidden=hidden, expires=expires, exist_ok=exist_ok
         )
 
@@ -135,7 +145,9 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
         The default branch and protected ones stay. A dry run deletes nothing.
         """
-        return refs.prune_branches(self._context, dry_run=dry_run)
+        from sparklake.verbs.refs.branches import prune_branches
+
+        return prune_branches(self._context, dry_run=dry_run)
 
     def delete_branch(
         self, name: str, missing_ok: bool = False, discard_staged: bool = False
@@ -146,8 +158,10 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         ProtectedError for the default branch. Without `missing_ok`, raises RefNotFoundError for a
         branch that does not exist.
         """
+        from sparklake.verbs.refs.branches import delete_branch
+
         with suppress(*([RefNotFoundError] if missing_ok else [])):
-            refs.delete_branch(self._context, name, discard_staged=discard_staged)
+            delete_branch(self._context, name, discard_staged=discard_staged)
 
     @runs_once("create-tag", _TAG)
     def create_tag(
@@ -163,7 +177,9 @@ class Repository(RepositoryReads, RepositoryUpkeep):
             >>> repo.create_tag("v3", "main").name
             'v3'
         """
-        return refs.create_tag(self._context, name, ref, exist_ok=exist_ok)
+        from sparklake.verbs.refs.branches import create_tag
+
+        return create_tag(self._context, name, ref, exist_ok=exist_ok)
 
     def tags(self) -> list[TagInfo]:
         """Return all tags in the byte order of their names."""
@@ -171,18 +187,353 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag; raise RefNotFoundError."""
-        refs.delete_tag(self._context, name)
+        from sparklake.verbs.refs.branches import delete_tag
 
-    # --- history and merges -----------------------------------------------------------------------
+        delete_tag(self._context, name)
+
+    def resolve(self, ref: str) -> Commit:
+        """Return the commit of a ref: an id, branch, tag or unique prefix, then ~N and ^N."""
+        return get_commit(self._context, ref)
+
+    def at_time(self, branch: str, moment: datetime) -> Commit:
+        """Return the commit that was the branch head at a timezone-aware datetime.
+
+        Raises RefNotFoundError for a time before the branch was created.
+        """
+        from sparklake.verbs.refs.moves import head_at
+
+        return head_at(self._context, branch, moment)
+
+    # --- objects and tables -----------------------------------------------------------------------
+
+    def tree(self, ref: str) -> MetaRange:
+        """Return the tree of a ref, as committed: its ranges, without reading them."""
+        return self._context.tree(self.resolve(ref))
+
+    def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
+        """Return the objects of a ref, including a branch's staged changes.
+
+        `branch@` leaves them out, and `branch$` has only them. Iterate over the result, or call
+        `to_arrow()` or `to_df()`.
+
+        Examples:
+            >>> [each.path for each in repo.objects("main", "raw/")]
+            ['raw/customers.csv', 'raw/orders.csv']
+        """
+        from sparklake.verbs.base.read import list_objects
+
+        return list_objects(self._context, ref, prefix)
+
+    def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
+        """Yield the objects and folders directly under a prefix, in key order.
+
+        The other objects in a folder are not read.
+        """
+        from sparklake.verbs.objects.list import list_folder
+
+        return list_folder(self._context, ref, prefix)
+
+    def stat(self, ref: str, path: str, to_read: bool = False) -> ObjectInfo:
+        """Return one object; raise ObjectNotFoundError.
+
+        With `to_read`, raises ExpiredError if its bytes may be deleted.
+
+        Examples:
+            >>> repo.stat("v1", "raw/orders.csv").size
+            19
+        """
+        from sparklake.verbs.base.snapshot import kept_object, stat_object
+
+        find = kept_object if to_read else stat_object
+        return find(self._context, ref, path)
+
+    def at(self, ref: str) -> Snapshot:
+        """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many.
+
+        Examples:
+            >>> repo.at("main").exists("raw/orders.csv")
+            True
+        """
+        from sparklake.verbs.base.snapshot import open_snapshot
+
+        return open_snapshot(self._context, ref)
+
+    def read_bytes(self, ref: str, path: str) -> bytes:
+        r"""Return the content of one object; raise MissingFileError, CorruptFileError.
+
+        Examples:
+            >>> repo.read_bytes("main~1", "notes/a.txt")
+            b'first\n'
+        """
+        from sparklake.verbs.base.read import read_object
+
+        return read_object(self._context, ref, path)
+
+    def open(
+        self,
+        ref: str,
+        path: str,
+        mode: str = "rb",
+        encoding: str = "utf-8",
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """Open one object for reading, in its current state: "rb" for bytes, "r" for text.
+
+        Only the requested parts are read; reading raises MissingFileError, CorruptFileError.
+        """
+        from sparklake.verbs.objects.open_files import FileMode, TextOptions, open_to_read
+
+        text = TextOptions(encoding, errors, newline)
+        return open_to_read(self._context, ref, path, FileMode.of(mode), text)
+
+    def read(
+        self,
+        ref: str,
+        path: str,
+        format: str | None = None,  # noqa: A002  (Spark's own word)
+        timestamp: datetime | None = None,
+        **options: Any,
+    ) -> DataFrame:
+        """Return the table under a path as a DataFrame, including partition columns.
+
+        With a timestamp, return its state on a branch at that time. The default format is delta for
+        a path with a Delta log, else parquet. `options` go to Spark's reader. Raises
+        ObjectNotFoundError.
+        """
+        from sparklake.verbs.delta.format import DELTA_FORMAT
+        from sparklake.verbs.tables.read import read_table
+        from sparklake.verbs.tables.version import open_table
+
+        ref = ref if timestamp is None else self.at_time(ref, timestamp).id
+        return read_table(
+            self._context,
+            open_table(self._context, ref, path),
+            format,
+            options,
+            DELTA_FORMAT,
+        )
+
+    def view(
+        self,
+        ref: str,
+        path: str,
+        format: str | None = None,  # noqa: A002  (Spark's own word)
+        **options: Any,
+    ) -> str:
+        """Return the URI of a Delta table that shows the files under a path.
+
+        It shows Parquet files or a Delta table, for any reader of Delta, with the default format of
+        `read`. It never changes, and must not be written to.
+        """
+        from sparklake.verbs.delta.format import DELTA_FORMAT
+        from sparklake.verbs.tables.read import view_table
+        from sparklake.verbs.tables.version import open_table
+
+        return view_table(
+            self._context,
+            open_table(self._context, ref, path),
+            format,
+            options,
+            DELTA_FORMAT,
+        )
+
+    # --- differences ------------------------------------------------------------------------------
+
+    @overload
+    def diff(
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        three_way: Literal[False] = False,
+        three_dot: bool = False,
+    ) -> Differences[DiffRow]: ...
+
+    @overload
+    def diff(
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        *,
+        three_way: Literal[True],
+        three_dot: bool = False,
+    ) -> Differences[ThreeWayRow]: ...
+
+    @overload
+    def diff(
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        three_way: bool = False,
+        three_dot: bool = False,
+    ) -> Differences[DiffRow] | Differences[ThreeWayRow]: ...
+
+    def diff(
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        three_way: bool = False,
+        three_dot: bool = False,
+    ) -> Differences[DiffRow] | Differences[ThreeWayRow]:
+        """Return the differences from left to right, as committed.
+
+        Three-way: the changes in left if right were merged into it, including conflicts. Its rows
+        have the sides base, source (right) and dest (left). Three-dot: the changes of right since
+        the merge base. Iterate over the result, or call `by_folder()`, `summary()`, `tree()`,
+        `to_arrow()` or `to_df()`. Raises InvalidInputError for both at once.
+
+        Examples:
+            >>> [(each.type.value, each.path) for each in repo.diff("main", "dev", "raw/")]
+            [('added', 'raw/more/a.csv')]
+        """
+        from sparklake.verbs.diffs.diff import diff_refs
+        from sparklake.verbs.merges.preview import diff_three_way
+
+        if three_way and three_dot:
+            raise InvalidInputError("choose one of a three-way and a three-dot diff")
+        if three_way:
+            return diff_three_way(self._context, left, right, prefix)
+        return diff_refs(self._context, left, right, prefix, three_dot=three_dot)
+
+    def diff_texts(
+        self, left: str, right: str | None = None, prefix: str = "", three_dot: bool = False
+    ) -> Iterator[TextDiff]:
+        """Yield the differences of `diff`, with the changed lines of text objects.
+
+        Without a right ref, they are the staged changes of a branch. Objects that are not text, or
+        larger than 1 MiB or 20,000 lines, have no lines but a reason.
+
+        Examples:
+            >>> [each.lines[-2:] for each in repo.diff_texts("main", "dev", "config/")]
+            [('-{"tax": 19}', '+{"tax": 20}')]
+        """
+        from sparklake.verbs.diffs.texts import diff_texts
+
+        return diff_texts(self._context, left, right, prefix, three_dot=three_dot)
+
+    def diff_table(
+        self,
+        left: str,
+        right: str,
+        path: str,
+        key: Sequence[str],
+        format: str | None = None,  # noqa: A002  (Spark's own word)
+        columns: Sequence[str] | None = None,
+        **options: Any,
+    ) -> TableDiff:
+        """Return the rows of a table that differ from left to right, as committed.
+
+        The format is parquet, orc or delta, by default that of `read`. `columns` are those to
+        compare, by default all. Only files that differ are read. Call `to_df()`, `counts()` or
+        `schema_changes`.
+        """
+        from sparklake.verbs.delta.format import DELTA_FORMAT
+        from sparklake.verbs.tables.row_diff import diff_table
+
+        refs = left, right
+        return diff_table(self._context, refs, path, key, format, columns, options, DELTA_FORMAT)
+
+    def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences[DiffRow]:
+        """Return the staged changes of a branch that would change it."""
+        from sparklake.verbs.diffs.diff import diff_uncommitted
+
+        return diff_uncommitted(self._context, branch, prefix)
+
+    # --- history ----------------------------------------------------------------------------------
+
+    def log(
+        self,
+        ref: str,
+        amount: int | None = None,
+        after: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        stop_at: str | None = None,
+        first_parent: bool = False,
+        no_merges: bool = False,
+        path: str | None = None,
+        prefix: str | None = None,
+    ) -> Log:
+        """Return the commits that a ref contains, newest first, each after its descendants.
+
+        Iterate over the result, or call `to_arrow()` or `to_df()`. It starts after the ref `after`
+        and ends with the ref `stop_at`; `since` and `until` are timezone-aware datetimes. Only the
+        required part of history is read. With a path or a prefix, it contains only commits that
+        changed the object, or one below the prefix.
+
+        Examples:
+            >>> [commit.message for commit in repo.log("main", amount=2)]
+            ['load more orders', 'load the first orders']
+        """
+        from sparklake.verbs.history.log import LogOptions, log
+
+        options = LogOptions(
+            amount=amount,
+            after=after,
+            since=since,
+            until=until,
+            stop_at=stop_at,
+            first_parent=first_parent,
+            no_merges=no_merges,
+            path=path,
+            prefix=prefix,
+        )
+        return log(self._context, ref, options)
+
+    def blame(self, ref: str, prefix: str = "") -> Blame:
+        """Return, for each object under a prefix, the last commit that changed it.
+
+        Iterate over the result, or call `to_arrow()` or `to_df()`. Staged changes are not part of
+        history.
+        """
+        from sparklake.verbs.history.blame import blame
+
+        return blame(self._context, ref, prefix)
+
+    def changes(self, ref: str, prefix: str = "") -> Blame:
+        """Return the result of `blame`, one row per object."""
+        return self.blame(ref, prefix)
+
+    def show(self, ref: str) -> CommitSummary:
+        """Return the commit of a ref, and count its changes against its first parent."""
+        from sparklake.verbs.history.show import show
+
+        return show(self._context, ref)
+
+    def merge_base(self, left: str, right: str) -> Commit:
+        """Return the best common ancestor of two refs; raise RefNotFoundError."""
+        from sparklake.verbs.base.merge_bases import merge_base
+
+        one, other = (self.resolve(ref) for ref in (left, right))
+        return merge_base(self._context, one, other)
+
+    def merge_bases(self, left: str, right: str) -> list[Commit]:
+        """Return all best common ancestors of two refs.
+
+        The first is that of `merge_base`; there are several after criss-cross merges.
+        """
+        from sparklake.verbs.base.merge_bases import common_ancestors
+
+        one, other = (self.resolve(ref) for ref in (left, right))
+        return common_ancestors(self._context, one, other)
 
     def graph(self, ref: str, amount: int = 100, first_parent: bool = False) -> HistoryGraph:
         """Return the latest commits of a ref as a picture, which a notebook shows.
 
         `save(path)` writes it as SVG or PNG. Needs the extra `graph`.
         """
-        names = lanes.names_of(self.branch_states(), self.tags())
+        from sparklake.verbs.history.graph import history_graph
+        from sparklake.verbs.history.lanes import names_of
+
+        names = names_of(self.branch_states(), self.tags())
         commits = self.log(ref, amount, first_parent=first_parent)
-        return graphs.history_graph(commits, names, 1 if first_parent else None)
+        return history_graph(commits, names, 1 if first_parent else None)
+
+    # --- merges -----------------------------------------------------------------------------------
 
     def plan_merge(
         self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None
@@ -191,8 +542,10 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
         Raises NoChangesError as the merge would.
         """
-        options = merges.MergeOptions(allow_empty=allow_empty, paths=paths)
-        return merges.explain_merge(self._context, source, dest, options)
+        from sparklake.verbs.merges.merge import MergeOptions, explain_merge
+
+        options = MergeOptions(allow_empty=allow_empty, paths=paths)
+        return explain_merge(self._context, source, dest, options)
 
     def preview_merge(
         self,
@@ -216,13 +569,17 @@ class Repository(RepositoryReads, RepositoryUpkeep):
             >>> preview.added, preview.changed, preview.conflict_count
             (1, 2, 0)
         """
-        options = merges.MergeOptions(
-            resolution=choosing.parse_resolution(strategy, rules, delta, schema_check),
+        from sparklake.strategies.choosing import parse_resolution
+        from sparklake.verbs.merges.merge import MergeOptions
+        from sparklake.verbs.merges.preview import preview_merge
+
+        options = MergeOptions(
+            resolution=parse_resolution(strategy, rules, delta, schema_check),
             squash=squash,
             allow_empty=allow_empty,
             paths=paths,
         )
-        return preview.preview_merge(self._context, source, dest, options)
+        return preview_merge(self._context, source, dest, options)
 
     @runs_once("merge", COMMIT)
     def merge(
@@ -262,8 +619,11 @@ class Repository(RepositoryReads, RepositoryUpkeep):
             >>> len(commit.parents)
             2
         """
-        options = merges.MergeOptions(
-            resolution=choosing.parse_resolution(strategy, rules, delta, schema_check),
+        from sparklake.strategies.choosing import parse_resolution
+        from sparklake.verbs.merges.merge import MergeOptions, merge
+
+        options = MergeOptions(
+            resolution=parse_resolution(strategy, rules, delta, schema_check),
             message=message,
             committer=committer,
             metadata=metadata,
@@ -275,5 +635,232 @@ class Repository(RepositoryReads, RepositoryUpkeep):
             if_needed,
             self._context,
             dest,
-            lambda: merges.merge(self._context, source, dest, options),
+            lambda: merge(self._context, source, dest, options),
         )
+
+    # --- registers --------------------------------------------------------------------------------
+
+    def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Return the latest moves of refs, newest first; of one branch or tag, or of all.
+
+        Raises InvalidInputError for a limit below 1.
+        """
+        from sparklake.verbs.refs.moves import list_operations
+
+        return list_operations(self._context, limit, ref)
+
+    def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
+        """Return the latest runs of hooks, newest first; of one branch or tag, or of all.
+
+        Raises InvalidInputError for a limit below 1.
+        """
+        from sparklake.verbs.hooks.guard import list_hook_runs
+
+        return list_hook_runs(self._context, limit, ref)
+
+    def hook_run(self, run_id: str) -> HookRun:
+        """Return a run of hooks by its id; raise NotFoundError."""
+        from sparklake.verbs.hooks.guard import get_hook_run
+
+        return get_hook_run(self._context, run_id)
+
+    def writes(self) -> Sequence[Write]:
+        """Return the open and abandoned writes of tables, oldest first.
+
+        A write whose driver died stays open until it is abandoned.
+        """
+        from sparklake.verbs.tables.written import list_writes
+
+        return list_writes(self._context)
+
+    def abandon_write(self, write_id: str) -> Write:
+        """Abandon an open write; raise NotFoundError, WriteEndedError.
+
+        It can never stage its files.
+        """
+        from sparklake.verbs.tables.written import abandon_write
+
+        return abandon_write(self._context, write_id)
+
+    # --- dumps, exports, purges, garbage and checks -----------------------------------------------
+
+    def dump_refs(self, overwrite: bool = False, check_addresses: bool = True) -> RefsDump:
+        """Write all branches, tags and commits at one moment into the storage namespace.
+
+        `lake.restore_repository` and lakeFS can create a repository from them. Staged changes are
+        not included. The warnings of the result name what lakeFS cannot use; without
+        `check_addresses`, no address is read. Raises NamespaceInUseError if another repository has
+        taken over. Unless `overwrite`, raises NewerDumpError if another program has dumped refs
+        since, and RefsLostError if the dump has commits or refs that the ref store has lost.
+        """
+        from sparklake.verbs.dumps.dump import DumpOptions, dump_refs
+
+        return dump_refs(self._context, DumpOptions(overwrite, check_addresses))
+
+    def export(
+        self,
+        ref: str,
+        to: str,
+        prefix: str = "",
+        since: str | None = None,
+        incremental: bool = False,
+        keep_removed: bool = False,
+        overwrite: bool = False,
+        manifest_only: bool = False,
+        dry_run: bool = False,
+        manifest_format: str = "parquet",
+    ) -> ExportResult:
+        """Copy the objects of a commit to a folder or bucket, with a manifest.
+
+        Staged changes are not included. With `since`, or `incremental`, which continues from the
+        last export there, only differences are copied, and removed objects are deleted unless
+        `keep_removed`. `overwrite` accepts a place that is not empty. Raises UnfitError,
+        MissingFileError, CorruptFileError; docs/export.md has the rest.
+        """
+        from sparklake.verbs.exports.export import export
+        from sparklake.verbs.exports.work import ExportOptions
+
+        options = ExportOptions(
+            prefix=prefix,
+            since=since,
+            incremental=incremental,
+            keep_removed=keep_removed,
+            overwrite=overwrite,
+            manifest_only=manifest_only,
+            dry_run=dry_run,
+            format=manifest_format,
+        )
+        return export(self._context, ref, to, options)
+
+    def manifest(
+        self,
+        ref: str,
+        to: str,
+        prefix: str = "",
+        format: str = "parquet",  # noqa: A002
+    ) -> ExportResult:
+        """Write the objects of a commit as rows to an empty folder; copy no object.
+
+        `format` is parquet, csv or jsonl.
+        """
+        return self.export(ref, to, prefix, manifest_only=True, manifest_format=format)
+
+    def purge(
+        self,
+        paths: Sequence[str],
+        message: str = "",
+        commit: bool = False,
+        even_shared: bool = False,
+        also_external: bool = False,
+        dry_run: bool = False,
+    ) -> Purge:
+        """Delete the bytes of objects from all of history; ids stay valid.
+
+        `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError if a
+        branch has them, unless `commit` commits their removal, or if other paths share the bytes,
+        unless `even_shared`. Objects outside the storage namespace are only listed, unless
+        `also_external`. docs/purge.md has the rest.
+        """
+        from sparklake.graveler.keys import path_tuple
+        from sparklake.verbs.purges.purge import PurgeOptions, purge
+
+        options = PurgeOptions(
+            patterns=path_tuple(paths, "the paths of a purge"),
+            message=message,
+            commit=commit,
+            even_shared=even_shared,
+            also_external=also_external,
+            dry_run=dry_run,
+        )
+        return purge(self._context, options)
+
+    def resume_purge(self, purge_id: str) -> Purge:
+        """Resume an unfinished purge; raise NotFoundError."""
+        from sparklake.verbs.purges.purge import resume_purge
+
+        return resume_purge(self._context, purge_id)
+
+    def purges(self) -> Sequence[Purge]:
+        """Return all purges, newest first."""
+        return self._context.refs.purges.list()
+
+    def get_purge(self, purge_id: str) -> Purge:
+        """Return a purge by its id; raise NotFoundError."""
+        from sparklake.verbs.purges.purge import get_purge
+
+        return get_purge(self._context, purge_id)
+
+    def receipt(self, purge_id: str) -> str:
+        """Return the folder of a purge's receipt, which has Parquet files."""
+        from sparklake.verbs.purges.purge import get_purge, receipt_of
+
+        return receipt_of(self._context, get_purge(self._context, purge_id))
+
+    def collect_garbage(
+        self,
+        dry_run: bool = False,
+        sweep: str | None = None,
+        grace: timedelta = GRACE,
+        work: str | None = None,
+    ) -> Collection:
+        """Delete objects of the namespace that no kept commit and no staged change names.
+
+        Commits that the retention does not keep expire. Objects younger than the grace period stay.
+        A dry run deletes nothing; its list can be swept later by its id. `work` is a folder for the
+        lists, for a namespace that is full. Raises CollectionOpenError while another collection is
+        running.
+        """
+        from sparklake.verbs.gc.collect import collect_garbage
+
+        return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace, lists=work)
+
+    def garbage(self, run_id: str) -> Rows[ObjectInfo]:
+        """Return all garbage that a collection has found, by address; raise NotFoundError."""
+        from sparklake.verbs.gc.collect import garbage_rows
+
+        return garbage_rows(self._context, run_id)
+
+    def check(
+        self,
+        level: CheckLevel | str = "objects",
+        sample: float = 1.0,
+        resume: str | None = None,
+        to: str | None = None,
+        grace: timedelta = GRACE,
+    ) -> CheckReport:
+        """Verify the repository; return a report of what is lost, damaged or left over.
+
+        `level` is "refs", "tables", "objects" or "content", each with the levels before it. With
+        `content`, all objects are read, or a `sample`: a share up to 1. `resume` is the id of a
+        check that did not end. `to` is a folder for the report, by default in the storage
+        namespace. Unnamed objects below `grace` are reported as young. Nothing is changed.
+        docs/check-and-repair.md has the rest.
+        """
+        from sparklake.verbs.checks.check import check
+        from sparklake.verbs.checks.report import CheckOptions, parse_level
+
+        options = CheckOptions(parse_level(level), sample, grace, resume, to)
+        return check(self._context, options)
+
+    def repair(
+        self,
+        level: CheckLevel | str = "objects",
+        sources: Sequence[str] = (),
+        dry_run: bool = False,
+        accept: Callable[[RepairStep], bool] | None = None,
+    ) -> RepairReport:
+        """Restore what a check of the level finds lost or damaged.
+
+        Tables come from the local cache, copies of the namespace in `sources`, or records of other
+        commits; objects from equal ones in history or in `sources`; refs from their dump. Ids and
+        checksums prove each result, and replaced files are kept. `accept` decides each step; by
+        default all are done. A dry run only plans. Raises CollectionOpenError, ReadOnlyError.
+        docs/check-and-repair.md has the rest.
+        """
+        from sparklake.graveler.keys import path_tuple
+        from sparklake.verbs.checks.report import parse_level
+        from sparklake.verbs.repairs.repair import RepairOptions, repair
+
+        copies = path_tuple(sources, "the sources of a repair")
+        options = RepairOptions(parse_level(level), copies, dry_run, accept or (lambda _: True))
+        return repair(self._context, options)

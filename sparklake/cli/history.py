@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake._lightness import lazy_module
 from sparklake.cli.commit_text import commit_lines, subject
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument
@@ -24,15 +23,11 @@ from sparklake.documents import (
 from sparklake.errors import InvalidInputError
 from sparklake.uri import prefix_uri, ref_uri, same_repository
 
+# Lazy imports: --help does not need them.
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.repository import Repository
-    from sparklake.verbs.history import graph, lanes
     from sparklake.verbs.history.show import CommitSummary
-else:
-    # Lazy imports: --help does not need them.
-    graph = lazy_module("sparklake.verbs.history.graph")
-    lanes = lazy_module("sparklake.verbs.history.lanes")
 
 RefArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)]
 
@@ -105,6 +100,8 @@ def log(
 
     TIME is 2024-05-31, '2024-05-31 12:00' (both in UTC) or 2024-05-31T12:00:00+02:00.
     """
+    from sparklake.verbs.history.graph import history_graph
+
     if (with_graph or oneline) and invocation.out.is_json:
         raise InvalidInputError(
             "--graph and --oneline print text: remove --output, or use --picture FILE"
@@ -129,7 +126,7 @@ def log(
     is_part = no_merges or path is not None or prefix is not None
     sides = 0 if is_part else 1 if first_parent else None
     if picture is not None:
-        drawing = graph.history_graph(commits, ref_names(repository), sides)
+        drawing = history_graph(commits, ref_names(repository), sides)
         drawing.save(picture)
         said = {"picture": picture, "commits": len(drawing.nodes)}
         invocation.out.one(
@@ -228,7 +225,9 @@ def blame(
 
 def ref_names(repository: Repository) -> dict[str, list[str]]:
     """Return the branches and tags of each commit that has any."""
-    return lanes.names_of(repository.branch_states(), repository.tags())
+    from sparklake.verbs.history.lanes import names_of
+
+    return names_of(repository.branch_states(), repository.tags())
 
 
 def graph_lines(
@@ -241,7 +240,9 @@ def graph_lines(
     has_details: bool = True,
 ) -> Iterator[str]:
     """Yield a history as lines of a graph, with links to the first `sides` parents."""
-    columns = lanes.Lanes()
+    from sparklake.verbs.history.lanes import Lanes
+
+    columns = Lanes()
     for each, has_expired in commits:
         drawing = columns.draw(each.id, each.parents[:sides])
         refs = f"({', '.join(names[each.id])})" if each.id in names else ""

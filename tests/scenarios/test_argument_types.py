@@ -34,7 +34,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "Iterable[str]": (None, 5, b"x", {"a": 1}),
     "Iterable[Action | str]": (None, 5, b"x"),
     "Iterable[tuple[str, str]]": (None, 5, "x", b"x", ["a"], [None], [("a",)]),
-    "uploads.Objects": (None, 5, "x", b"x", ["a"], [None]),
+    "Objects": (None, 5, "x", b"x", ["a"], [None]),
 }
 RIGHT: dict[str, Any] = {
     "str": "x",
@@ -46,7 +46,7 @@ RIGHT: dict[str, Any] = {
     "Sequence[str]": ["x"],
     "Iterable[str]": ["x"],
     "Iterable[tuple[str, str]]": [("x", "y")],
-    "uploads.Objects": {},
+    "Objects": {},
 }
 Case = tuple[Callable[..., Any], str, tuple[Any, ...], dict[str, Any]]
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cachetools import LRUCache
 
-from sparklake._lightness import lazy_module
 from sparklake.config import DEFAULT_ONCE, OnceSettings
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.commits import Commit
@@ -23,10 +22,10 @@ from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.retention import collected_error
 from sparklake.rows.settings import Workspace
 
+# Lazy imports: numpy and Arrow take 0.25 s, which a list of branches does not need.
 if TYPE_CHECKING:
     from sparklake.engine.base import Runner
     from sparklake.engine.choice import Runners
-    from sparklake.graveler.planning import change_summary
     from sparklake.graveler.planning.change_summary import ChangeSummary, KnownKeys
     from sparklake.graveler.ports import (
         BranchMove,
@@ -36,14 +35,7 @@ if TYPE_CHECKING:
         RepositoryRefs,
     )
     from sparklake.graveler.ranges import MetaRange
-    from sparklake.graveler.sstable import range_files
-    from sparklake.verbs.base import lookup
     from sparklake.verbs.base.lookup import OpenRanges
-else:
-    # Lazy imports: numpy and Arrow take 0.25 s, which a list of branches does not need.
-    change_summary = lazy_module("sparklake.graveler.planning.change_summary")
-    range_files = lazy_module("sparklake.graveler.sstable.range_files")
-    lookup = lazy_module("sparklake.verbs.base.lookup")
 
 _TREES_KEPT = 32
 _COMMITS_KEPT = 200_000
@@ -206,7 +198,9 @@ class Lookups:
     @cached_property
     def open_ranges(self) -> OpenRanges:
         """The open ranges of the store."""
-        return lookup.OpenRanges(self._store)
+        from sparklake.verbs.base.lookup import OpenRanges
+
+        return OpenRanges(self._store)
 
 
 class Trees:
@@ -223,7 +217,9 @@ class Trees:
         with self._lock:
             found = self._kept.get(meta_range_id)
         if found is None:
-            found = self.keep(range_files.read_meta_range(self._store, meta_range_id))
+            from sparklake.graveler.sstable.range_files import read_meta_range
+
+            found = self.keep(read_meta_range(self._store, meta_range_id))
         return found
 
     def keep(self, tree: MetaRange) -> MetaRange:
@@ -244,7 +240,9 @@ class Trees:
             known = self._known.get((before, after))
         if one is None or other is None:
             return None
-        return change_summary.summary_between(one.ranges, other.ranges, known)
+        from sparklake.graveler.planning.change_summary import summary_between
+
+        return summary_between(one.ranges, other.ranges, known)
 
 
 @dataclass(slots=True)

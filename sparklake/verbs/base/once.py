@@ -17,6 +17,7 @@ from datetime import date, timedelta
 from enum import Enum
 from functools import wraps
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import uuid4
@@ -88,15 +89,15 @@ NOTHING: ResultCodec[None] = ResultCodec(lambda _: {}, lambda _, result: None)
 
 def runs_once(
     verb: str,
-    codec: ResultCodec[Any] | Callable[[], ResultCodec[Any]],
+    codec: ResultCodec[Any] | str,
     files: tuple[str, ...] = (),
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator for a method with a parameter `once`, whose context has the key.
 
     The method's object has the attribute `_context`, and maybe the `name` of a branch. The method
     runs on a copy of it. The other arguments of the method are compared with those of the first
-    run. `files` are parameters that name local files: their contents are compared. A codec that
-    takes long to import is given by a function.
+    run. `files` are parameters that name local files: their contents are compared. A codec may be
+    the name of the module whose RESULT it is, which is imported with the first key.
     """
 
     def decorate(method: Callable[P, T]) -> Callable[P, T]:
@@ -118,7 +119,7 @@ def runs_once(
                 keyed._context = context  # type: ignore[attr-defined]
                 return method(keyed, *given[1:], **named)  # type: ignore[arg-type]
 
-            found: ResultCodec[T] = codec() if callable(codec) else codec
+            found: ResultCodec[T] = import_module(codec).RESULT if isinstance(codec, str) else codec
             made = run_once(_context_of(target), terms, digest, found, act)
             for each in arguments.values():
                 if isinstance(each, IfNeeded):

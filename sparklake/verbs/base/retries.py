@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from tenacity import (
     Retrying,
@@ -14,15 +14,8 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from sparklake._lightness import lazy_module
 from sparklake.errors import CollectionBegunError, MissingFileError, RaceLostError
 from sparklake.verbs.base.context import Context
-
-if TYPE_CHECKING:
-    from sparklake.namespace import markers
-else:
-    # Lazy import: a verb without records needs neither numpy nor Arrow.
-    markers = lazy_module("sparklake.namespace.markers")
 
 MAX_ATTEMPTS = 10
 _GC_ATTEMPTS = 5
@@ -96,7 +89,10 @@ def retry_on_gc(
 
 def _has_swept(context: Context, sweeps: int) -> bool:
     """Return whether tables are being deleted, or have been since a number of sweeps."""
-    if markers.is_sweep_open(context.store):
+    # Lazy import: a verb without records needs neither numpy nor Arrow.
+    from sparklake.namespace.markers import is_sweep_open
+
+    if is_sweep_open(context.store):
         return True
     context.refs.branches.find(context.info.default_branch)  # Reads the number.
     return context.refs.tree_sweeps > sweeps

@@ -7,7 +7,6 @@ from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sparklake._lightness import lazy_module
 from sparklake.engine.base import Sortable
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
@@ -21,19 +20,12 @@ from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.verbs.base.context import Context
 
+# Lazy imports: they take 20 ms, and listings need none of them.
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sparklake.engine import execution
     from sparklake.engine.base import Body, Runner, Source
-    from sparklake.rows import records as record_rows
-    from sparklake.udfs import write_ranges
-else:
-    # Lazy imports: they take 20 ms, and listings need none of them.
-    execution = lazy_module("sparklake.engine.execution")
-    write_ranges = lazy_module("sparklake.udfs.write_ranges")
-    record_rows = lazy_module("sparklake.rows.records")
 
 
 def count_staged(context: Context, state: BranchState) -> int:
@@ -140,8 +132,10 @@ def rows_by_path(rows: DataFrame) -> Source:
 
 def write_meta_run(context: Context, runner: Runner, encode: Body, rows: Source) -> MetaRange:
     """Write rows as a run: ranges of staged records under a metarange."""
-    pieces = execution.write_run(runner, context.workspace, encode, rows)
-    return execution.finish(context.store, context.workspace, pieces)
+    from sparklake.engine.execution import finish, write_run
+
+    pieces = write_run(runner, context.workspace, encode, rows)
+    return finish(context.store, context.workspace, pieces)
 
 
 def _point(key: bytes) -> Interval:
@@ -149,9 +143,11 @@ def _point(key: bytes) -> Interval:
 
 
 def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
+    from sparklake.rows.records import record_batch
+
     stream = iter(records)
     while chunk := list(islice(stream, _BATCH_ROWS)):
-        yield record_rows.record_batch(chunk)
+        yield record_batch(chunk)
 
 
 def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb: str) -> LayerCut:
@@ -169,7 +165,10 @@ def _rest(
     context: Context, branch: str, run: Ranges, path_filter: PathFilter, verb: str
 ) -> MetaRangeId:
     """Write the rest of a run; only ranges that extend beyond the chosen keys are read."""
+    from sparklake.engine.execution import finish, run_plan
+    from sparklake.udfs.write_ranges import apply_body
+
     plan = plan_without(run, path_filter)
     runner = context.runner(plan.records, verb, branch)
-    outcome = execution.run_plan(runner, partial(write_ranges.apply_body, context.workspace), plan)
-    return execution.finish(context.store, context.workspace, outcome.pieces).id
+    outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
+    return finish(context.store, context.workspace, outcome.pieces).id

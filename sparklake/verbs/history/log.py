@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from sparklake._lightness import lazy_module
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.commits import COMMITS_AT_ONCE, Commit, commits_html
 from sparklake.graveler.ids import CommitId
@@ -18,18 +17,12 @@ from sparklake.graveler.times import SECOND_MICROS, microsecond_of
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.resolve import get_commit
 
+# Lazy imports: numpy and Arrow take 0.25 s, which a log as text does not need.
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sparklake.engine import spark
     from sparklake.graveler.planning.change_summary import SearchTarget
-    from sparklake.verbs.history import log_rows, path_changes
-else:
-    # Lazy imports: numpy and Arrow take 0.25 s, which a log as text does not need.
-    spark = lazy_module("sparklake.engine.spark")
-    log_rows = lazy_module("sparklake.verbs.history.log_rows")
-    path_changes = lazy_module("sparklake.verbs.history.path_changes")
 
 Place: TypeAlias = tuple[int, int, CommitId]
 """The position of a commit in every log: by descending generation, then date, then id."""
@@ -108,11 +101,15 @@ class Log:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Stream Arrow batches of LOG_SCHEMA."""
-        return log_rows.commit_batches(self.marked())
+        from sparklake.verbs.history.log_rows import commit_batches
+
+        return commit_batches(self.marked())
 
     def to_arrow(self) -> pa.Table:
         """Return all commits as one Arrow table of LOG_SCHEMA, in memory."""
-        return log_rows.commit_table(self.marked())
+        from sparklake.verbs.history.log_rows import commit_table
+
+        return commit_table(self.marked())
 
     def to_df(self) -> DataFrame:
         """Return the commits as a Spark DataFrame. Partitions are in order.
@@ -120,7 +117,10 @@ class Log:
         This process reads the commits and keeps them compressed, because tasks never query
         Postgres.
         """
-        return spark.shipped(self._context.runners.on_spark(), self.batches(), log_rows.LOG_DDL)
+        from sparklake.engine.spark import shipped
+        from sparklake.verbs.history.log_rows import LOG_DDL
+
+        return shipped(self._context.runners.on_spark(), self.batches(), LOG_DDL)
 
     def marked(self) -> Iterator[tuple[Commit, bool]]:
         """Yield each commit with whether it has expired."""
@@ -155,7 +155,9 @@ def log(context: Context, ref: str, asked: LogOptions) -> Log:
 def _sought(asked: LogOptions) -> SearchTarget | None:
     if asked.path is None and asked.prefix is None:
         return None
-    return path_changes.sought_in(asked.path, asked.prefix)
+    from sparklake.verbs.history.path_changes import sought_in
+
+    return sought_in(asked.path, asked.prefix)
 
 
 def _second(moment: datetime | None, slack: int = 0) -> int | None:
@@ -214,8 +216,10 @@ def _walk_path(
 
     At a merge that equals a parent in these objects, the walk follows only the first such parent.
     """
+    from sparklake.verbs.history.path_changes import ChangeTest
+
     walk, queue = Walk(context.graph), [log_position(start)]
-    changes = path_changes.ChangeTest(context, walk, sought)
+    changes = ChangeTest(context, walk, sought)
     seen: set[CommitId] = {start.id}
     while queue:
         each = walk.commit(heappop(queue)[2])

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sparklake._lightness import lazy_module
 from sparklake.config import HookSettings
 from sparklake.errors import InvalidHooksError, InvalidInputError, NotFoundError, SparklakeError
 from sparklake.graveler.commits import Commit
@@ -25,22 +24,13 @@ from sparklake.graveler.records import Record
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.hooks.subject import RefChange
 
+# Lazy imports: numpy and Arrow take 0.25 s, which opening a repository does not need.
 if TYPE_CHECKING:
-    from sparklake.graveler import ranges
     from sparklake.graveler.ranges import MetaRange
-    from sparklake.graveler.sstable import range_files
     from sparklake.hooks.declarations import HookFile
-    from sparklake.rows import objects as object_rows
-    from sparklake.verbs.base import content
 
     Declared = Mapping[str, HookFile | InvalidHooksError]
     """The declarations in hook files, or their errors, by path."""
-else:
-    # Lazy imports: numpy and Arrow take 0.25 s, which opening a repository does not need.
-    ranges = lazy_module("sparklake.graveler.ranges")
-    range_files = lazy_module("sparklake.graveler.sstable.range_files")
-    object_rows = lazy_module("sparklake.rows.objects")
-    content = lazy_module("sparklake.verbs.base.content")
 
 FOLDERS = ("_lakefs_actions/", "_sparklake/hooks/")
 """The folders of hook files, in the order in which they run; the first is lakeFS's."""
@@ -133,9 +123,9 @@ class HookGuard:
 
     def _declared(self, context: Context, tree: MetaRange) -> Declared:
         """Return the declarations of the hook files in a tree, or their errors."""
-        places = [
-            ranges.overlapping(tree.ranges, prefix_interval(each.encode())) for each in FOLDERS
-        ]
+        from sparklake.graveler.ranges import overlapping
+
+        places = [overlapping(tree.ranges, prefix_interval(each.encode())) for each in FOLDERS]
         holding = {each.id: each for place in places for each in place}
         if not holding:
             return {}
@@ -184,9 +174,12 @@ def get_hook_run(context: Context, run_id: str) -> HookRun:
 
 
 def _files(context: Context, tree: MetaRange, prefix: bytes) -> Iterator[Record]:
+    from sparklake.graveler.ranges import overlapping
+    from sparklake.graveler.sstable.range_files import read_ranges
+
     within = prefix_interval(prefix)
-    parts = ranges.overlapping(tree.ranges, within)
-    for block in range_files.read_ranges(context.store, parts, within):
+    parts = overlapping(tree.ranges, within)
+    for block in read_ranges(context.store, parts, within):
         yield from (each for each in block.records() if each[0].endswith(_ENDINGS))
 
 
@@ -201,15 +194,17 @@ def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
     """
     # Not at the top: who has no hooks does not pay for what reads YAML.
     from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
+    from sparklake.rows.objects import object_info
+    from sparklake.verbs.base.content import read_body
 
     path = _shown(record)
     try:
-        found = object_rows.object_info(record, context.info.storage_namespace)
+        found = object_info(record, context.info.storage_namespace)
         if "\0" in found.path:
             return InvalidHooksError(f"{path!r}: its name has a NUL character")
         if found.size > MAX_FILE_BYTES:
             return InvalidHooksError(f"{path}: it has more than {MAX_FILE_BYTES} bytes")
-        return parse_action(path, content.read_body(found, context.info.name))
+        return parse_action(path, read_body(found, context.info.name))
     except InvalidHooksError as error:
         return error
     except SparklakeError as error:
