@@ -10,8 +10,9 @@ from collections import Counter
 
 import pytest
 
-from campaigns import crash, damage, faults, hostile_tables, races
-from campaigns.rounds import Figures, Options
+from campaigns.faults import crash, damage, hostile_tables, outages
+from campaigns.faults.rounds import Figures, Options
+from campaigns.histories import races
 
 SEED = int(os.environ.get("SPARKLAKE_SEED", "1"))
 
@@ -56,8 +57,8 @@ def test_eight_writers(server_dsn: str) -> None:
 @pytest.mark.system
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
 def test_faults_of_servers_disks_and_clocks() -> None:
-    options = Options(faults.KINDS, SEED, verbs=("commit", "merge"))
-    check(faults.campaign(options), faults.KINDS)
+    options = Options(outages.KINDS, SEED, verbs=("commit", "merge"))
+    check(outages.campaign(options), outages.KINDS)
 
 
 @pytest.mark.exhaustive
@@ -89,4 +90,4 @@ def test_hundreds_of_races(server_dsn: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.timeout(0)
 def test_hundreds_of_faults() -> None:
-    check(faults.campaign(Options(20 * faults.KINDS, SEED)), 20 * faults.KINDS)
+    check(outages.campaign(Options(20 * outages.KINDS, SEED)), 20 * outages.KINDS)

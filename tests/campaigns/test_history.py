@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from campaigns.history import (
+from campaigns.histories.checker import (
     Call,
     HistoryError,
     Recorder,
@@ -20,7 +20,7 @@ from campaigns.history import (
     open_journal,
     read_journals,
 )
-from campaigns.requests import (
+from campaigns.histories.requests import (
     NOTHING,
     UNKNOWN,
     CherryPick,
@@ -42,7 +42,7 @@ from campaigns.requests import (
     Stage,
     Undo,
 )
-from campaigns.serial_model import start
+from campaigns.histories.serial_model import start
 
 START = start({"main": ("c0", {"a": "0"}), "dev": ("c0", {"a": "0"})})
 

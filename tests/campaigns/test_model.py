@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from campaigns.model import explore, mutations, scenarios
-from campaigns.model_lake import ALL_GUARDS, Guards
+from campaigns.model.exploration import explore, mutations, scenarios
+from campaigns.model.lake import ALL_GUARDS, Guards
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "proof.md"
 

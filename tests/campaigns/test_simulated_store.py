@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from campaigns.simulated_store import PAGE_KEYS, Bucket, SimulatedStore, simulated_buckets
+from campaigns.simulator.store import PAGE_KEYS, Bucket, SimulatedStore, simulated_buckets
 from tests.stores.objects.contract import ObjectStoreContract, keys
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.missing_guards import MISSING_GUARDS
-from campaigns.simulator import ViolationError, simulator
+from campaigns.simulator.missing_guards import MISSING_GUARDS
+from campaigns.simulator.simulation import ViolationError, simulator
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "proof.md"
@@ -73,7 +73,14 @@ def test_a_seed_replays_in_another_process(tmp_path: Path) -> None:
     """The order of sets differs there, and so do the folders that dead processes have left."""
     (tmp_path / "1").mkdir()
     (tmp_path / "2" / f"sparklake-{os.getuid()}-dead").mkdir(parents=True)
-    command = [sys.executable, "-m", "campaigns.simulator", "--trace", "--schedules", "20"]
+    command = [
+        sys.executable,
+        "-m",
+        "campaigns.simulator",
+        "--trace",
+        "--schedules",
+        "20",
+    ]
     printed = [
         subprocess.run(
             command,

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from campaigns import damage, hostile_dumps
-from campaigns.cases import CASES
-from campaigns.checking import ViolationError, check_repository
-from campaigns.crash import kills
-from campaigns.damage import IN_PLACE, damages_of, judge
-from campaigns.forks import Answer
-from campaigns.rounds import Options, report, run_rounds
-from campaigns.scenes import Scene, create_repository, state_of
-from campaigns.specimens import ASKED_OF, QUESTIONS, Specimen, create_specimen
-from campaigns.trials import Expected, judged
+from campaigns.faults import damage, hostile_dumps
+from campaigns.faults.cases import CASES
+from campaigns.faults.checking import ViolationError, check_repository
+from campaigns.faults.crash import kills
+from campaigns.faults.damage import IN_PLACE, damages_of, judge
+from campaigns.faults.forks import Answer
+from campaigns.faults.rounds import Options, report, run_rounds
+from campaigns.faults.scenes import Scene, create_repository, state_of
+from campaigns.faults.specimens import ASKED_OF, QUESTIONS, Specimen, create_specimen
+from campaigns.faults.trials import Expected, judged
 from tests.support.lakes import memory_lake
 from tests.support.memory_folders import memory_folder
 
@@ -102,14 +102,14 @@ def test_a_broken_round_is_counted_and_can_be_repeated(
         return name.split(":")[0], "old"
 
     options = Options(3, 7, table=tmp_path / "table.md")
-    figures = run_rounds("campaigns.crash", options, ["commit:1", "merge:2", "merge:3"], run)
+    figures = run_rounds("campaigns.faults.crash", options, ["commit:1", "merge:2", "merge:3"], run)
     assert figures.broken == ["merge:2"]
     assert figures.total == 3
     said = capsys.readouterr().err
-    assert "python -m campaigns.crash --seed 7 --only 'merge:2'" in said
+    assert "python -m campaigns.faults.crash --seed 7 --only 'merge:2'" in said
     assert "a lost commit" in said
     with pytest.raises(SystemExit):
-        report("Kills", options, figures, "python -m campaigns.crash")
+        report("Kills", options, figures, "python -m campaigns.faults.crash")
     text = (tmp_path / "table.md").read_text()
     assert "3 rounds" in text
     assert "1 broken" in text
@@ -121,7 +121,7 @@ def test_a_repeated_round_raises() -> None:
         raise ViolationError(name)
 
     with pytest.raises(ViolationError, match="merge:2"):
-        run_rounds("campaigns.crash", Options(3, 7, only="merge:2"), ["commit:1"], run)
+        run_rounds("campaigns.faults.crash", Options(3, 7, only="merge:2"), ["commit:1"], run)
 
 
 # --- damage ---------------------------------------------------------------------------------------

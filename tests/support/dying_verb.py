@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from campaigns.forks import Order, serve
+from campaigns.faults.forks import Order, serve
 from sparklake import Lake, Once
 from sparklake.verbs.tables.write_request import WriteMode
 from tests.support.once_verbs import VERBS, Stage

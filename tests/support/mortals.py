@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from campaigns.forks import Forks, forks
+from campaigns.faults.forks import Forks, forks
 
 MAX_STEPS = 500
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.found import CLASSES, campaign, reports
-from campaigns.rounds import Options
+from campaigns.faults.detection import CLASSES, campaign, reports
+from campaigns.faults.rounds import Options
 from sparklake import Lake
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.retention import Retention, expired_commits

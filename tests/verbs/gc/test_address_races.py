@@ -17,7 +17,7 @@ from random import Random
 
 import pytest
 
-from campaigns.schedules import Schedule, scheduled
+from campaigns.simulator.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import AddressTakenError, NoChangesError
 from sparklake.rows.objects import ObjectInfo

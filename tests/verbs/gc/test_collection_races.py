@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from campaigns.collections import run_schedules
+from campaigns.simulator.collections import run_schedules
 
 SCHEDULES = 60
 MORE_SCHEDULES = 2000

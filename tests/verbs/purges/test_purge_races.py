@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from campaigns.schedules import Schedule, scheduled
+from campaigns.simulator.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import (
     NoChangesError,

@@ -7,8 +7,6 @@ be those of the serial model, and everything that is named must exist.
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -18,8 +16,8 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from campaigns.history import Call, Line, Recorder, calls_of, check_history
-from campaigns.requests import (
+from campaigns.histories.checker import Call, Line, Recorder, calls_of, check_history
+from campaigns.histories.requests import (
     NOTHING,
     CherryPick,
     Commit,
@@ -39,9 +37,7 @@ from campaigns.requests import (
     Stage,
     Undo,
 )
-from campaigns.schedules import NO_FAULTS, CrashError, Faults, Schedule, simulated_ports
-from campaigns.schedules import Stage as PortStage
-from campaigns.simulated_lake import (
+from campaigns.simulator.lake import (
     Contents,
     Purged,
     Simulation,
@@ -52,6 +48,8 @@ from campaigns.simulated_lake import (
     noted_purges,
     simulated_system,
 )
+from campaigns.simulator.schedules import NO_FAULTS, CrashError, Faults, Schedule, simulated_ports
+from campaigns.simulator.schedules import Stage as PortStage
 from sparklake import Repository, SparklakeError
 from sparklake.errors import NoChangesError, RefsLostError, RefStoreUnavailableError
 from sparklake.graveler.ports.registers import PurgeState
@@ -498,32 +496,3 @@ def _read_all(end: Contents, recorder: Recorder) -> None:
         shown = {**(facts[each.commit_id].tree or {}), **end.staged(each)}
         tree = {path: body for path, body in shown.items() if body is not None}
         recorder.answer(recorder.begin(ReadTree(each.name)), tree)
-
-
-def main() -> None:
-    """Run schedules, and print the first violation."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--schedules", type=int, default=1, help="the number of seeds")
-    parser.add_argument("--trace", action="store_true", help="print the calls of ports")
-    options = parser.parse_args()
-    begun, verbs, steps = time.perf_counter(), Counter[str](), 0
-    with simulator() as simulated:
-        for seed in range(options.seed, options.seed + options.schedules):
-            try:
-                outcome = simulated.run(seed)
-            except ViolationError as error:
-                print("\n".join(error.trace))
-                raise
-            verbs += outcome.verbs
-            steps += outcome.steps
-            if options.trace:
-                print("\n".join(outcome.trace))
-    seconds = time.perf_counter() - begun
-    rate = options.schedules / seconds
-    print(f"{options.schedules:,} schedules, {steps:,} steps, {seconds:.0f} s, {rate:.0f}/s")
-    print(*(f"  {name}: {times:,}" for name, times in verbs.most_common()), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Hostile tables under a check: python -m campaigns.hostile_tables --rounds 20000 --seed 1.
+"""Hostile tables under a check: python -m campaigns.faults.hostile_tables --rounds 20000 --seed 1.
 
 A round writes a range or a metarange with one wrong field and valid checksums into a healthy
 repository: in place of a sound one, or under its new id in a new commit. A check and the plan of a
@@ -16,9 +16,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from campaigns.checking import ViolationError
-from campaigns.forged_tables import FILES, RECORDS, Forgery, forged
-from campaigns.rounds import Cell, Figures, Options, parse_options, report, run_rounds
+from campaigns.faults.checking import ViolationError
+from campaigns.faults.forged_tables import FILES, RECORDS, Forgery, forged
+from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 from sparklake import Lake, Repository
 from sparklake.errors import ObjectNotFoundError, SparklakeError
 from sparklake.graveler.commits import new_commit
@@ -47,7 +47,9 @@ Listing = dict[str, Facts]
 def main() -> None:
     """Run the campaign, and print its figures."""
     options = parse_options(__doc__, 20_000)
-    report("Hostile tables", options, campaign(options), "python -m campaigns.hostile_tables")
+    report(
+        "Hostile tables", options, campaign(options), "python -m campaigns.faults.hostile_tables"
+    )
 
 
 def campaign(options: Options) -> Figures:
@@ -55,7 +57,7 @@ def campaign(options: Options) -> Figures:
     with memory_folder() as folder:
         scene = _scene(folder)
         return run_rounds(
-            "campaigns.hostile_tables",
+            "campaigns.faults.hostile_tables",
             options,
             _rounds(options),
             lambda name: scene.round(name, Random(f"{options.seed} {name}")),

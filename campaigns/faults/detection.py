@@ -1,4 +1,6 @@
-"""Faults of every class, each found by a check: python -m campaigns.found --rounds 2000 --seed 1.
+"""Faults of every class, each found by a check.
+
+    python -m campaigns.faults.detection --rounds 2000 --seed 1.
 
 A round injects one fault into a healthy repository: in a file, in the refs, or in rows of Postgres.
 The check must report it with its kind, its subject and its path. Then the fault is undone. Every 25
@@ -13,8 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
-from campaigns.checking import ViolationError
-from campaigns.rounds import Cell, Figures, Options, parse_options, report, run_rounds
+from campaigns.faults.checking import ViolationError
+from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 from sparklake import Repository
 from sparklake.verbs.checks.report import CheckLevel, CheckReport
 from tests.support.faults import FAULTS, Expected, healthy_scene, injected
@@ -34,7 +36,12 @@ _ROUNDS_OF_A_CHECK = 25
 def main() -> None:
     """Run the campaign, and print its figures."""
     options = parse_options(__doc__, 2000)
-    report("Faults that checks find", options, campaign(options), "python -m campaigns.found")
+    report(
+        "Faults that checks find",
+        options,
+        campaign(options),
+        "python -m campaigns.faults.detection",
+    )
 
 
 def campaign(options: Options, server: str | None = None) -> Figures:
@@ -70,7 +77,7 @@ def campaign(options: Options, server: str | None = None) -> Figures:
                 check_healthy(rows.repo if fault.startswith(POSTGRES) else scene.repo)
             return fault, f"found by {found.value}"
 
-        figures = run_rounds("campaigns.found", options, _rounds(options), run)
+        figures = run_rounds("campaigns.faults.detection", options, _rounds(options), run)
         check_healthy(scene.repo)
         check_healthy(rows.repo)
         return figures

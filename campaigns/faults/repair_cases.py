@@ -6,8 +6,8 @@ import tempfile
 from datetime import timedelta
 from typing import cast
 
-from campaigns.scenes import Scene, VerbCase
-from campaigns.upkeep_cases import create_tag, dumped_state
+from campaigns.faults.scenes import Scene, VerbCase
+from campaigns.faults.upkeep_cases import create_tag, dumped_state
 from sparklake import Branch, Commit, Repository
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.sstable.range_files import table_key

@@ -1,4 +1,4 @@
-"""Damage of stored files: python -m campaigns.damage --rounds 5000 --seed 1.
+"""Damage of stored files: python -m campaigns.faults.damage --rounds 5000 --seed 1.
 
 A round damages one file of a lake, or two that it swaps, and asks several questions. Each answer is
 that of the sound lake, or an error that names the file. Then the file is restored, and no other
@@ -16,10 +16,10 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from campaigns.checking import ViolationError, check_repository
-from campaigns.hostile_dumps import HOSTILE, hostile_round
-from campaigns.rounds import Cell, Figures, Options, parse_options, report, run_rounds
-from campaigns.specimens import (
+from campaigns.faults.checking import ViolationError, check_repository
+from campaigns.faults.hostile_dumps import HOSTILE, hostile_round
+from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
+from campaigns.faults.specimens import (
     ASKED_OF,
     DUMP_TABLE,
     MANIFEST,
@@ -54,7 +54,7 @@ _WEIGHTS = {
 def main() -> None:
     """Run the campaign, and print its figures."""
     options = parse_options(__doc__, 5000)
-    report("Damage", options, campaign(options), "python -m campaigns.damage")
+    report("Damage", options, campaign(options), "python -m campaigns.faults.damage")
 
 
 def campaign(options: Options) -> Figures:
@@ -73,7 +73,7 @@ def campaign(options: Options) -> Figures:
                 return hostile_round(specimen, chance)
             return _round(specimen, sound, kind, chance)
 
-        figures = run_rounds("campaigns.damage", options, _rounds(options), run)
+        figures = run_rounds("campaigns.faults.damage", options, _rounds(options), run)
         check_repository(specimen.repository)
         return figures
 

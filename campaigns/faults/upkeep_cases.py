@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from campaigns.object_cases import clean, dirty
-from campaigns.scenes import BASE, Scene, VerbCase, create_repository, listing
+from campaigns.faults.object_cases import clean, dirty
+from campaigns.faults.scenes import BASE, Scene, VerbCase, create_repository, listing
 from sparklake import Repository
 from sparklake.errors import (
     AlreadyExistsError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from campaigns.model_lake import (
+from campaigns.model.lake import (
     AGAIN,
     BACK,
     DONE,

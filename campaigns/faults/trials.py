@@ -10,10 +10,10 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from campaigns.cases import CASES
-from campaigns.checking import ViolationError, check_repository
-from campaigns.forks import Answer, Forks
-from campaigns.scenes import Scene, VerbCase, create_repository, nothing, state_of
+from campaigns.faults.cases import CASES
+from campaigns.faults.checking import ViolationError, check_repository
+from campaigns.faults.forks import Answer, Forks
+from campaigns.faults.scenes import Scene, VerbCase, create_repository, nothing, state_of
 from sparklake import Lake, SparklakeError
 from sparklake.errors import CollectionOpenError, RefNotFoundError
 

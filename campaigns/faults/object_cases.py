@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from campaigns.scenes import Scene, VerbCase
+from campaigns.faults.scenes import Scene, VerbCase
 from sparklake.errors import NoChangesError, ObjectNotFoundError, WriteEndedError
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.verbs.tables.write_request import WriteMode

@@ -1,4 +1,6 @@
-"""Races of eight processes in one repository: python -m campaigns.races --rounds 200 --seed 1.
+"""Races of eight processes in one repository.
+
+    python -m campaigns.histories.races --rounds 200 --seed 1.
 
 In a round, all writers take random steps at the same time: they put, delete, commit, merge, revert,
 reset, undo, create and delete names, read, and collect garbage. The history checker looks for a
@@ -18,14 +20,14 @@ from dataclasses import dataclass
 from typing import IO
 from uuid import uuid4
 
-from campaigns.checking import check_repository
-from campaigns.forks import ROOT
-from campaigns.grounds import Ground, ground
-from campaigns.history import Call, UndecidedError, check_history, read_journals
-from campaigns.requests import ReadRefs, ReadTree
-from campaigns.rounds import Cell, Figures, Options, parse_options, report, run_rounds
-from campaigns.serial_model import Branch, Fact, State, Version
-from campaigns.simulator import PATHS
+from campaigns.faults.checking import check_repository
+from campaigns.faults.forks import ROOT
+from campaigns.faults.grounds import Ground, ground
+from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
+from campaigns.histories.checker import Call, UndecidedError, check_history, read_journals
+from campaigns.histories.requests import ReadRefs, ReadTree
+from campaigns.histories.serial_model import Branch, Fact, State, Version
+from campaigns.simulator.simulation import PATHS
 from sparklake import Lake, Repository
 from tests.support.lakes import postgres_lake
 
@@ -40,7 +42,7 @@ def main() -> None:
     verbs: Counter[str] = Counter()
     figures = campaign(options, verbs=verbs)
     print(*(f"  {name}: {times}" for name, times in sorted(verbs.items())), sep="\n")
-    report("Races", options, figures, "python -m campaigns.races")
+    report("Races", options, figures, "python -m campaigns.histories.races")
 
 
 def campaign(
@@ -62,12 +64,12 @@ def campaign(
 
         stores = options.stores
         names = (f"{stores[at % len(stores)]}:{at}" for at in range(options.rounds))
-        return run_rounds("campaigns.races", options, names, run)
+        return run_rounds("campaigns.histories.races", options, names, run)
 
 
 @contextmanager
 def _writer(dsn: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "campaigns.racer", dsn]
+    command = [sys.executable, "-m", "campaigns.histories.racer", dsn]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,6 @@
-"""Kills of every writing verb before its steps: python -m campaigns.crash --rounds 2000 --seed 1.
+"""Kills of every writing verb before its steps.
+
+    python -m campaigns.faults.crash --rounds 2000 --seed 1.
 
 A round kills a verb by SIGKILL before one of its steps, on a local store or on S3. Then the lake is
 in the old or the new state, the verb runs again, and a check of the whole repository is clean.
@@ -10,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from random import Random
 
-from campaigns.cases import CASES
-from campaigns.grounds import ground, trials
-from campaigns.rounds import Cell, Figures, Options, parse_options, report, run_rounds
+from campaigns.faults.cases import CASES
+from campaigns.faults.grounds import ground, trials
+from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 
 EVERY_STEP = 0
 """The number of rounds that means a kill at every step of every verb."""
@@ -21,7 +23,7 @@ EVERY_STEP = 0
 def main() -> None:
     """Run the campaign, and print its figures."""
     options = parse_options(__doc__, EVERY_STEP)
-    report("Kills", options, campaign(options), "python -m campaigns.crash")
+    report("Kills", options, campaign(options), "python -m campaigns.faults.crash")
 
 
 def campaign(options: Options, server: str | None = None) -> Figures:
@@ -37,7 +39,7 @@ def campaign(options: Options, server: str | None = None) -> Figures:
         def steps(case: str, store: str) -> int:
             return places[store].expected(case).steps
 
-        return run_rounds("campaigns.crash", options, kills(options, steps), run)
+        return run_rounds("campaigns.faults.crash", options, kills(options, steps), run)
 
 
 def kills(options: Options, steps: Callable[[str, str], int]) -> Iterator[str]:

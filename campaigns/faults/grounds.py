@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from campaigns.forks import forks
-from campaigns.trials import Trials
+from campaigns.faults.forks import forks
+from campaigns.faults.trials import Trials
 from tests.support.lakes import postgres_lake
 from tests.support.memory_folders import memory_folder
 from tests.support.postgres import embedded_home, fresh_database, home_dsn
@@ -60,7 +60,7 @@ def trials(
 ) -> Iterator[Trials]:
     """Prepare the trials in a store. `environment` is that of the children."""
     with (
-        forks("campaigns.cases", environment) as children,
+        forks("campaigns.faults.cases", environment) as children,
         postgres_lake(f"{found.dsn} options='-c lock_timeout=5s'") as lake,
     ):
         yield Trials(lake, found.dsn, found.root(store), children)

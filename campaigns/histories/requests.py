@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Union
 
 import msgspec
 
-from campaigns.serial_model import (
+from campaigns.histories.serial_model import (
     Branch,
     State,
     Tree,

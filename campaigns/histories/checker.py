@@ -23,8 +23,8 @@ from typing import Any, TypeVar, Union
 
 import msgspec
 
-from campaigns.requests import ANY_REQUEST, UNKNOWN, Request
-from campaigns.serial_model import Fact, Facts, State
+from campaigns.histories.requests import ANY_REQUEST, UNKNOWN, Request
+from campaigns.histories.serial_model import Fact, Facts, State
 
 T = TypeVar("T")
 

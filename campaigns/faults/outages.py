@@ -1,4 +1,4 @@
-"""Faults of servers, disks and clocks: python -m campaigns.faults --rounds 400 --seed 1.
+"""Faults of servers, disks and clocks: python -m campaigns.faults.outages --rounds 400 --seed 1.
 
 A round runs one verb, and a fault begins before one of its steps, or with one of its requests. The
 verb succeeds, or raises one of sparklake's errors. When the fault has ended, the lake is in the old
@@ -17,16 +17,16 @@ from typing import Any
 
 import psycopg
 
-from campaigns.cases import CASES
-from campaigns.grounds import Ground, ground, trials
-from campaigns.rounds import Cell, Figures, Options, parse_options, report, run_rounds
-from campaigns.step_faults import (
+from campaigns.faults.cases import CASES
+from campaigns.faults.grounds import Ground, ground, trials
+from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
+from campaigns.faults.step_faults import (
     SERVER_CLOCK,
     allow_writes,
     install_server_clock,
     set_server_clock,
 )
-from campaigns.trials import Trials
+from campaigns.faults.trials import Trials
 from sparklake.config import fast_root
 from sparklake.stores.embedded import embedded_dsn
 from tests.support import faulty_s3
@@ -48,7 +48,7 @@ Run = Callable[[str, Random], str]
 def main() -> None:
     """Run the campaign, and print its figures."""
     options = parse_options(__doc__, 400)
-    report("Faults", options, campaign(options), "python -m campaigns.faults")
+    report("Faults", options, campaign(options), "python -m campaigns.faults.outages")
 
 
 def campaign(options: Options) -> Figures:
@@ -67,7 +67,7 @@ def campaign(options: Options) -> Figures:
             return fault, kinds[fault](case, Random(f"{options.seed} {number}"))
 
         assert len(kinds) == KINDS
-        return run_rounds("campaigns.faults", options, _rounds(options, [*kinds]), run)
+        return run_rounds("campaigns.faults.outages", options, _rounds(options, [*kinds]), run)
 
 
 def _rounds(options: Options, kinds: list[str]) -> Iterator[str]:

@@ -17,9 +17,9 @@ from random import Random
 from typing import Any
 from uuid import uuid4
 
-from campaigns.checking import ViolationError
-from campaigns.rounds import Cell
-from campaigns.specimens import Specimen, listing
+from campaigns.faults.checking import ViolationError
+from campaigns.faults.rounds import Cell
+from campaigns.faults.specimens import Specimen, listing
 from sparklake import SparklakeError
 from sparklake.graveler.dumps.ref_files import MESSAGES, Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.records import Record, decode_record, plain_value

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import cast
 from unittest import mock
 
-from campaigns.object_cases import clean
-from campaigns.repair_cases import healthy, repair
-from campaigns.scenes import Scene, VerbCase
-from campaigns.upkeep_cases import SECRET, purge, purged, with_secret
+from campaigns.faults.object_cases import clean
+from campaigns.faults.repair_cases import healthy, repair
+from campaigns.faults.scenes import Scene, VerbCase
+from campaigns.faults.upkeep_cases import SECRET, purge, purged, with_secret
 from sparklake.errors import InterruptError, InvalidInputError, NotFoundError
 from sparklake.namespace.leftovers import unfinished_checks
 from sparklake.stores.postgres.ref_store import PostgresRefs

@@ -1,4 +1,4 @@
-"""A writer of a race, which is a process: python -m campaigns.racer DSN.
+"""A writer of a race, which is a process: python -m campaigns.histories.racer DSN.
 
 It reads orders from its standard input, each a line of JSON, and answers each with the number of
 its verbs by name and result. It records its requests in a journal.
@@ -15,9 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from campaigns.forks import import_verbs
-from campaigns.history import Recorder, open_journal
-from campaigns.simulator import EVERYTHING, Actor
+from campaigns.faults.forks import import_verbs
+from campaigns.histories.checker import Recorder, open_journal
+from campaigns.simulator.simulation import EVERYTHING, Actor
 from sparklake import Lake, SparklakeError
 from sparklake._lightness import keep_pandas_out
 from tests.support.lakes import postgres_lake

@@ -33,7 +33,7 @@ from sparklake._lightness import keep_pandas_out
 from sparklake.stores.objects.local.store import LocalStore
 from tests.support.lakes import postgres_lake
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 FILE_SYSTEM = ("link", "fsync", "open")
 OBJECT_STORE = (

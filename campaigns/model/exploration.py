@@ -9,14 +9,12 @@ of the real verbs, which docs/proof.md describes. Without any one of them some s
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from campaigns.model_lake import (
+from campaigns.model.lake import (
     AGAIN,
     ALL_GUARDS,
     BACK,
@@ -31,8 +29,8 @@ from campaigns.model_lake import (
     broken_rule,
     tree_of,
 )
-from campaigns.model_sweeps import collect, collect_trees, dump, purge
-from campaigns.model_writers import bring, commit, merge, put, reset, undo
+from campaigns.model.sweeps import collect, collect_trees, dump, purge
+from campaigns.model.writers import bring, commit, merge, put, reset, undo
 
 MOST_ATTEMPTS = 2
 
@@ -297,29 +295,3 @@ def _purges(guards: Guards) -> dict[str, Scenario]:
             },
         ),
     }
-
-
-def main() -> None:
-    """Explore all scenarios, then every mutation until a scenario catches it."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    begun = time.perf_counter()
-    for name, scenario in scenarios(ALL_GUARDS).items():
-        result = explore(scenario)
-        print(f"{name}: {result.states:,} states: {result.rule or 'no rule is broken'}")
-    print(f"{time.perf_counter() - begun:.0f} s")
-    for name, guards in mutations():
-        print(f"without {name}: {caught_by(guards) or 'NOT CAUGHT'}")
-    print(f"{time.perf_counter() - begun:.0f} s")
-
-
-def caught_by(guards: Guards) -> str | None:
-    """Return the first scenario and the rule that it finds broken, or None."""
-    for name, scenario in scenarios(guards).items():
-        result = explore(scenario)
-        if result.rule:
-            return f"{name}: {result.rule}, after {len(result.steps)} steps"
-    return None
-
-
-if __name__ == "__main__":
-    main()

@@ -20,8 +20,8 @@ from unittest import mock
 
 import pyarrow.compute as pc
 
-from campaigns.serial_model import Branch, Fact, State, Tree, Version
-from campaigns.simulated_store import Bucket, simulated_buckets
+from campaigns.histories.serial_model import Branch, Fact, State, Tree, Version
+from campaigns.simulator.store import Bucket, simulated_buckets
 from sparklake import Engine, Lake, Repository, _scratch
 from sparklake.engine.choice import Runners
 from sparklake.graveler.commits import Commit

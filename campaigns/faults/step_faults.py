@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from campaigns.forks import Fault, Order
+from campaigns.faults.forks import Fault, Order
 from sparklake.stores.postgres.connections import parse_dsn
 
 TABLES = ("branches", "staged_rows", "layers", "commits", "tags", "operations", "settings")

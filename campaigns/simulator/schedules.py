@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from campaigns.simulated_store import SimulatedStore
+from campaigns.simulator.store import SimulatedStore
 from sparklake.errors import RefStoreUnavailableError, StoreUnreachableError
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.interrupts import Threads

@@ -1,4 +1,6 @@
-"""A garbage collection beside three writers: python -m campaigns.collections --schedules 2000.
+"""A garbage collection beside three writers.
+
+    python -m campaigns.simulator.collections --schedules 2000.
 
 In each schedule a collector collects once or twice while three writers take random steps; a seed
 decides every interleaving of calls of ports. All tables that nothing names are collected, too, in
@@ -21,8 +23,8 @@ from itertools import count, pairwise, product
 from pathlib import Path
 from random import Random
 
-from campaigns.checking import ViolationError
-from campaigns.schedules import Schedule, scheduled
+from campaigns.faults.checking import ViolationError
+from campaigns.simulator.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import CollectionOpenError, ExpiredError, MissingFileError
 from sparklake.graveler.dumps.dump import read_dump_manifest

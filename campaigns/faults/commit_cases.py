@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from campaigns.object_cases import dirty
-from campaigns.scenes import Scene, VerbCase
+from campaigns.faults.object_cases import dirty
+from campaigns.faults.scenes import Scene, VerbCase
 from sparklake.errors import NoChangesError
 from tests.support.lakes import commit_all
 

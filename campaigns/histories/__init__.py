@@ -1,0 +1,1 @@
+"""Recorded requests of concurrent clients, and the checker of their answers."""

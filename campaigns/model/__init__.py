@@ -1,0 +1,1 @@
+"""A model of publishing and collection, of which every state is visited."""

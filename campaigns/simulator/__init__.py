@@ -1,0 +1,1 @@
+"""Seeded schedules of the real verbs over simulated ports."""
