@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
@@ -17,11 +17,11 @@ from sparklake.testing.memory.staging import MemoryStaging
 from sparklake.verbs.gc.runs import Sweep
 
 
-def _no_sweep(_: object) -> bool:
+def _never(_: object) -> bool:
     return False
 
 
-def _no_tables(*_: object) -> tuple[str, ...]:
+def _none(*_: object) -> tuple[str, ...]:
     return ()
 
 
@@ -41,6 +41,19 @@ def _no_rows(_: object) -> Iterator[Any]:
 
 def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing, in place of a check."""
+
+
+def _replaced(by: Callable[..., Any], *names: str) -> Callable[[], AbstractContextManager[Any]]:
+    """Return a mutation that replaces functions, each in the module that calls it."""
+
+    @contextmanager
+    def removed() -> Iterator[None]:
+        with ExitStack() as patches:
+            for each in names:
+                patches.enter_context(mock.patch(each, by))
+            yield
+
+    return removed
 
 
 @contextmanager
@@ -90,8 +103,9 @@ def _without_claims() -> Iterator[None]:
 
     with (
         mock.patch.object(Sweep, "decide", write),
-        mock.patch("sparklake.udfs.gc.check_sweep", _nothing),
-        mock.patch("sparklake.verbs.gc.collect.check_sweep", _nothing),
+        _replaced(
+            _nothing, "sparklake.udfs.gc.check_sweep", "sparklake.verbs.gc.collect.check_sweep"
+        )(),
     ):
         yield
 
@@ -106,29 +120,34 @@ class MissingGuard:
 
 MISSING_GUARDS = {
     "the fence is not compared": MissingGuard(
-        31, lambda: mock.patch("sparklake.testing.memory.state.check_fence", _nothing)
+        31, _replaced(_nothing, "sparklake.testing.memory.state.check_fence")
     ),
     "the head is not compared": MissingGuard(57, lambda: _moves(_without_head)),
     "the applied layers are not compared": MissingGuard(519, lambda: _moves(_without_layers)),
     "layers are read before they are sealed": MissingGuard(3, _without_seal),
     "adopted ranges are not checked": MissingGuard(
-        32, lambda: mock.patch("sparklake.udfs.workspace.find_dead", _no_tables)
+        32, _replaced(_none, "sparklake.udfs.workspace.find_dead")
     ),
     "deleted objects are restored at their addresses": MissingGuard(
-        89, lambda: mock.patch("sparklake.udfs.adopted_ranges._lacks_objects", _restored)
+        89, _replaced(_restored, "sparklake.udfs.adopted_ranges._lacks_objects")
     ),
     "adoption does not look for an open sweep": MissingGuard(
-        31, lambda: mock.patch("sparklake.udfs.adopted_ranges.is_sweep_open", _no_sweep)
+        31,
+        _replaced(
+            _never,
+            "sparklake.udfs.adopted_ranges.is_sweep_open",
+            "sparklake.namespace.markers.is_sweep_open",
+        ),
     ),
     "a sweep goes on after it was ended": MissingGuard(206, _without_claims),
     "a collection ignores staged rows": MissingGuard(
-        1, lambda: mock.patch("sparklake.verbs.gc.collect._staged_rows", _no_rows)
+        1, _replaced(_no_rows, "sparklake.verbs.gc.collect._staged_rows")
     ),
     "tables that a collection may delete are used": MissingGuard(
-        7800, lambda: mock.patch("sparklake.namespace.swept_tables._candidates", _no_tables)
+        7800, _replaced(_none, "sparklake.namespace.swept_tables._candidates")
     ),
     "a purge deletes what branches still name": MissingGuard(
-        53, lambda: mock.patch("sparklake.verbs.purges.purge._refuse_live", _nothing)
+        53, _replaced(_nothing, "sparklake.verbs.purges.purge._refuse_live")
     ),
 }
 """Guards by what is wrong without them."""
