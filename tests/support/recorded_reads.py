@@ -1,4 +1,4 @@
-"""A record of the files that a test reads."""
+"""A record of the files, and of the states of branches, that a test reads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
-from sparklake.graveler.ports import ContentPart
+from sparklake.graveler.planning.plan import SideStream
+from sparklake.graveler.ports import ContentPart, Layer
 from sparklake.stores.objects.local.files import LocalFile
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.verbs.base.staging import StagedLayers
 
 
 @contextmanager
@@ -46,3 +48,17 @@ def recorded_parts() -> Iterator[list[int]]:
 
     with mock.patch.object(LocalStore, "get_part", noting):
         yield sizes
+
+
+@contextmanager
+def recorded_states() -> Iterator[list[Sequence[Layer]]]:
+    """Record the staging layers of each state of a branch that is read."""
+    states: list[Sequence[Layer]] = []
+    sides = StagedLayers.sides
+
+    def noting(staged: StagedLayers, layers: Sequence[Layer]) -> list[SideStream]:
+        states.append(layers)
+        return sides(staged, layers)
+
+    with mock.patch.object(StagedLayers, "sides", noting):
+        yield states

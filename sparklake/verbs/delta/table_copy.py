@@ -12,12 +12,13 @@ from sparklake.delta_log.log_copy import LogFiles, copied_actions, copied_checkp
 from sparklake.delta_log.paths import canonical_path, encoded_path
 from sparklake.delta_log.rewrite import relative_places, restore_relative
 from sparklake.graveler.ports import Write
+from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.prefetch import overlapped
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.read import list_objects
-from sparklake.verbs.base.snapshot import Snapshot, open_snapshot
-from sparklake.verbs.tables.version import spark_uri
+from sparklake.verbs.base.snapshot import Snapshot
+from sparklake.verbs.tables.formats import log_files
+from sparklake.verbs.tables.version import TableVersion, spark_uri
 
 _PUT_AT_ONCE = 64
 
@@ -26,13 +27,13 @@ _PUT_AT_ONCE = 64
 class BaseTable:
     """A table at the start of a write.
 
-    `checksums` are those of the files of its log. `spelled` maps the address of each data file and
+    `log` has the files of its log by name. `spelled` maps the address of each data file and
     deletion vector to its path in the log: two short texts per file, about 300 MB for a table of a
     million files.
     """
 
     files: LogFiles
-    checksums: Mapping[str, str]
+    log: Mapping[str, ObjectInfo]
     spelled: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -46,24 +47,18 @@ class BaseTable:
             restore_relative(said, lambda path: self.spelled.get(canonical_path(path)))
 
 
-def log_checksums(context: Context, branch: str, folder: str) -> dict[str, str]:
-    """Return the checksums of the files of a table's log, by name."""
-    prefix = folder + LOG_FOLDER
-    found = list_objects(context, branch, prefix)
-    return {each.path.removeprefix(prefix): each.checksum for each in found}
-
-
-def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) -> BaseTable:
+def copy_log(
+    context: Context, table: TableVersion, write: Write, *, names_files: bool
+) -> BaseTable:
     """Copy the log of a table to the place of a write. Return the table.
 
     `names_files` is required if Delta's commits may name existing files.
     """
-    checksums = log_checksums(context, write.branch, folder)
-    base = BaseTable(files_to_read(checksums, folder), checksums)
-    snapshot = open_snapshot(context, write.branch)
+    log = dict(log_files(table))
+    base = BaseTable(files_to_read(log, table.folder), log)
     bodies: dict[str, bytes] = {}
-    for name, body in entry_bodies(snapshot, folder, write.branch, base.files.names):
-        copier = _Copier(snapshot, folder)
+    for name, body in entry_bodies(log, base.files.names, table.ref):
+        copier = _Copier(table.snapshot, table.folder)
         is_entry = name != base.files.checkpoint
         copied = copier.entry(body, name) if is_entry else copier.checkpoint(body)
         if names_files:
@@ -77,11 +72,10 @@ def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) 
 
 
 def entry_bodies(
-    snapshot: Snapshot, folder: str, branch: str, names: tuple[str, ...]
+    log: Mapping[str, ObjectInfo], names: tuple[str, ...], branch: str
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield names and contents of files of a log; raise ObjectNotFoundError."""
-    found = {name: snapshot.stat(f"{folder}{LOG_FOLDER}{name}") for name in names}
-    bodies = overlapped(lambda name: read_body(found[name], branch), names)
+    """Yield the given files of a log, each as its name and content."""
+    bodies = overlapped(lambda name: read_body(log[name], branch), names)
     yield from zip(names, bodies, strict=True)
 
 

@@ -23,23 +23,22 @@ from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once, digest_of, once_scope
-from sparklake.verbs.base.resolve import get_branch, open_branch
+from sparklake.verbs.base.resolve import get_branch
 from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
-from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.delta.table_copy import (
     BaseTable,
     copy_log,
     entry_bodies,
-    log_checksums,
     new_entries,
 )
 from sparklake.verbs.objects.stage import stage_batches
+from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
-from sparklake.verbs.tables.version import spark_uri, table_prefix
+from sparklake.verbs.tables.version import TableVersion, open_table, spark_uri, table_prefix
 from sparklake.verbs.tables.write import (
     check_no_other_table,
-    is_there,
     may_write,
+    open_table_to_write,
     removals,
     staged_rows,
 )
@@ -84,7 +83,7 @@ def edit_delta(
     another writer has committed to the table.
     """
     request = WriteRequest(branch, path, table_prefix(path), DELTA, WriteMode.OVERWRITE, (), {})
-    with _copied(context, request) as copy:
+    with _copied(context, request, open_table_to_write(context, request)) as copy:
         if copy.base.is_new:
             raise InvalidInputError(
                 f"{branch!r} has no Delta table at {path!r}: write one with format 'delta'"
@@ -111,11 +110,11 @@ def edit_delta_once(context: Context, branch: str, path: str, once: Once | None)
 
 
 def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    open_branch(context, request.branch, Guarded.STAGE)
-    if not may_write(context, request):
+    table = open_table_to_write(context, request)
+    if not may_write(request, table):
         return TableWrite(request.path, 0, 0)
-    with _copied(context, request) as copy:
-        _check_format(copy)
+    with _copied(context, request, table) as copy:
+        _check_format(copy, table)
         save_delta(rows, request, copy.location)
         return _stage(copy)
 
@@ -136,30 +135,29 @@ class _Copy:
 
 
 @contextmanager
-def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
+def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Iterator[_Copy]:
     # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import check_delta
 
-    open_branch(context, request.branch, Guarded.STAGE)
     check_namespace(context.store)
     check_delta(context.runners.session())
     check_native(context)
     with begun(context, request.branch) as write:
         # An append names no existing files.
         names_files = request.mode is not WriteMode.APPEND
-        base = copy_log(context, request.folder, write, names_files=names_files)
+        base = copy_log(context, table, write, names_files=names_files)
         yield _Copy(context, request, write, base)
 
 
-def _check_format(copy: _Copy) -> None:
+def _check_format(copy: _Copy, table: TableVersion) -> None:
     """Raise InvalidInputError for a new log among files that it does not name."""
     request = copy.request
     if not copy.base.is_new:
         return
-    check_no_other_table(copy.context, request)
+    check_no_other_table(request, table)
     if request.mode is WriteMode.OVERWRITE:
         return
-    if is_there(copy.context, request.branch, request.folder):
+    if table.has_objects:
         raise InvalidInputError(
             f"{request.folder!r} has objects on {request.branch!r}, but no Delta log: "
             "overwrite it, or choose another path"
@@ -227,17 +225,18 @@ def _land(
     context, request, place = copy.context, copy.request, copy.write.place
     fence = get_branch(context, request.branch).fence
     seen = context.refs.staging.seal(request.branch, Guarded.STAGE)
-    if not may_write(context, request):
+    table = open_table(context, request.branch, request.path)
+    if not may_write(request, table):
         return TableWrite(request.path, 0, 0)
-    first = copy.base.files.version + 1 + _landed_meanwhile(copy, entries)
+    first = copy.base.files.version + 1 + _landed_meanwhile(copy, entries, table)
     batches = [staged_rows(each, request.folder, place) for each in files.to_batches()]
     names = [f"{LOG_FOLDER}{commit_name(first + at)}" for at in range(len(entries))]
     for name, row in zip(names, logged, strict=True):
         batches.append(staged_rows(row, request.folder, place, pa.array([name])))
     if copy.base.is_new:
-        _check_format(copy)
+        _check_format(copy, table)
         new = pa.concat_arrays([*files["name"].chunks, pa.array(names, pa.string())])
-        batches.extend(removals(context, request, new))
+        batches.extend(removals(request, table, new))
     runner = context.runner(files.num_rows, "write", request.branch)
     # Every collection spares the files in the place of an open write. The fence is for the run.
     made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
@@ -254,22 +253,22 @@ def _land(
     return made
 
 
-def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:
+def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: TableVersion) -> int:
     """Return the number of others' new entries after which this write is still valid.
 
     Raises TableMovedError if it may be invalid.
     """
-    context, request, base = copy.context, copy.request, copy.base
-    now = log_checksums(context, request.branch, request.folder)
+    request, base, now = copy.request, copy.base, dict(log_files(table))
     found = [each for each in map(commit_version, now) if each is not None]
     newer = sorted(each for each in found if each > base.files.version)
-    same = all(now.get(name) == base.checksums[name] for name in base.files.names)
+    same = all(
+        name in now and now[name].checksum == base.log[name].checksum for name in base.files.names
+    )
     if same and not newer:
         return 0
     after = base.files.version + 1
     if same and not base.is_new and newer == list(range(after, after + len(newer))):
-        snapshot, names = open_snapshot(context, request.branch), map(commit_name, newer)
-        landed = entry_bodies(snapshot, request.folder, request.branch, tuple(names))
+        landed = entry_bodies(now, tuple(map(commit_name, newer)), request.branch)
         if all(map(is_blind_append, entries)) and all(
             lets_append(decode_actions(body, name), appended)
             for name, body in landed

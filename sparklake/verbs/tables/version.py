@@ -53,6 +53,11 @@ class TableVersion:
         """The common prefix of the paths of its objects."""
         return table_prefix(self.path)
 
+    @property
+    def has_objects(self) -> bool:
+        """Whether any object is under the path."""
+        return next(iter(self.objects), None) is not None
+
 
 def open_table(context: Context, ref: str, path: str) -> TableVersion:
     """Return the table under a path in the current state of a ref, to read its files.
@@ -85,14 +90,3 @@ def _table_over(
     snapshot = snapshot_over(context, what, tree, sides)
     other = find_other_table(context, tree.ranges, sides, folder)
     return TableVersion(what, path, objects, snapshot, other)
-
-
-def find_other(context: Context, ref: str, path: str) -> OtherTable | None:
-    """Return the table of another format that contains a path, at the ref's current state."""
-    folder = table_prefix(path)
-
-    def read(found: ResolvedRef) -> OtherTable | None:
-        sides = StagedLayers(context, *mark_prefixes(folder)).sides(found.layers)
-        return find_other_table(context, found.tree(context).ranges, sides, folder)
-
-    return read_consistently(context, ref, read)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
@@ -17,16 +17,15 @@ from sparklake.rows.objects import ObjectInfo
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import get_branch, open_branch
 from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
-from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.objects.stage import deletions, stage_batches
 from sparklake.verbs.tables.file_schemas import differing_types, find_file_types
+from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.other_formats import check_no_other
 from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.spark_writer import save_rows
-from sparklake.verbs.tables.version import find_other
+from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, written_files
 
@@ -44,10 +43,10 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
         AlreadyExistsError: The mode is `errorifexists`, and the table has objects.
         WriteEndedError: The write was abandoned meanwhile.
     """
-    open_branch(context, request.branch, Action.STAGE)
-    if not may_write(context, request):
+    table = open_table_to_write(context, request)
+    if not may_write(request, table):
         return TableWrite(request.path, 0, 0)
-    _check_fits(context, rows, request)
+    _check_fits(rows, request, table)
     check_namespace(context.store)
     with begun(context, request.branch) as write:
         check = save_rows(context, rows, request, write.place)
@@ -58,9 +57,15 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
             )
 
 
-def may_write(context: Context, request: WriteRequest) -> bool:
+def open_table_to_write(context: Context, request: WriteRequest) -> TableVersion:
+    """Return the table on the branch, which the steps of a write before its landing share."""
+    open_branch(context, request.branch, Action.STAGE)
+    return open_table(context, request.branch, request.path)
+
+
+def may_write(request: WriteRequest, table: TableVersion) -> bool:
     """Return whether the mode allows the write; raises AlreadyExistsError."""
-    if not request.mode.is_first or not is_there(context, request.branch, request.folder):
+    if not request.mode.is_first or not table.has_objects:
         return True
     if request.mode is WriteMode.IGNORE:
         return False
@@ -70,17 +75,17 @@ def may_write(context: Context, request: WriteRequest) -> bool:
     )
 
 
-def _check_fits(context: Context, rows: DataFrame, request: WriteRequest) -> None:
+def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> None:
     """Raise InvalidInputError for files that do not fit the table's existing files."""
-    check_no_other_table(context, request)
+    check_no_other_table(request, table)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
         return
-    if is_there(context, request.branch, f"{request.folder}{LOG_FOLDER}"):
+    if next(log_files(table), None) is not None:
         raise InvalidInputError(
             f"{request.folder!r} is a Delta table on {request.branch!r}: write to it with the "
             "format 'delta', or overwrite all of it"
         )
-    file = _find_file(context, request)
+    file = _find_file(table)
     if file is None:
         return
     columns = [name for name, _ in partition_of(file.path.removeprefix(request.folder))]
@@ -120,41 +125,36 @@ def _check_schema(rows: DataFrame, request: WriteRequest, file: ObjectInfo) -> N
         )
 
 
-def check_no_other_table(context: Context, request: WriteRequest) -> None:
+def check_no_other_table(request: WriteRequest, table: TableVersion) -> None:
     """Raise InvalidInputError for a write into a table of another format.
 
     A write that replaces the whole table is allowed.
     """
-    other = find_other(context, request.branch, request.path)
+    other = table.other
     replaces = request.mode is WriteMode.OVERWRITE and other and other.folder == request.folder
     if not replaces:
         check_no_other(other, request.path, request.branch)
 
 
-def _find_file(context: Context, request: WriteRequest) -> ObjectInfo | None:
-    listed = list_objects(context, request.branch, request.folder).batches()
-    for batch in data_files(listed, request.folder):
+def _find_file(table: TableVersion) -> ObjectInfo | None:
+    for batch in data_files(table.objects.batches(), table.folder):
         for relative in batch.column("relative")[:1].to_pylist():
-            return open_snapshot(context, request.branch).stat(f"{request.folder}{relative}")
+            return table.snapshot.stat(f"{table.folder}{relative}")
     return None
-
-
-def is_there(context: Context, branch: str, prefix: str) -> bool:
-    """Return whether a branch has an object under a prefix."""
-    return next(iter(list_objects(context, branch, prefix)), None) is not None
 
 
 @retry_on_gc
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
     """Stage the files of a write. Changes to older files apply to the sealed state only."""
-    branch, seen = request.branch, None
+    branch, seen, batches = request.branch, None, _staged(request, write.place, files)
     fence = get_branch(context, branch).fence
     if request.mode is not WriteMode.APPEND:
         seen = context.refs.staging.seal(branch, Action.STAGE)
-        if not may_write(context, request):
+        table = open_table(context, branch, request.path)
+        if not may_write(request, table):
             return TableWrite(request.path, 0, 0)
+        batches = chain(batches, removals(request, table, files["name"]))
     runner = context.runner(files.num_rows, "write", branch)
-    batches = _staged(context, request, write.place, files)
     # Every collection spares the files in the place of an open write. The fence is for the run.
     made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
     stage_batches(
@@ -163,13 +163,9 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
     return made
 
 
-def _staged(
-    context: Context, request: WriteRequest, place: str, files: pa.Table
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of new files and, for an overwrite, the removals of old files."""
+def _staged(request: WriteRequest, place: str, files: pa.Table) -> Iterator[pa.RecordBatch]:
     for batch in files.to_batches():
         yield staged_rows(batch, request.folder, place)
-    yield from removals(context, request, files["name"])
 
 
 def staged_rows(
@@ -189,17 +185,19 @@ def staged_rows(
     return pa.record_batch(list({**empty, **given}.values()), schema=STAGE_SCHEMA)
 
 
-def removals(context: Context, request: WriteRequest, names: pa.Array) -> Iterator[pa.RecordBatch]:
+def removals(
+    request: WriteRequest, table: TableVersion, names: pa.Array
+) -> Iterator[pa.RecordBatch]:
     """Yield the removals of files that an overwrite replaces. `names` are the new files."""
     if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
         return
-    folder, depth = request.folder, len(request.partition_by)
+    depth = len(request.partition_by)
     within = None
     if request.mode is WriteMode.OVERWRITE_PARTITIONS:
         within = pc.unique(_partition(names, depth)).drop_null()
-    for batch in list_objects(context, request.branch, folder).batches():
+    for batch in table.objects.batches():
         paths = batch.column("path")
-        name = pc.utf8_slice_codeunits(paths, len(folder))
+        name = pc.utf8_slice_codeunits(paths, len(table.folder))
         gone = pc.invert(pc.is_in(name, value_set=names))
         if within is not None:
             there = pc.is_in(_partition(name, depth), value_set=within)

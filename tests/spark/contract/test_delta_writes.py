@@ -22,6 +22,7 @@ from sparklake.graveler.ports import WriteState
 from sparklake.session import delta_package
 from sparklake.verbs.delta import write as delta_writes
 from tests.support.lakes import contents
+from tests.support.recorded_reads import recorded_states
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +83,9 @@ def test_a_table_is_appended_to_overwritten_and_edited(
     with pytest.raises(AlreadyExistsError):
         main.write(frame((9, "x")), TABLE, "delta")
     assert main.write(frame((9, "x")), TABLE, "delta", mode="ignore").files == 0
-    main.write(frame((3, None), (4, ODD)), TABLE, "delta", mode="append")
+    with recorded_states() as reads:
+        main.write(frame((3, None), (4, ODD)), TABLE, "delta", mode="append")
+    assert len(reads) == 2, "before Spark works, and when the write lands"
     main.commit("second")
     dev = repo.create_branch("dev", "main")
 

@@ -14,7 +14,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from sparklake.verbs.base.context import TableCaches
 from sparklake.verbs.base.snapshot import open_snapshot
-from sparklake.verbs.tables.version import find_other, open_table
+from sparklake.verbs.tables.version import open_table
 from tests.support.lakes import memory_lake, stage_sizes
 from tests.support.memory_folders import memory_folder
 from tests.support.recorded_reads import recorded_reads
@@ -166,10 +166,10 @@ def test_a_removed_mark_refuses_nothing(
         main.delete(f"t/{mark}")
     else:
         stage_sizes(main, {f"t/{mark}": None})
-    assert find_other(repo._context, "main", "t/new") is None
-    assert find_other(repo._context, "main@", "t/new") is not None
+    assert open_table(repo._context, "main", "t/new").other is None
+    assert open_table(repo._context, "main@", "t/new").other is not None
     put(repo, f"t/{mark}")
-    assert find_other(repo._context, "main", "t/new") is not None
+    assert open_table(repo._context, "main", "t/new").other is not None
 
 
 def test_a_clean_table_costs_a_few_lookups(ranged: Repository) -> None:

@@ -24,6 +24,7 @@ from sparklake.verbs.tables.write_request import TableWrite, WriteMode
 from tests.support import table_writes
 from tests.support.lakes import contents, memory_lake, stage_sizes
 from tests.support.memory_folders import memory_folder
+from tests.support.recorded_reads import recorded_states
 
 TABLE = "tables/x"
 FOLDER = f"{TABLE}/"
@@ -63,6 +64,26 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
 
 def states(repo: Repository) -> list[WriteState]:
     return [each.state for each in repo._context.refs.writes.list()]
+
+
+@pytest.mark.parametrize(
+    ("mode", "states"),
+    [
+        (WriteMode.APPEND, 1),
+        (WriteMode.IGNORE, 2),
+        (WriteMode.OVERWRITE, 2),
+        (WriteMode.OVERWRITE_PARTITIONS, 2),
+    ],
+)
+def test_a_write_reads_each_state_of_its_branch_once(
+    repo: Repository, mode: WriteMode, states: int
+) -> None:
+    """The steps before Spark share one state, and those after the seal another."""
+    if not mode.is_first:
+        write(repo, ["p=1/part-0"], WriteMode.APPEND, ("p",))
+    with recorded_states() as reads:
+        write(repo, ["p=1/part-1"], mode, ("p",))
+    assert len(reads) == states
 
 
 def test_of_two_overwrites_one_is_left(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
