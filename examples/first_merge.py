@@ -22,7 +22,7 @@ TABLE = "tables/orders"
 
 
 def first_merge(spark: SparkSession, namespace: str, name: str, engine: str) -> dict[str, object]:
-    """Create a repository, merge a branch into main, and return what main has then."""
+    """Create a repository, merge a branch into main, and return the resulting state of main."""
     orders = spark.range(1000).selectExpr("id", "id % 7 AS day", "id * 1.5 AS amount")
     corrected = orders.selectExpr("id", "day", "IF(id = 42, 0.0, amount) AS amount")
     with sparklake.connect(spark=spark, engine=engine) as lake:
@@ -43,7 +43,7 @@ def first_merge(spark: SparkSession, namespace: str, name: str, engine: str) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the example. Platforms that add arguments of their own may do so."""
+    """Run the example. Ignore arguments added by the platform."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("namespace", help="storage namespace of the new repository")
     parser.add_argument("--name", default="orders", help="name of the new repository")

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Makes a virtual environment with sparklake at a fixed path: a bootstrap action of EMR 7, or a step of
-# an image.
+# Create a virtual environment with sparklake at a fixed path: as a bootstrap action of EMR 7, or in an
+# image build.
 #
 #   install_venv.sh WHEELS [TARGET]
 #
 # WHEELS is a folder or an s3:// prefix with sparklake's wheels. TARGET is /opt/sparklake by default.
-# BASE_PYTHON is the Python of the environment. The environment does not see the packages of the
-# machine, so it changes none of them. pyspark is not installed: spark-submit adds its own.
+# BASE_PYTHON is the Python of the environment. The environment is isolated from the machine's packages
+# and changes none of them. pyspark is not installed: spark-submit adds its own.
 set -euo pipefail
 
 wheels=$1

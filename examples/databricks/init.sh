@@ -1,5 +1,5 @@
 #!/bin/bash
-# Cluster-scoped init script of Databricks: installs sparklake on each node, from wheels in a volume.
+# Cluster-scoped init script for Databricks: install sparklake on each node from wheels in a volume.
 #
 # WHEELS, an environment variable of the cluster, is the folder with the wheels.
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Packs an environment with sparklake for --archives (EMR on EC2) and spark.archives (EMR Serverless).
+# Pack an environment with sparklake for --archives (EMR on EC2) and spark.archives (EMR Serverless).
 #
 #   pack.sh WHEELS OUTPUT.tar.gz
 #
