@@ -158,7 +158,7 @@ class Lake:
         the lake's. Spark plans such reads in a separate process, which gets the DSN without its
         password. Raises MissingDependencyError before Spark 4.
         """
-        from sparklake.verbs.tables.datasources import register_formats
+        from sparklake.verbs.tables.read import register_formats
 
         opener = self.opener_elsewhere()
         register_formats(spark or self._runners.session(), opener)

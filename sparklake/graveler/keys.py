@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sparklake.errors import InvalidInputError, InvalidKeyError
@@ -62,6 +62,15 @@ def key_prefix(prefix: str) -> bytes:
 def _check_text(path: object) -> None:
     if not isinstance(path, str):
         raise InvalidKeyError(f"the path of an object must be a string, not {path!r}")
+
+
+def key_folders(key: bytes) -> Iterator[bytes]:
+    """Yield the folders that contain a key, including the root."""
+    at = key.rfind(b"/")
+    while at >= 0:
+        yield key[: at + 1]
+        at = key.rfind(b"/", 0, at)
+    yield b""
 
 
 def key_path(key: bytes) -> str:

@@ -78,6 +78,11 @@ def identity_of(key: bytes, stored: bytes | None) -> bytes | None:
     return None if stored is None else decode_record(key, stored).identity
 
 
+def stored_record_id(stored: bytes | None) -> bytes | None:
+    """Return the id of a stored record, or None without a value."""
+    return stored and stored[-RECORD_ID_BYTES:]
+
+
 def record_data(key: bytes, stored: bytes) -> bytes:
     """Return the data of a stored record; raise CorruptFileError for other bytes."""
     return _fields(key, stored)[1]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-
 from sparklake.delta_log.file_names import (
     LOG_FOLDER,
     MAX_TABLES,
@@ -16,11 +13,10 @@ from sparklake.delta_log.file_names import (
 )
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
-from sparklake.udfs.diffs.two_way import Encode, diff_body, removed_batch
-from sparklake.udfs.workspace import encode_tasks
+from sparklake.udfs.diffs.two_way import removed_batch
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.diffs.diff import streamed_keys
 
 
 def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) -> frozenset[bytes]:
@@ -56,15 +52,3 @@ def gone_files(
     # A log never names files that are not UTF-8.
     names = {key[len(table) :].decode(errors="replace") for key in found}
     return frozenset(each for each in names if not each.startswith(LOG_FOLDER))
-
-
-def streamed_keys(context: Context, plan: Plan, encode: Encode, what: str) -> Iterator[bytes]:
-    """Yield the keys that the tasks of a two-way diff send."""
-    if not plan.pieces:
-        return
-    runner = context.runner(plan.records, "merge", what)
-    size = runner.task_records(plan.records)
-    work = encode_tasks(pack_tasks(divided(plan, size), size))
-    body = partial(diff_body, context.workspace, encode=encode)
-    for batch in runner.stream(body, work):
-        yield from batch["key"].to_pylist()

@@ -19,15 +19,16 @@ from sparklake.delta_log.union.unite import united
 from sparklake.errors import MissingFileError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.keys import Interval, common, prefix_interval, successor
+from sparklake.graveler.keys import Interval, common, key_folders, prefix_interval, successor
 from sparklake.graveler.planning.segments import clusters, reach, windows
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
+from sparklake.graveler.records import stored_record_id
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_kept
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import gone_files
-from sparklake.verbs.delta.merged_log import StoredValues, TableUnion, stored_record_id
+from sparklake.verbs.delta.merged_log import StoredValues, TableUnion
 from sparklake.verbs.delta.tree_log import (
     Commits,
     TreeLog,
@@ -97,15 +98,6 @@ class MovedSides:
 
 
 _LOG = LOG_FOLDER.encode()
-
-
-def key_folders(key: bytes) -> Iterator[bytes]:
-    """Yield the folders that contain a key, including the root."""
-    at = key.rfind(b"/")
-    while at >= 0:
-        yield key[: at + 1]
-        at = key.rfind(b"/", 0, at)
-    yield b""
 
 
 _SOURCE, _DEST = 1, 2

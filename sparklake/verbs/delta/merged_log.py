@@ -17,8 +17,7 @@ from sparklake.graveler.commits import (
     UNITED_METADATA_KEY,
 )
 from sparklake.graveler.graph.virtual_base import is_disagreement
-from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.records import Record, tombstone
+from sparklake.graveler.records import Record, stored_record_id, tombstone
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import Objects
 from sparklake.verbs.base.context import Context
@@ -127,11 +126,6 @@ class TableUnion:
         names = (key[start:].decode(errors="replace") for key in lost)
         why = NotUnitedError("the merge lacks files that the table needs", names)
         return replace(self, refusal=str(why))
-
-
-def stored_record_id(stored: bytes | None) -> bytes | None:
-    """Return the record id of a stored value, or None."""
-    return stored and stored[-RECORD_ID_BYTES:]
 
 
 def _conflict(key: bytes, stored: StoredValues) -> Conflict:

@@ -10,17 +10,19 @@ from sparklake.engine.explanation import LAYERED, TWO_WAY
 from sparklake.engine.lazy_rows import Row, RowShape
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.layers import plan_view
+from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.diffs.two_way import (
     DIFF_DDL,
     DIFF_SCHEMA,
     DiffRow,
+    Encode,
     diff_body,
     diff_rows,
     staged_diff_body,
 )
-from sparklake.udfs.workspace import Workspace
+from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import merge_base
 from sparklake.verbs.base.resolve import ResolvedRef, get_branch, listed_commit, read_consistently
@@ -90,3 +92,15 @@ def differences_of_plan(
     """Return the rows of a planned diff, computed by a task body."""
     title, task = context.title(verb, what), partial(body, context.workspace)
     return Differences(plan, shape, title, task, context.runners, verb, sides, prefix)
+
+
+def streamed_keys(context: Context, plan: Plan, encode: Encode, what: str) -> Iterator[bytes]:
+    """Yield the keys that the tasks of a two-way diff send."""
+    if not plan.pieces:
+        return
+    runner = context.runner(plan.records, "merge", what)
+    size = runner.task_records(plan.records)
+    work = encode_tasks(pack_tasks(divided(plan, size), size))
+    body = partial(diff_body, context.workspace, encode=encode)
+    for batch in runner.stream(body, work):
+        yield from batch["key"].to_pylist()

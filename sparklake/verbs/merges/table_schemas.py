@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.keys import prefix_interval
+from sparklake.graveler.keys import key_folders, prefix_interval
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.records import Record
 from sparklake.rows.added_files import AddedFiles
@@ -20,8 +20,8 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.tables.added_files import added_batch, table_folder
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
-from sparklake.verbs.delta.changed_logs import streamed_keys
-from sparklake.verbs.delta.merge import MovedRanges, MovedSides, key_folders
+from sparklake.verbs.delta.merge import MovedRanges, MovedSides
+from sparklake.verbs.diffs.diff import streamed_keys
 from sparklake.verbs.tables.file_schemas import differing_types, find_file_types
 from sparklake.verbs.tables.other_formats import find_other_table
 

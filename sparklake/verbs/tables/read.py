@@ -1,16 +1,19 @@
-"""Read tables at any ref."""
+"""Read tables at any ref, and register the formats of Spark's own reader."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
-from sparklake.errors import InvalidInputError
+from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.rows.objects import OBJECT_DDL
+from sparklake.udfs.diffs.two_way import DIFF_DDL
 from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.history.log_rows import LOG_DDL
 from sparklake.verbs.tables.formats import VERSION_AS_OF, TableFormat, check_no_log, has_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.parquet_view import PARQUET, find_parquet_view, no_data_file
@@ -19,7 +22,7 @@ from sparklake.verbs.tables.view import View
 from sparklake.verbs.tables.write_request import DELTA
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def read_table(
@@ -153,3 +156,25 @@ def _read_files(
     spark = context.runners.session()
     types = columns.types(infers=infers_types(spark))
     return read_files(spark, files, types, table_format, options)
+
+
+# --- Spark's own reader ---------------------------------------------------------------------------
+
+FORMATS = {
+    "sparklake.objects": OBJECT_DDL,
+    "sparklake.diff": DIFF_DDL,
+    "sparklake.log": LOG_DDL,
+}
+
+
+def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None:
+    """Register the formats in a session; raise MissingDependencyError before Spark 4."""
+    try:
+        from sparklake.frames.datasources import register_sources
+    except ImportError as error:
+        raise MissingDependencyError(
+            "data sources in Python need Spark 4: use repo.objects(ref).to_df(), "
+            "repo.diff(left, right).to_df() and repo.log(ref).to_df(), which have the same "
+            "rows"
+        ) from error
+    register_sources(spark, open_lake, FORMATS)
