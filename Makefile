@@ -104,7 +104,7 @@ bench_options = $(if $(SEED),--seed $(SEED)) $(if $(REPS),--reps $(REPS)) \
 
 # The oldest supported Spark, in a separate environment.
 test-spark3:
-	@$(MAKE) --no-print-directory VENV=.venv-spark3 SPARK=3 .venv-spark3/.installed-jars
+	@$(MAKE) --no-print-directory VENV=.venv-spark3 SPARK=3 $(addprefix .venv-spark3/.installed-,jars wheelhouse)
 	@.venv-spark3/bin/python -m pytest -m "spark and not exhaustive" $(ARGS)
 
 # Each runtime in an environment of its own, with its Python. FULL=1 installs all of its packages
