@@ -23,7 +23,7 @@ from benchmarks.measuring import Meter, Usage, in_own_process, open_lake
 from benchmarks.spark_scale import open_session
 from sparklake import Lake, Repository
 from sparklake.config import Engine
-from sparklake.udfs.staged_rows import STAGE_SCHEMA
+from sparklake.rows.objects import STAGE_SCHEMA
 from tests.support.spark import spark_environment
 
 CORES = 2

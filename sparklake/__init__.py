@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.lake import Lake, connect
     from sparklake.repository import Repository
+    from sparklake.rows.diffs import DiffRow, ThreeWayRow
     from sparklake.rows.objects import ObjectInfo
-    from sparklake.udfs.diffs.three_way import ThreeWayRow
-    from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.verbs.base.if_needed import IfNeeded
     from sparklake.verbs.base.once import Once
@@ -59,7 +58,7 @@ _MODULES = {
     "Branch": "sparklake.branch",
     "Commit": "sparklake.graveler.commits",
     "CommitSummary": "sparklake.verbs.history.show",
-    "DiffRow": "sparklake.udfs.diffs.two_way",
+    "DiffRow": "sparklake.rows.diffs",
     "Engine": "sparklake.config",
     "IfNeeded": "sparklake.verbs.base.if_needed",
     "ImportErrorsError": "sparklake.errors",
@@ -74,7 +73,7 @@ _MODULES = {
     "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",
-    "ThreeWayRow": "sparklake.udfs.diffs.three_way",
+    "ThreeWayRow": "sparklake.rows.diffs",
     "connect": "sparklake.lake",
     "missing_files": "sparklake.frames.tables.spark_sources",
 }

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.ports import BranchState
+    from sparklake.rows.diffs import DiffRow
     from sparklake.rows.objects import ObjectInfo
     from sparklake.strategies.choosing import RulesLike, StrategyLike
-    from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.diffs.differences import Differences
     from sparklake.verbs.history.status import BranchStatus

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from sparklake.graveler.ports.registers import HookRun, Purge
     from sparklake.graveler.retention import Retention
     from sparklake.hooks.declarations import HookFile
+    from sparklake.rows.diffs import DiffRow, FolderDiff, ThreeWayRow
     from sparklake.rows.objects import ObjectInfo
     from sparklake.stores.cache import CacheUsage, DiskCache
-    from sparklake.udfs.diffs.folders import FolderDiff
-    from sparklake.udfs.diffs.three_way import ThreeWayRow
-    from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.verbs.checks.report import CheckReport
     from sparklake.verbs.diffs.differences import DiffTree
     from sparklake.verbs.dumps.dump import RefsDump

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from sparklake.graveler.ports import Operation, RepositoryInfo, Write
     from sparklake.graveler.ports.registers import HookRun, Purge
     from sparklake.graveler.ranges import MetaRange
+    from sparklake.rows.diffs import DiffRow, ThreeWayRow
     from sparklake.rows.objects import ObjectInfo
     from sparklake.strategies.choosing import RulesLike, StrategyLike
-    from sparklake.udfs.diffs.three_way import ThreeWayRow
-    from sparklake.udfs.diffs.two_way import DiffRow
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.base.snapshot import Snapshot
     from sparklake.verbs.checks.report import CheckLevel, CheckReport

@@ -12,7 +12,7 @@ from sparklake.errors import MergeConflictError
 if TYPE_CHECKING:
     from examples.quickstart.demo import Demo
     from sparklake.graveler.commits import Commit
-    from sparklake.udfs.diffs.two_way import DiffRow
+    from sparklake.rows.diffs import DiffRow
 
 _LINES = 4
 

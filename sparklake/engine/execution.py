@@ -27,17 +27,19 @@ from sparklake.graveler.sstable.range_files import (
     read_ranges,
 )
 from sparklake.namespace.swept_tables import put_tables
-from sparklake.rows.added_files import AddedFiles
-from sparklake.rows.results import (
-    CacheResult,
-    ChangesResult,
+from sparklake.rows.merges import (
+    AddedFiles,
     ConflictCountResult,
     ConflictResult,
     KeptObject,
     KeptResult,
+)
+from sparklake.rows.results import (
+    CacheResult,
+    ChangesResult,
     KeysResult,
     PieceResult,
-    Result,
+    TaskResult,
     decode_results,
 )
 from sparklake.stores.cache.counts import TALLY
@@ -143,7 +145,7 @@ def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow])
     return tree
 
 
-def _take(result: Result, outcome: PlanResult, answers: dict[int, PieceResult]) -> None:
+def _take(result: TaskResult, outcome: PlanResult, answers: dict[int, PieceResult]) -> None:
     if isinstance(result, PieceResult):
         answers[result.position] = result
     elif isinstance(result, ChangesResult):

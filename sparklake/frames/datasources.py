@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from sparklake.engine.base import MAX_TASK_RECORDS, Body
 from sparklake.engine.spark import packed_tasks, unpacked_body
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.diffs.three_way import THREE_WAY_DDL
+from sparklake.rows.diffs import THREE_WAY_DDL
 from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.uri import prefix_uri
 

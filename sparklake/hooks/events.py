@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.engine.lazy_rows import Rows
+    from sparklake.rows.diffs import DiffRow
     from sparklake.rows.objects import ObjectInfo
-    from sparklake.udfs.diffs.two_way import DiffRow
 
 
 class EventName(str, Enum):

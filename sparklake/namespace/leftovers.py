@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
 
+from sparklake.errors import StorePermissionError
 from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.graveler.times import SECOND
 from sparklake.namespace.layout import CHECKS_FOLDER, OPEN_CHECKS, PROBE_PREFIX, REPORT_NAME
+from sparklake.stores.objects.temporary import ABANDONED_SECONDS, remove_temporary
 
 
 def unfinished_checks(store: ObjectStore) -> dict[str, list[StoredObject]]:
@@ -36,3 +42,21 @@ def abandoned_keys(store: ObjectStore, before: int) -> Iterator[str]:
             if f"{CHECKS_FOLDER}{check_id}/{REPORT_NAME}" not in report:
                 yield from report
             yield from (each.key for each in files)
+
+
+def remove_leftovers(store: ObjectStore, grace: timedelta) -> int:
+    """Remove the files of dead processes that no verb will read again; return their number.
+
+    A file is removed when it is older than the grace period and older than a day, because a living
+    process may still use it.
+    """
+    age = max(grace.total_seconds(), ABANDONED_SECONDS)
+    before = time.time_ns() - int(age * SECOND)
+    removed = 0
+    # The permission to delete garbage need not include these files.
+    with suppress(StorePermissionError):
+        removed += remove_temporary(store, before)
+        for each in list(abandoned_keys(store, before)):
+            store.delete(each)
+            removed += 1
+    return removed

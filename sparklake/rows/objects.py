@@ -30,11 +30,7 @@ from sparklake.graveler.times import (
     SECOND_MICROS,
     shown_nanoseconds,
 )
-from sparklake.namespace.local_addresses import (
-    shown_address,
-    shown_addresses,
-    stored_address,
-)
+from sparklake.namespace.addresses import shown_address, shown_addresses, stored_address
 from sparklake.stores.objects.key_checks import check_key
 
 OBJECT_SCHEMA = pa.schema(
@@ -49,6 +45,17 @@ OBJECT_SCHEMA = pa.schema(
     ]
 )
 """`size` is in bytes. `address` is a full URI."""
+
+STAGE_SCHEMA = pa.schema(
+    [
+        *(field.with_nullable(True) for field in OBJECT_SCHEMA),
+        pa.field("deleted", pa.bool_()),
+    ]
+)
+"""`path` is required. `size` and `address` are required unless `deleted` is true. A missing
+`checksum` is computed from the object. A missing `mtime` is the time of staging. A missing
+`content_type` is the default one; "" is kept, because imported objects have it."""
+
 
 OBJECT_DDL = (
     "path string, size bigint, checksum string, mtime timestamp, address string, "

@@ -25,7 +25,7 @@ from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
-from sparklake.rows.results import KeptObject
+from sparklake.rows.merges import KeptObject
 from sparklake.strategies.content_types import is_same_content
 from sparklake.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
 from sparklake.strategies.object_access import NewObject, Objects

@@ -44,10 +44,10 @@ from sparklake.graveler.sstable.range_files import (
     table_key,
 )
 from sparklake.interrupts import Threads
+from sparklake.namespace.addresses import full_addresses
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.namespace.lookups import OBJECT_THREADS, find_missing
 from sparklake.namespace.markers import is_sweep_open, open_purges
-from sparklake.namespace.own_namespace import full_addresses
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_object
 

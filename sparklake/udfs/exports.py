@@ -63,7 +63,7 @@ def encode_manifest(table: pa.Table, form: ManifestFormat) -> bytes:
 COPY_THREADS = 8
 """The number of objects that a task copies at once. Each uses 16 to 32 MiB of memory at most."""
 
-MARKER_KEY = "_sparklake_export.json"
+EXPORT_MARKER_KEY = "_sparklake_export.json"
 """The file that describes an export."""
 MANIFEST_FOLDER = "_manifest/"
 
@@ -196,7 +196,7 @@ class _Share:
 
     def why_unfit(self, path: str) -> str:
         """Return the reason why a path cannot be exported, or "" if it can."""
-        own = path == MARKER_KEY or path.startswith(MANIFEST_FOLDER)
+        own = path == EXPORT_MARKER_KEY or path.startswith(MANIFEST_FOLDER)
         if own and self.export.reserves:
             return "has a name that is reserved for the export's own files"
         return self.destination.why_unfit(self.name(path))

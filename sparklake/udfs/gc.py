@@ -27,12 +27,11 @@ from sparklake.graveler.sstable.range_files import read_each, read_together
 from sparklake.graveler.sums import column_sum
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.interrupts import Threads
+from sparklake.namespace.addresses import OwnNamespace, shown_addresses
 from sparklake.namespace.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY
-from sparklake.namespace.local_addresses import shown_addresses
 from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.namespace.markers import check_sweep
 from sparklake.namespace.nesting import NamespaceMarks, nested_error
-from sparklake.namespace.own_namespace import OwnNamespace
 from sparklake.rows.objects import ObjectInfo, object_record
 from sparklake.rows.records import record_batch, record_block
 from sparklake.rows.results import PieceResult, encode_results

@@ -1,14 +1,18 @@
-"""What a task of a merge notes of all differences between source and dest."""
+"""What tasks of a merge observe: changed Delta logs, and samples of added Parquet files."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklake.delta_log.file_names import ChangedLogs
 from sparklake.graveler.algebra import BlockChanges
-from sparklake.rows.added_files import AddedFiles
+from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.tables.added_files import observe_added
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +29,48 @@ class ObservedChanges:
             self.logs.observe(changes)
         if self.resolution.schema_check:
             observe_added(self.added, changes)
+
+
+_ENDING = ".parquet"
+# Names that Spark skips: markers, logs and temporary files.
+_HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
+# Folders of partitions, and the file.
+_IN_TABLE = r"(?s:([^/]*=[^/]*/)*[^/]*)$"
+_FILE = re.compile(_IN_TABLE.encode())
+_HIDDEN_KEY = re.compile(_HIDDEN.encode())
+
+
+def observe_added(files: AddedFiles, changes: BlockChanges) -> None:
+    """Add the files among the differences between source and dest."""
+    in_dest, in_source = changes.left.present, changes.right.present
+    by_dest = in_dest & ~in_source & ~changes.taken & ~changes.conflicts
+    add_samples(files.source, changes.where(in_source & ~in_dest & changes.taken))
+    add_samples(files.dest, changes.where(by_dest))
+
+
+def add_samples(samples: Samples, added: BlockChanges) -> None:
+    """Add the first key of each folder. The changes are additions, in key order."""
+    if not len(added):
+        return
+    keys = added.keys()
+    keys = keys.filter(pc.ends_with(keys, _ENDING))
+    keys = keys.filter(pc.invert(pc.match_substring_regex(keys, _HIDDEN)))
+    folders = pc.replace_substring_regex(keys, _IN_TABLE, "").dictionary_encode()
+    _, first = np.unique(folders.indices.to_numpy(), return_index=True)
+    for folder, key in zip(folders.dictionary.to_pylist(), keys.take(pa.array(first)), strict=True):
+        if len(samples) < MAX_FOLDERS:
+            samples.setdefault(folder, key.as_py())
+
+
+def table_folder(key: bytes) -> bytes | None:
+    """Return the folder of the table that a Parquet file may belong to, or None."""
+    if not key.endswith(_ENDING.encode()) or _HIDDEN_KEY.search(key):
+        return None
+    return _FILE.sub(b"", key)
+
+
+def added_batch(changes: BlockChanges) -> pa.RecordBatch:
+    """Return the keys of samples of a two-way diff."""
+    samples: Samples = {}
+    add_samples(samples, changes.where(~changes.left.present))
+    return pa.record_batch([pa.array(samples.values(), pa.binary())], names=["key"])

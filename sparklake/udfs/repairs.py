@@ -13,7 +13,7 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
-from sparklake.namespace.own_namespace import OwnNamespace
+from sparklake.namespace.addresses import OwnNamespace
 from sparklake.udfs.workspace import Workspace
 
 EQUAL_SCHEMA = pa.schema(

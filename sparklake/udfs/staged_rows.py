@@ -17,24 +17,18 @@ from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import existing_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
-from sparklake.namespace.local_addresses import shown_addresses, stored_addresses
-from sparklake.rows.objects import OBJECT_SCHEMA, ObjectInfo, microsecond_mtimes, object_record
+from sparklake.namespace.addresses import shown_addresses, stored_addresses
+from sparklake.rows.objects import (
+    STAGE_SCHEMA,
+    ObjectInfo,
+    microsecond_mtimes,
+    object_record,
+)
 from sparklake.rows.records import RECORD_SCHEMA, in_key_order, record_batch
 from sparklake.stores.objects import check_object_uri, open_object, open_store
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.udfs.objects.plain_texts import SCHEME, plain_addresses, plain_keys
 from sparklake.udfs.workspace import Workspace
-
-STAGE_SCHEMA = pa.schema(
-    [
-        *(field.with_nullable(True) for field in OBJECT_SCHEMA),
-        pa.field("deleted", pa.bool_()),
-    ]
-)
-"""`path` is required. `size` and `address` are required unless `deleted` is true. A missing
-`checksum` is computed from the object. A missing `mtime` is the time of staging. A missing
-`content_type` is the default one; "" is kept, because imported objects have it."""
-
 
 _PLAIN_TEXT_BYTES = 8 * 1024
 """Texts up to this size pass every check of a row. Other rows are checked one by one."""

@@ -15,16 +15,9 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.change_summary import ChangedKeys
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.planning.path_filter import ALL, PathFilter
+from sparklake.rows.merges import ConflictCountResult, ConflictResult, KeptResult
 from sparklake.rows.records import record_block
-from sparklake.rows.results import (
-    ChangesResult,
-    ConflictCountResult,
-    ConflictResult,
-    KeptResult,
-    KeysResult,
-    PieceResult,
-    encode_results,
-)
+from sparklake.rows.results import ChangesResult, KeysResult, PieceResult, encode_results
 from sparklake.strategies.judging import Judge
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.observed_changes import ObservedChanges

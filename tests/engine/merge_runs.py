@@ -12,8 +12,8 @@ from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record
-from sparklake.udfs.diffs.three_way import ThreeWayRow, three_way_diff_body, three_way_rows
-from sparklake.udfs.diffs.two_way import DiffRow, diff_body, diff_rows
+from sparklake.rows.diffs import DiffRow, ThreeWayRow, diff_rows, three_way_rows
+from sparklake.udfs.diffs import diff_body, three_way_diff_body
 from sparklake.udfs.workspace import encode_tasks
 from tests.support import oracle
 from tests.support.oracle import Contents

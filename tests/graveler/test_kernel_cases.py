@@ -30,7 +30,7 @@ from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.sstable import DataBlocks, read_sstable
 from sparklake.graveler.sstable.range_files import write_ranges
 from sparklake.graveler.times import SECOND
-from sparklake.namespace.own_namespace import OwnNamespace
+from sparklake.namespace.addresses import OwnNamespace
 from sparklake.udfs.checks.named import named_columns
 from tests.support.damage import block_handles
 from tests.support.damage import damaged as repaired

@@ -14,12 +14,12 @@ from pyspark import cloudpickle
 import sparklake
 from sparklake.engine.spark import _pack, _reported
 from sparklake.graveler.algebra.classify import Strategy
+from sparklake.rows.imports import ImportTaskSettings
+from sparklake.udfs import diffs
 from sparklake.udfs import gc as collecting
 from sparklake.udfs import staged_rows as staging
 from sparklake.udfs import write_ranges as writing
-from sparklake.udfs.diffs import three_way as comparing
-from sparklake.udfs.diffs import two_way
-from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
+from sparklake.udfs.imports.tasks import ranges_body
 from sparklake.udfs.objects.listing import list_body
 from sparklake.udfs.workspace import Workspace
 
@@ -37,9 +37,9 @@ BODIES = {
     "merge": partial(writing.merge_body, WORKSPACE, Strategy.SOURCE_WINS),
     "run": partial(writing.run_body, WORKSPACE),
     "list": partial(list_body, WORKSPACE),
-    "diff": partial(two_way.diff_body, WORKSPACE),
-    "staged diff": partial(two_way.staged_diff_body, WORKSPACE),
-    "three-way diff": partial(comparing.three_way_diff_body, WORKSPACE),
+    "diff": partial(diffs.diff_body, WORKSPACE),
+    "staged diff": partial(diffs.staged_diff_body, WORKSPACE),
+    "three-way diff": partial(diffs.three_way_diff_body, WORKSPACE),
     "stage": partial(staging.stage_body, WORKSPACE, 0),
     "import": partial(
         ranges_body, WORKSPACE, ImportTaskSettings("prefix/", 0, False, "s3://elsewhere")

@@ -14,10 +14,10 @@ import pytest
 from sparklake import Branch, Commit, Engine, Lake, Repository, SparklakeError
 from sparklake.engine.choice import Runners
 from sparklake.graveler.ports import LayerKind
+from sparklake.rows.objects import STAGE_SCHEMA
 from sparklake.stores.objects import open_object
 from sparklake.stores.postgres import connect_ref_store
 from sparklake.testing.memory import MemoryRefStore
-from sparklake.udfs.staged_rows import STAGE_SCHEMA
 
 TESTER = "tester"
 

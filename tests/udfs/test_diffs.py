@@ -17,21 +17,17 @@ from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.plan import Plan, SideStream, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record, tombstone
-from sparklake.rows.objects import OBJECT_SCHEMA, object_rows
-from sparklake.udfs.diffs.three_way import (
+from sparklake.rows.diffs import (
+    DIFF_SCHEMA,
     THREE_WAY_SCHEMA,
+    DiffRow,
     SideObject,
     ThreeWayRow,
-    three_way_diff_body,
+    diff_rows,
     three_way_rows,
 )
-from sparklake.udfs.diffs.two_way import (
-    DIFF_SCHEMA,
-    DiffRow,
-    diff_body,
-    diff_rows,
-    staged_diff_body,
-)
+from sparklake.rows.objects import OBJECT_SCHEMA, object_rows
+from sparklake.udfs.diffs import diff_body, staged_diff_body, three_way_diff_body
 from sparklake.udfs.objects.listing import list_body
 from sparklake.udfs.workspace import encode_tasks
 from tests.support.recorded_reads import recorded_reads

@@ -16,13 +16,14 @@ from sparklake.graveler.entries import AddressType, Entry, entry_record, record_
 from sparklake.graveler.records import Record, is_tombstone
 from sparklake.rows.objects import (
     OBJECT_SCHEMA,
+    STAGE_SCHEMA,
     ObjectInfo,
     object_batch,
     object_info,
     object_record,
     object_rows,
 )
-from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
+from sparklake.udfs.staged_rows import stage_body
 from sparklake.udfs.workspace import Workspace
 
 NAMESPACE = "s3://bucket/lake"

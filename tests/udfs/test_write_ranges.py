@@ -17,13 +17,12 @@ from sparklake.graveler.planning.packing import Task, TaskPiece, pack_tasks
 from sparklake.graveler.planning.plan import OpenPiece, SideStream, plan_merge
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import WrittenRange
+from sparklake.rows.merges import ConflictCountResult, ConflictResult
 from sparklake.rows.records import record_batch
 from sparklake.rows.results import (
     ChangesResult,
-    ConflictCountResult,
-    ConflictResult,
     PieceResult,
-    Result,
+    TaskResult,
     decode_results,
     encode_results,
 )
@@ -46,7 +45,7 @@ def trees() -> Iterator[Trees]:
         yield opened
 
 
-def run_merge(trees: Trees, strategy: Strategy | None, task_records: int) -> list[Result]:
+def run_merge(trees: Trees, strategy: Strategy | None, task_records: int) -> list[TaskResult]:
     sides = [trees.write(each).ranges for each in (PAIRS, SOURCE, DEST)]
     tasks = encode_tasks(pack_tasks(plan_merge(*sides), task_records))
     body = partial(merge_body, trees.workspace, Resolution(strategy))
@@ -140,7 +139,7 @@ def test_tasks_travel() -> None:
 
 
 def test_results_travel() -> None:
-    results: list[Result] = [
+    results: list[TaskResult] = [
         PieceResult(3, (WrittenRange(ONE, closed=True),)),
         ChangesResult(ChangeCounts(1, 2, 3)),
         PieceResult(4, (WrittenRange(OTHER, closed=False),)),

@@ -16,8 +16,8 @@ from sparklake.graveler.blocks.columns import Positions, data_of
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.kernels import kernel
+from sparklake.namespace.addresses import OwnNamespace
 from sparklake.namespace.layout import DATA_FOLDER
-from sparklake.namespace.own_namespace import OwnNamespace
 
 NAMED_SCHEMA = pa.schema(
     [

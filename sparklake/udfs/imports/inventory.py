@@ -21,9 +21,9 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.rows.objects import unix_microseconds
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
 from sparklake.udfs.workspace import TASK_SCHEMA
 
 _BATCH_ROWS = 32768

@@ -24,17 +24,16 @@ from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
 from sparklake.interrupts import Threads
-from sparklake.namespace.own_namespace import OwnNamespace
-from sparklake.rows.defects import Defect, Reason, defect_record, new_defect
+from sparklake.namespace.addresses import OwnNamespace
+from sparklake.rows.imports import Defect, ImportTaskSettings, Reason
 from sparklake.rows.objects import microsecond_mtimes
 from sparklake.rows.records import in_key_order, record_batch
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.columns import file_checksums
-from sparklake.udfs.imports.tasks import ImportTaskSettings
+from sparklake.udfs.imports.defects import defect_record, new_defect
 from sparklake.udfs.objects.plain_texts import plain_uris
 from sparklake.udfs.staged_rows import (
-    STAGE_SCHEMA,
     object_checksum,
     plain_records,
     plain_rows,
@@ -42,10 +41,6 @@ from sparklake.udfs.staged_rows import (
     staged_record,
 )
 from sparklake.udfs.workspace import Workspace
-
-IMPORT_SCHEMA = pa.schema([each for each in STAGE_SCHEMA if each.name != "deleted"])
-"""`path`, `size` and `address` (a full URI) are required. A missing `checksum` is the ETag, or is
-computed from the object. A missing `mtime` is the time of the import."""
 
 Read = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 """A function that turns the input of a task into rows of IMPORT_SCHEMA."""

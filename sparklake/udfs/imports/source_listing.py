@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject
 from sparklake.graveler.times import MICROSECOND, checked_microseconds
 from sparklake.interrupts import Threads
+from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local.columns import FileColumns
 from sparklake.stores.objects.local.store import LocalStore
-from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
 from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.uri import is_utf8
 

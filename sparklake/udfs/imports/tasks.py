@@ -10,34 +10,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import EMPTY, Block, concatenated
+from sparklake.graveler.blocks.edit import edited
 from sparklake.graveler.entries import entry_fields
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
-from sparklake.rows.defects import MARK, Defect, Reason, defects_of, error_file, new_defect
+from sparklake.rows.imports import Defect, ErrorsResult, ImportTaskSettings, Reason
 from sparklake.rows.objects import object_info
 from sparklake.rows.records import record_block
-from sparklake.rows.results import ErrorsResult, PieceResult, encode_results
+from sparklake.rows.results import PieceResult, encode_results
 from sparklake.stores.objects import open_store
-from sparklake.udfs.workspace import Workspace, open_sink
-
-
-@dataclass(frozen=True, slots=True)
-class ImportTaskSettings:
-    """The settings of an import.
-
-    `folder` is put before every path. `imported_at`, in unix nanoseconds, is the time of objects
-    without one. With `skips`, rows with errors are left out and the others are written. All errors
-    go to Parquet files under `errors_to`, and the first `reported` errors of each task to the
-    driver.
-    """
-
-    folder: str
-    imported_at: int
-    skips: bool = False
-    errors_to: str | None = None
-    reported: int = 100
-
+from sparklake.strategies.content_types import same_content
+from sparklake.udfs.imports.defects import MARK, defects_of, error_file, new_defect
+from sparklake.udfs.streams import open_sides
+from sparklake.udfs.workspace import Workspace, decode_tasks, open_sink
+from sparklake.udfs.write_ranges import written_pieces
 
 _RANGES_TOLD = 64
 _ERRORS_A_FILE = 50_000
@@ -169,3 +157,33 @@ def _precedence(record: Record) -> tuple[int, str, bytes]:
     """Return the sort key of the records of a key. The least record is kept."""
     address, _, _, mtime, _, _, _ = entry_fields(record_data(*record))
     return -mtime, address, record[1]
+
+
+def matched_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write imported records, with the present record where both have the same content.
+
+    The sides are present, imported.
+    """
+    for task in decode_tasks(batches):
+        sink = open_sink(workspace)
+        present, imported = open_sides(sink.store, task.pieces)
+        pairs = aligned(present, imported)
+        blocks = (_with_present(there, block) for there, block in pairs if len(block))
+        results = written_pieces(sink, task, blocks)
+        sink.put()
+        yield encode_results(results, sink.replaced)
+
+
+def _with_present(present: Block, imported: Block) -> Block:
+    """Return imported records, with present ones of the same content in place of theirs."""
+    at, found = present.find(imported.keys)
+    rows = np.flatnonzero(found)
+    rows = rows[(present.ids[at[rows]] != imported.ids[rows]).any(axis=1)]
+    if not len(rows):
+        return imported
+    rows = rows[same_content(present.take(at[rows]), imported.take(rows))]
+    dropped = np.zeros(len(imported), bool)
+    dropped[rows] = True
+    return edited(imported, dropped, present.take(at[rows]))

@@ -11,7 +11,7 @@ from sparklake.graveler.planning.change_summary import KnownKeys
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.planning.resume import ExecutedPlan, reusing
 from sparklake.graveler.ranges import MetaRange
-from sparklake.rows.added_files import AddedFiles
+from sparklake.rows.merges import AddedFiles
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import have_equal_records
 

@@ -18,15 +18,11 @@ from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange, record_count
+from sparklake.namespace.addresses import OwnNamespace
 from sparklake.namespace.layout import purge_receipt_folder
-from sparklake.namespace.own_namespace import OwnNamespace
+from sparklake.rows.diffs import DIFF_DDL, DIFF_SCHEMA, diff_rows
 from sparklake.rows.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
-from sparklake.udfs.diffs.two_way import (
-    DIFF_DDL,
-    DIFF_SCHEMA,
-    diff_body,
-    diff_rows,
-)
+from sparklake.udfs.diffs import diff_body
 from sparklake.udfs.objects.listing import list_body
 from sparklake.udfs.purges import Patterns
 from sparklake.verbs.base.content import read_body

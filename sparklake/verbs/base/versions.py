@@ -12,7 +12,7 @@ from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.ranges import MetaRange, position_reaching
-from sparklake.namespace.own_namespace import full_addresses
+from sparklake.namespace.addresses import full_addresses
 from sparklake.verbs.base.context import Context
 
 VERSIONS_SEARCHED = 1_000

@@ -14,7 +14,7 @@ from sparklake.delta_log.file_names import (
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.plan import Plan, plan_diff
-from sparklake.udfs.diffs.two_way import removed_batch
+from sparklake.udfs.diffs import removed_batch
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.diffs.diff import streamed_keys
 

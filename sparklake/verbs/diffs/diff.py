@@ -13,15 +13,8 @@ from sparklake.graveler.planning.layers import plan_view
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.diffs.two_way import (
-    DIFF_DDL,
-    DIFF_SCHEMA,
-    DiffRow,
-    Encode,
-    diff_body,
-    diff_rows,
-    staged_diff_body,
-)
+from sparklake.rows.diffs import DIFF_DDL, DIFF_SCHEMA, DiffRow, diff_rows
+from sparklake.udfs.diffs import Encode, diff_body, staged_diff_body
 from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import merge_base

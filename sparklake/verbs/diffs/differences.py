@@ -10,14 +10,8 @@ import pyarrow as pa
 
 from sparklake.engine.lazy_rows import Row, Rows, RowShape
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.diffs.folders import (
-    COUNTS,
-    FOLDER_DDL,
-    FOLDER_SCHEMA,
-    FolderBatch,
-    FolderDiff,
-    folder_rows,
-)
+from sparklake.rows.diffs import COUNTS, FOLDER_DDL, FOLDER_SCHEMA, FolderDiff, folder_rows
+from sparklake.udfs.diffs import FolderBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

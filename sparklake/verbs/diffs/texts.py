@@ -8,8 +8,8 @@ from difflib import unified_diff
 from typing import Any
 
 from sparklake.errors import MissingFileError
+from sparklake.rows.diffs import DiffRow
 from sparklake.rows.objects import ObjectInfo
-from sparklake.udfs.diffs.two_way import DiffRow
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import merge_base

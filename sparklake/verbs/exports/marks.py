@@ -16,7 +16,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo
 from sparklake.stores.objects.local.store import LocalStore
-from sparklake.udfs.exports import MARKER_KEY
+from sparklake.udfs.exports import EXPORT_MARKER_KEY
 
 _VERSION = 1
 
@@ -55,7 +55,7 @@ def find_mark(store: ObjectStore) -> ExportMark | None:
     An unreadable mark is an error.
     """
     try:
-        mark = msgspec.json.decode(store.get(MARKER_KEY), type=ExportMark)
+        mark = msgspec.json.decode(store.get(EXPORT_MARKER_KEY), type=ExportMark)
     except (MissingFileError, StoreUnreachableError):
         # An unreachable bucket raises an error at the first write.
         return None
@@ -93,5 +93,5 @@ def is_empty(store: ObjectStore) -> bool:
 
 def _foreign(store: ObjectStore, what: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{store.uri}/{MARKER_KEY} {what}: choose another destination, or overwrite it"
+        f"{store.uri}/{EXPORT_MARKER_KEY} {what}: choose another destination, or overwrite it"
     )

@@ -19,7 +19,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
 from sparklake.stores.objects import open_destination
 from sparklake.udfs.exports import (
-    MARKER_KEY,
+    EXPORT_MARKER_KEY,
     ExportPass,
     ExportReport,
     ExportTaskSettings,
@@ -149,7 +149,7 @@ class ExportWork:
 
     def write_mark(self, mark: ExportMark) -> None:
         """Write the mark of the destination's current or wanted state."""
-        self._put(MARKER_KEY, msgspec.json.encode(mark))
+        self._put(EXPORT_MARKER_KEY, msgspec.json.encode(mark))
 
     def write_summary(self, made: ExportResult) -> None:
         """Write the result next to its manifest."""

@@ -32,6 +32,7 @@ from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
 from sparklake.namespace.layout import DATA_FOLDER, candidates_key
+from sparklake.namespace.leftovers import remove_leftovers
 from sparklake.namespace.markers import check_sweep
 from sparklake.rows.objects import ObjectInfo
 from sparklake.rows.records import record_batch
@@ -53,7 +54,6 @@ from sparklake.verbs.base.namespace import check_apart, check_namespace, check_o
 from sparklake.verbs.base.read import OBJECTS
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.checks.dumps import check_nothing_lost
-from sparklake.verbs.gc.leftovers import remove_leftovers
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, Sweep, open_sweeps
 from sparklake.verbs.gc.trees import UnnamedTables, collects_trees, write_collected
 

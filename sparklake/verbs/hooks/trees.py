@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sparklake.engine.lazy_rows import Rows
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ranges import MetaRange
+from sparklake.rows.diffs import DiffRow
 from sparklake.rows.objects import ObjectInfo
-from sparklake.udfs.diffs.two_way import DiffRow
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import list_tree

@@ -27,13 +27,13 @@ from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, plan_matched, plan_replace
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.namespace.swept_tables import check_written_tables
-from sparklake.rows.defects import ERROR_SCHEMA, Defect, Reason, error_table
-from sparklake.rows.results import ErrorsResult, PieceResult, decode_results
+from sparklake.rows.imports import ERROR_SCHEMA, Defect, ErrorsResult, ImportTaskSettings, Reason
+from sparklake.rows.results import PieceResult, decode_results
 from sparklake.udfs.adopted_ranges import check_objects_body
 from sparklake.udfs.gc import encode_work
-from sparklake.udfs.imports.matching import matched_body
+from sparklake.udfs.imports.defects import error_table
 from sparklake.udfs.imports.row_checks import import_body
-from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
+from sparklake.udfs.imports.tasks import matched_body, ranges_body
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context

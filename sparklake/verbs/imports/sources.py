@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sparklake.engine.base import Runner, Source, Work
 from sparklake.errors import InvalidInputError, InvalidRecordError
+from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.inventory import (
     S3Inventory,
@@ -20,7 +21,7 @@ from sparklake.udfs.imports.inventory import (
     read_inventory,
     read_inventory_manifest,
 )
-from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA, Read
+from sparklake.udfs.imports.row_checks import Read
 from sparklake.udfs.imports.source_listing import listing_work, read_listing, split_source
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, given_place

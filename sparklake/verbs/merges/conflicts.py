@@ -9,8 +9,8 @@ from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.records import stored_record_id
+from sparklake.rows.diffs import ThreeWayRow, conflict_row
 from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED
-from sparklake.udfs.diffs.three_way import ThreeWayRow, conflict_row
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.history.origins import WalkLimits, last_changes

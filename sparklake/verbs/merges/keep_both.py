@@ -12,8 +12,8 @@ from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
+from sparklake.rows.merges import KeptObject
 from sparklake.rows.records import record_batch
-from sparklake.rows.results import KeptObject
 from sparklake.strategies.both import kept_keys
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.context import Context

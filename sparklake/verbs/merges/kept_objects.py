@@ -11,7 +11,7 @@ from sparklake.graveler.entries import record_entry
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.records import identity_of
-from sparklake.rows.results import KeptObject
+from sparklake.rows.merges import KeptObject
 from sparklake.strategies.judging import MAX_KEPT, Judge, too_many_kept
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context

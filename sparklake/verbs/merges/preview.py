@@ -17,24 +17,12 @@ from sparklake.graveler.planning.filtered import filtered_plan
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
-from sparklake.rows.added_files import AddedFiles
-from sparklake.rows.results import (
-    CacheResult,
-    ConflictResult,
-    KeptResult,
-    PreviewResult,
-    Result,
-    decode_results,
-)
+from sparklake.rows.diffs import THREE_WAY_DDL, THREE_WAY_SCHEMA, ThreeWayRow, three_way_rows
+from sparklake.rows.merges import AddedFiles, ConflictResult, KeptResult, PreviewResult
+from sparklake.rows.results import CacheResult, TaskResult, decode_results
 from sparklake.stores.cache.counts import TALLY
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.diffs.three_way import (
-    THREE_WAY_DDL,
-    THREE_WAY_SCHEMA,
-    ThreeWayRow,
-    three_way_diff_body,
-    three_way_rows,
-)
+from sparklake.udfs.diffs import three_way_diff_body
 from sparklake.udfs.merges import preview_body
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context, naming_collected
@@ -170,7 +158,7 @@ def _plan(context: Context, sides: ThreeWayTrees) -> Plan:
 
 def _results(
     context: Context, plan: Plan, sides: ThreeWayTrees, resolution: Resolution, what: str
-) -> Iterable[Result]:
+) -> Iterable[TaskResult]:
     runner = context.runner(plan.records, "preview", what)
     task_records = runner.task_records(plan.records)
     tasks = encode_tasks(pack_tasks(divided(plan, task_records), task_records))

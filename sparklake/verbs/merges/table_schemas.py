@@ -14,10 +14,10 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import key_folders, prefix_interval
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.records import Record
-from sparklake.rows.added_files import AddedFiles
+from sparklake.rows.merges import AddedFiles
 from sparklake.rows.objects import object_info
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.tables.added_files import added_batch, table_folder
+from sparklake.udfs.observed_changes import added_batch, table_folder
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.merge import MovedRanges, MovedSides

@@ -32,9 +32,9 @@ from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.namespace.markers import is_sweep_open
-from sparklake.rows.objects import ObjectInfo, object_record
+from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, object_record
 from sparklake.stores.objects.local.files import store_errors
-from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
+from sparklake.udfs.staged_rows import stage_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import ResultCodec

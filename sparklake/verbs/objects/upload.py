@@ -20,10 +20,9 @@ from sparklake.engine.base import Amount, unknown_total
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
-from sparklake.rows.objects import ObjectInfo, object_record
+from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, object_record
 from sparklake.stores.objects.local.files import store_errors
 from sparklake.stores.objects.local.walk import SkippedPath, SkipReason, walk_files
-from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace
 from sparklake.verbs.base.once import ResultCodec

@@ -29,6 +29,7 @@ from sparklake.graveler.ids import CommitId, MetaRangeId, is_generation
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.graveler.records import decode_record, encode_record
 from sparklake.graveler.sstable.range_files import make_range, read_range_file, table_key
+from sparklake.namespace.addresses import OwnNamespace, stored_address
 from sparklake.namespace.layout import (
     COLLECTIONS_FOLDER,
     DATA_FOLDER,
@@ -36,8 +37,6 @@ from sparklake.namespace.layout import (
     NAMESPACE_MARKER_KEY,
     REFS_MANIFEST_KEY,
 )
-from sparklake.namespace.local_addresses import stored_address
-from sparklake.namespace.own_namespace import OwnNamespace
 from sparklake.stores.objects import open_object
 from sparklake.udfs.checks.content import content_problem
 from sparklake.verbs.base.context import Context

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
 from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.rows.diffs import DIFF_DDL
 from sparklake.rows.objects import OBJECT_DDL
-from sparklake.udfs.diffs.two_way import DIFF_DDL
 from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.history.log_rows import LOG_DDL

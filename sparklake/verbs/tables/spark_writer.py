@@ -18,7 +18,7 @@ from sparklake.errors import LostResultError, MissingDependencyError, MissingFil
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.session import is_connect_3
 from sparklake.stores.objects import open_store
-from sparklake.udfs.tables.upload import not_shared, upload_body
+from sparklake.udfs.tables.files import not_shared, upload_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.version import spark_uri
 from sparklake.verbs.tables.write_request import DELTA, WriteMode, WriteRequest

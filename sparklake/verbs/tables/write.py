@@ -13,8 +13,7 @@ from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import Write
-from sparklake.rows.objects import ObjectInfo
-from sparklake.udfs.staged_rows import STAGE_SCHEMA
+from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.resolve import get_branch, open_branch

@@ -13,9 +13,8 @@ from psycopg.conninfo import make_conninfo
 import sparklake
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
+from sparklake.rows.diffs import DIFF_DDL, THREE_WAY_DDL
 from sparklake.rows.objects import OBJECT_DDL
-from sparklake.udfs.diffs.three_way import THREE_WAY_DDL
-from sparklake.udfs.diffs.two_way import DIFF_DDL
 from sparklake.verbs.history.log_rows import LOG_DDL
 from tests.spark.contract.conftest import PATHS
 from tests.support.lakes import memory_lake

@@ -15,8 +15,9 @@ import pyarrow.dataset as ds
 import pytest
 
 from sparklake import Branch, ImportErrorsError, ImportReport, Repository, S3Inventory
+from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.udfs.imports.inventory import InventoryTaskSettings, read_inventory
-from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA, import_body
+from sparklake.udfs.imports.row_checks import import_body
 from sparklake.udfs.imports.tasks import ranges_body
 from sparklake.verbs.imports import import_objects as imports
 from sparklake.verbs.imports import sources as import_sources

@@ -28,9 +28,8 @@ from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileEr
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.path_filter import PathFilter
-from sparklake.rows.objects import OBJECT_DDL
-from sparklake.udfs.diffs.two_way import DIFF_DDL
-from sparklake.udfs.staged_rows import STAGE_SCHEMA
+from sparklake.rows.diffs import DIFF_DDL
+from sparklake.rows.objects import OBJECT_DDL, STAGE_SCHEMA
 from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs import commits

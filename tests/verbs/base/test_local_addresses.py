@@ -15,7 +15,7 @@ from sparklake import Branch, Repository
 from sparklake.errors import ImportErrorsError, PurgeBlockedError
 from sparklake.graveler.entries import AddressType, Entry, record_entry
 from sparklake.graveler.sstable.range_files import read_ranges
-from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
+from sparklake.rows.imports import IMPORT_SCHEMA
 from tests.support.foreign import foreign_record, restored_tree
 from tests.support.lakes import commit_all, contents, memory_lake, stage_table
 

@@ -15,7 +15,7 @@ from moto.s3.models import s3_backends
 from sparklake import Lake, Repository
 from sparklake.errors import CorruptFileError, StrategyError
 from sparklake.fs import SparklakeFileSystem
-from sparklake.udfs.staged_rows import STAGE_SCHEMA
+from sparklake.rows.objects import STAGE_SCHEMA
 from tests.support.lakes import commit_all, memory_lake
 from tests.support.memory_folders import memory_folder
 from tests.support.s3_fixtures import Bucket

@@ -12,7 +12,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.diffs.folders import COUNTS, FolderDiff
+from sparklake.rows.diffs import COUNTS, FolderDiff
 from sparklake.verbs.diffs.differences import DiffTree
 from tests.support.lakes import commit_all, put_sizes, stage_sizes
 from tests.support.seeds import seeds

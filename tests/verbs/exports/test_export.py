@@ -24,7 +24,7 @@ from sparklake.errors import (
     UnfitError,
 )
 from sparklake.stores.objects.local.destination import LocalDestination
-from sparklake.udfs.exports import MARKER_KEY
+from sparklake.udfs.exports import EXPORT_MARKER_KEY
 from tests.support.crashes import CrashError, dies_at
 from tests.support.lakes import commit_all, contents, memory_lake, stage_table
 from tests.support.memory_folders import memory_folder
@@ -45,7 +45,8 @@ def tree_of(folder: Path) -> dict[str, bytes]:
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
         if path.is_file()
-        and path.relative_to(folder).parts[0] not in (MARKER_KEY, "_manifest", ".sparklake-tmp")
+        and path.relative_to(folder).parts[0]
+        not in (EXPORT_MARKER_KEY, "_manifest", ".sparklake-tmp")
     }
 
 
@@ -191,7 +192,7 @@ def test_what_is_gone_is_named(repo: Repository, folder: Path) -> None:
 
 
 def test_names_that_no_folder_can_hold(repo: Repository, folder: Path) -> None:
-    names = ["a/b", "x" * 256, MARKER_KEY, "_manifest/part-00000.parquet"]
+    names = ["a/b", "x" * 256, EXPORT_MARKER_KEY, "_manifest/part-00000.parquet"]
     rows = [{"path": each, "size": 1, "checksum": "c", "address": "data/x"} for each in names]
     repo.branch("main").stage(stage_table(rows))
     repo.branch("main").commit("odd")

@@ -9,10 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from sparklake import Branch, Lake, Repository
+from sparklake.namespace.leftovers import remove_leftovers
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.temporary import temporary_files
-from sparklake.verbs.gc.leftovers import remove_leftovers
 from tests.support.lakes import commit_all, namespace_of
 from tests.support.s3_fixtures import Bucket
 

@@ -19,8 +19,8 @@ from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entries import AddressType, record_entry
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.udfs.imports import row_checks
-from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
 from tests.support.lakes import commit_all, contents, memory_lake
 from tests.support.memory_folders import memory_folder
 

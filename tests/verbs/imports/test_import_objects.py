@@ -20,9 +20,9 @@ from sparklake.errors import DirtyBranchError, InvalidInputError, InvalidRecordE
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.ports import StoredFolder
 from sparklake.graveler.records import encode_record
+from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports import tasks as writing
-from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
 from sparklake.udfs.imports.source_listing import (
     ListingPart,
     listing_work,

@@ -17,7 +17,7 @@ from sparklake.graveler.graph.virtual_base import disagreements
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.sstable.range_files import read_ranges
-from sparklake.udfs.diffs.three_way import SideObject
+from sparklake.rows.diffs import SideObject
 from tests.support.lakes import TESTER, refs_of, stage_sizes
 from tests.support.recursive import History, base_tree, best_bases, criss_crossed
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparklake.errors import StrategyError
 from sparklake.graveler.records import encode_record
-from sparklake.rows.results import KeptObject
+from sparklake.rows.merges import KeptObject
 from sparklake.strategies.both import kept_keys, marked
 from sparklake.verbs.merges import keep_both as keeping
 from sparklake.verbs.merges.keep_both import places

@@ -7,57 +7,19 @@ once, and the tasks that write ranges also write the table of errors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from hashlib import sha256
 
 import msgspec
 import pyarrow as pa
 
 from sparklake.graveler.records import Record
-
-ERROR_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string()),
-        pa.field("address", pa.string()),
-        pa.field("size", pa.int64()),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("message", pa.string(), nullable=False),
-    ]
-)
-"""`path` is the destination. Text that is not UTF-8 is escaped, and long text is cut."""
+from sparklake.rows.imports import ERROR_SCHEMA, Defect, Reason
 
 MARK = b"\x00"
 """The first byte of a defect's key. No object's key begins with it, so defects come first."""
 
 _SHOWN = 2048
 _KEY_BYTES = 256
-
-
-class Reason(str, Enum):
-    """The reason why a row cannot be imported."""
-
-    MISSING_PATH = "missing_path"
-    INVALID_PATH = "invalid_path"
-    MISSING_SIZE = "missing_size"
-    INVALID_SIZE = "invalid_size"
-    MISSING_ADDRESS = "missing_address"
-    INVALID_ADDRESS = "invalid_address"
-    OWN_NAMESPACE = "own_namespace"
-    INVALID_MTIME = "invalid_mtime"
-    INVALID_TEXT = "invalid_text"
-    TOO_LARGE = "too_large"
-    MISSING_OBJECT = "missing_object"
-    DUPLICATE_PATH = "duplicate_path"
-
-
-class Defect(msgspec.Struct, frozen=True):
-    """A row that cannot be imported."""
-
-    path: str | None
-    address: str | None
-    size: int | None
-    reason: Reason
-    message: str
 
 
 _encode = msgspec.msgpack.Encoder().encode

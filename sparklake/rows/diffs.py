@@ -1,32 +1,71 @@
-"""Task body and rows of a three-way diff: changes and conflicts, with the sides of each."""
+"""Rows of diffs: two-way, three-way, and counts by folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from sparklake.graveler.algebra import BlockChanges, ChangeType, Conflict, three_way_diff
+from sparklake.graveler.algebra import (
+    ChangeType,
+    Conflict,
+)
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
+from sparklake.graveler.sums import bounded
 from sparklake.graveler.times import MICROSECOND, SECOND, shown_nanoseconds, text_of_second
 from sparklake.rows.objects import unix_microseconds
-from sparklake.strategies.content_types import without_same_content
-from sparklake.udfs.diffs.two_way import (
-    CHANGE_DDL,
-    CHANGE_FIELDS,
-    DiffSide,
-    Encode,
-    change_columns,
-)
-from sparklake.udfs.streams import open_tasks
-from sparklake.udfs.workspace import Workspace
 from sparklake.visible import CHECKSUM_DIGITS, COMMIT_DIGITS
 
+CHANGE_FIELDS = (
+    pa.field("type", pa.string(), nullable=False),
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("size", pa.int64(), nullable=False),
+)
+
+
+DIFF_SCHEMA = pa.schema(
+    [
+        *CHANGE_FIELDS,
+        pa.field("left_checksum", pa.string()),
+        pa.field("right_checksum", pa.string()),
+    ]
+)
+"""`type` is a ChangeType. `size` is in bytes, of the right side if it has the object, else of the
+left."""
+
+
+CHANGE_DDL = "type string, path string, size bigint"
+
+
+DIFF_DDL = f"{CHANGE_DDL}, left_checksum string, right_checksum string"
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """An object that differs. A checksum is None where the object does not exist."""
+
+    type: ChangeType
+    path: str
+    size: int
+    left_checksum: str | None = None
+    right_checksum: str | None = None
+
+
+def diff_rows(batch: pa.RecordBatch) -> Iterator[DiffRow]:
+    """Yield the rows in a batch of DIFF_SCHEMA."""
+    for row in batch.to_pylist():
+        row["type"] = ChangeType(row["type"])
+        yield DiffRow(**row)
+
+
+# --- three-way ------------------------------------------------------------------------------------
+
 _SIDES = ("base", "source", "dest")
+
 
 SIDE_TYPE = pa.struct(
     [
@@ -37,10 +76,14 @@ SIDE_TYPE = pa.struct(
 )
 """`size` is in bytes."""
 
+
 THREE_WAY_SCHEMA = pa.schema([*CHANGE_FIELDS, *(pa.field(side, SIDE_TYPE) for side in _SIDES)])
 """A side is null if it has no object. `base` is also null without a conflict."""
 
+
 _SIDE_DDL = "struct<size: bigint, checksum: string, mtime: timestamp>"
+
+
 THREE_WAY_DDL = ", ".join([CHANGE_DDL, *(f"{side} {_SIDE_DDL}" for side in _SIDES)])
 
 
@@ -115,27 +158,11 @@ class ThreeWayRow:
         return _side_text(self.dest, self.dest_commit)
 
 
-def three_way_diff_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield THREE_WAY_SCHEMA, or the batches of `encode`. The sides are base, source, dest."""
-    for base, source, dest in open_tasks(workspace, batches):
-        changes = map(without_same_content, three_way_diff(base, source, dest))
-        yield from map(encode or three_way_batch, filter(len, changes))
-
-
-def three_way_batch(changes: BlockChanges) -> pa.RecordBatch:
-    """Return the changes and conflicts of a merge as one batch of THREE_WAY_SCHEMA."""
-    rows = (changes.base, changes.right, changes.left)
-    base, source, dest = map(DiffSide.of, rows)
-    columns = change_columns(changes, dest, source)
-    columns += map(_side_column, (base, source, dest))
-    return pa.record_batch(columns, schema=THREE_WAY_SCHEMA)
-
-
-def _side_column(side: DiffSide) -> pa.StructArray:
-    columns = [side.size, side.checksum, side.mtime]
-    return pa.StructArray.from_arrays(columns, fields=list(SIDE_TYPE), mask=side.absent)
+def _side_text(side: SideObject | None, commit: Commit | None) -> str:
+    shown = "removed" if side is None else str(side)
+    if commit is None:
+        return shown
+    return f"{shown}, by {commit.committer} in {commit.id[:COMMIT_DIGITS]}"
 
 
 def three_way_rows(batch: pa.RecordBatch) -> Iterator[ThreeWayRow]:
@@ -173,8 +200,51 @@ def _side_object(key: bytes, stored: bytes | None) -> SideObject | None:
     return SideObject(entry.size, entry.checksum, shown_nanoseconds(entry.mtime))
 
 
-def _side_text(side: SideObject | None, commit: Commit | None) -> str:
-    shown = "removed" if side is None else str(side)
-    if commit is None:
-        return shown
-    return f"{shown}, by {commit.committer} in {commit.id[:COMMIT_DIGITS]}"
+# --- by folder ------------------------------------------------------------------------------------
+
+COUNTS = ("added", "removed", "changed", "conflict", "bytes_added", "bytes_removed")
+
+
+FOLDER_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        *(pa.field(name, pa.int64(), nullable=False) for name in COUNTS),
+    ]
+)
+"""`path` ends in '/' for a folder. A changed object counts in both columns of bytes, a conflict in
+neither."""
+
+
+FOLDER_DDL = ", ".join(["path string", *(f"{name} bigint" for name in COUNTS)])
+
+
+@dataclass(frozen=True, slots=True)
+class FolderDiff:
+    """The differences in a folder, or of one object above the depth of the summary.
+
+    `path` is "" for the total. Every number is capped at 2^63 - 1.
+    """
+
+    path: str
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    conflict: int = 0
+    bytes_added: int = 0
+    bytes_removed: int = 0
+
+    def plus(self, other: FolderDiff) -> FolderDiff:
+        """Return the sum of both, under the path of this one."""
+        return FolderDiff(
+            self.path, *(bounded(getattr(self, name) + getattr(other, name)) for name in COUNTS)
+        )
+
+    def at(self, path: str) -> FolderDiff:
+        """Return the same numbers under another path."""
+        return FolderDiff(path, *(getattr(self, name) for name in COUNTS))
+
+
+def folder_rows(batch: pa.RecordBatch) -> Iterator[FolderDiff]:
+    """Yield the rows in a batch of FOLDER_SCHEMA."""
+    for row in batch.to_pylist():
+        yield FolderDiff(**row)

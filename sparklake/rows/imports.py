@@ -1,0 +1,79 @@
+"""Settings, errors and rows of an import."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+import pyarrow as pa
+
+from sparklake.rows.objects import STAGE_SCHEMA
+from sparklake.rows.results import TaskResult
+
+IMPORT_SCHEMA = pa.schema([each for each in STAGE_SCHEMA if each.name != "deleted"])
+"""`path`, `size` and `address` (a full URI) are required. A missing `checksum` is the ETag, or is
+computed from the object. A missing `mtime` is the time of the import."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportTaskSettings:
+    """The settings of an import.
+
+    `folder` is put before every path. `imported_at`, in unix nanoseconds, is the time of objects
+    without one. With `skips`, rows with errors are left out and the others are written. All errors
+    go to Parquet files under `errors_to`, and the first `reported` errors of each task to the
+    driver.
+    """
+
+    folder: str
+    imported_at: int
+    skips: bool = False
+    errors_to: str | None = None
+    reported: int = 100
+
+
+ERROR_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("address", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+    ]
+)
+"""`path` is the destination. Text that is not UTF-8 is escaped, and long text is cut."""
+
+
+class Reason(str, Enum):
+    """The reason why a row cannot be imported."""
+
+    MISSING_PATH = "missing_path"
+    INVALID_PATH = "invalid_path"
+    MISSING_SIZE = "missing_size"
+    INVALID_SIZE = "invalid_size"
+    MISSING_ADDRESS = "missing_address"
+    INVALID_ADDRESS = "invalid_address"
+    OWN_NAMESPACE = "own_namespace"
+    INVALID_MTIME = "invalid_mtime"
+    INVALID_TEXT = "invalid_text"
+    TOO_LARGE = "too_large"
+    MISSING_OBJECT = "missing_object"
+    DUPLICATE_PATH = "duplicate_path"
+
+
+class Defect(msgspec.Struct, frozen=True):
+    """A row that cannot be imported."""
+
+    path: str | None
+    address: str | None
+    size: int | None
+    reason: Reason
+    message: str
+
+
+class ErrorsResult(TaskResult, frozen=True, tag="errors"):
+    """The counts of rows that a task of an import left out, by reason, and first rows."""
+
+    counts: dict[Reason, int]
+    first: tuple[Defect, ...]

@@ -1,0 +1,87 @@
+"""What tasks of a merge report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from sparklake.graveler.algebra import Conflict
+from sparklake.rows.results import TaskResult
+
+MAX_FOLDERS = 1_000
+"""The most folders with a sample. Further ones are left out."""
+
+
+Samples = dict[bytes, bytes]
+"""The key of a file for each folder."""
+
+
+@dataclass(slots=True)
+class AddedFiles:
+    """Samples of the files that source and dest have added since base.
+
+    A folder is that of a table: partition folders, such as `day=1/`, belong to it.
+    """
+
+    source: Samples = field(default_factory=dict)
+    dest: Samples = field(default_factory=dict)
+
+    def join(self, other: AddedFiles) -> None:
+        """Add the samples of another task."""
+        for mine, theirs in ((self.source, other.source), (self.dest, other.dest)):
+            for folder, key in theirs.items():
+                if folder in mine or len(mine) < MAX_FOLDERS:
+                    mine[folder] = min(key, mine.get(folder, key))
+
+
+class ConflictCountResult(TaskResult, frozen=True, tag="conflict-count"):
+    """The counts of a task's conflicts, in total and undecided.
+
+    `logs` are the folders of Delta logs in which the task found a record that differs from dest,
+    `added_files` samples of the Parquet files that the sides have added.
+    """
+
+    conflicts: int
+    left: int = 0
+    logs: tuple[bytes, ...] = ()
+    added_files: AddedFiles = msgspec.field(default_factory=AddedFiles)
+
+
+class ConflictResult(TaskResult, frozen=True, tag="conflict"):
+    """One conflict. A task reports only its first ones."""
+
+    conflict: Conflict
+
+
+class KeptObject(NamedTuple):
+    """An object of a conflict's side on `key`, to be kept under the key `wanted`.
+
+    The record id in `stored` is that of `key`.
+    """
+
+    key: bytes
+    wanted: bytes
+    stored: bytes
+
+
+class KeptResult(TaskResult, frozen=True, tag="kept"):
+    """An object that a task asks to keep besides its own results."""
+
+    kept: KeptObject
+
+
+class PreviewResult(TaskResult, frozen=True, tag="preview"):
+    """The changes that a merge would make in dest, and its conflicts. Sizes are in bytes."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    added_bytes: int = 0
+    changed_bytes: int = 0
+    removed_bytes: int = 0
+    conflicts: int = 0
+    unresolved: int = 0
+    logs: tuple[bytes, ...] = ()
+    added_files: AddedFiles = msgspec.field(default_factory=AddedFiles)

@@ -1,0 +1,176 @@
+"""Task bodies of diffs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler.algebra import (
+    BlockChanges,
+    ChangeType,
+    SideRows,
+    diff,
+    staged_diff,
+    three_way_diff,
+)
+from sparklake.graveler.blocks.columns import Positions
+from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries, paths_of
+from sparklake.graveler.sums import run_sums
+from sparklake.rows.diffs import DIFF_SCHEMA, FOLDER_SCHEMA, SIDE_TYPE, THREE_WAY_SCHEMA
+from sparklake.strategies.content_types import without_same_content
+from sparklake.udfs.streams import open_tasks
+from sparklake.udfs.workspace import Workspace
+
+_MTIME_TYPE = pa.timestamp("us", tz="UTC")
+
+Encode = Callable[[BlockChanges], pa.RecordBatch]
+
+
+def diff_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield DIFF_SCHEMA, or the batches that `encode` returns. The sides are left, right."""
+    for left, right in open_tasks(workspace, batches):
+        yield from map(encode or diff_batch, diff(left, right))
+
+
+def removed_batch(changes: BlockChanges) -> pa.RecordBatch:
+    """Return the keys of a two-way diff that the right side lacks."""
+    return pa.record_batch([changes.where(~changes.right.present).keys()], names=["key"])
+
+
+def staged_diff_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same as `diff_body`. The sides are base, then staged layers, newest first."""
+    for base, *layers in open_tasks(workspace, batches):
+        yield from map(encode or diff_batch, staged_diff(layers, base))
+
+
+def diff_batch(changes: BlockChanges) -> pa.RecordBatch:
+    """Return changes as one batch of DIFF_SCHEMA."""
+    left, right = DiffSide.of(changes.left), DiffSide.of(changes.right)
+    columns = [*change_columns(changes, left, right), left.checksum, right.checksum]
+    return pa.record_batch(columns, schema=DIFF_SCHEMA)
+
+
+def change_columns(changes: BlockChanges, left: DiffSide, right: DiffSide) -> list[pa.Array]:
+    """Return the columns of CHANGE_FIELDS."""
+    kinds = np.select(
+        [changes.conflicts, ~changes.left.present, ~changes.right.present],
+        [ChangeType.CONFLICT.value, ChangeType.ADDED.value, ChangeType.REMOVED.value],
+        ChangeType.CHANGED.value,
+    )
+    # A conflict always has an object on one of the two sides.
+    size = pc.coalesce(right.size, left.size)
+    return [pa.array(kinds, pa.string()), paths_of(changes.keys()), size]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSide:
+    """The columns of one side of a diff, null where there is no object."""
+
+    _entries: EntryColumns
+    _at: pa.Array
+    absent: pa.Array
+
+    @staticmethod
+    def of(rows: SideRows) -> DiffSide:
+        """Return the columns of a side."""
+        present = rows.present
+        at = pa.array(np.cumsum(present) - 1, mask=~present)
+        return DiffSide(decode_entries(rows.records()), at, pa.array(~present))
+
+    @property
+    def size(self) -> pa.Array:
+        """The sizes in bytes."""
+        return pa.array(self._entries.size).take(self._at)
+
+    @property
+    def checksum(self) -> pa.Array:
+        """The checksums."""
+        return self._entries.checksum.take(self._at)
+
+    @property
+    def mtime(self) -> pa.Array:
+        """The modification times, within the years 1 to 9999."""
+        return pa.array(self._entries.shown_mtimes()).cast(_MTIME_TYPE).take(self._at)
+
+
+def three_way_diff_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield THREE_WAY_SCHEMA, or the batches of `encode`. The sides are base, source, dest."""
+    for base, source, dest in open_tasks(workspace, batches):
+        changes = map(without_same_content, three_way_diff(base, source, dest))
+        yield from map(encode or three_way_batch, filter(len, changes))
+
+
+def three_way_batch(changes: BlockChanges) -> pa.RecordBatch:
+    """Return the changes and conflicts of a merge as one batch of THREE_WAY_SCHEMA."""
+    rows = (changes.base, changes.right, changes.left)
+    base, source, dest = map(DiffSide.of, rows)
+    columns = change_columns(changes, dest, source)
+    columns += map(_side_column, (base, source, dest))
+    return pa.record_batch(columns, schema=THREE_WAY_SCHEMA)
+
+
+def _side_column(side: DiffSide) -> pa.StructArray:
+    columns = [side.size, side.checksum, side.mtime]
+    return pa.StructArray.from_arrays(columns, fields=list(SIDE_TYPE), mask=side.absent)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderBatch:
+    """A summary of changes by the folders `depth` levels below a common prefix."""
+
+    prefix: str
+    depth: int
+
+    def __call__(self, changes: BlockChanges) -> pa.RecordBatch:
+        """Return a batch of FOLDER_SCHEMA, one row per run of paths in a folder."""
+        folders = self._folders(paths_of(changes.keys()))
+        starts = _run_starts(folders)
+        before, after, there = (
+            side_sizes(changes.left),
+            side_sizes(changes.right),
+            ~changes.conflicts,
+        )
+        left, right = changes.left.present, changes.right.present
+        columns = [
+            there & ~left,
+            there & ~right,
+            there & left & right,
+            changes.conflicts,
+            after * there,
+            before * there,
+        ]
+        sums = [run_sums(column.astype(np.int64), starts) for column in columns]
+        return pa.record_batch([folders.take(pa.array(starts)), *sums], schema=FOLDER_SCHEMA)
+
+    def _folders(self, paths: pa.StringArray) -> pa.StringArray:
+        """Return each path's folder at this depth, or the path if it has no such folder."""
+        if not self.depth:
+            return pa.array([""] * len(paths), pa.string())
+        below = pc.utf8_slice_codeunits(paths, len(self.prefix))
+        # A path with fewer folders does not match and stays unchanged.
+        pattern = f"(?s)^((?:[^/]*/){{{self.depth}}}).*$"
+        folders = pc.replace_substring_regex(below, pattern, r"\1")
+        return pc.binary_join_element_wise(pa.scalar(self.prefix), folders, "")
+
+
+def side_sizes(rows: SideRows) -> Positions:
+    """Return the size of each row's object, 0 where there is no object."""
+    sizes = np.zeros(len(rows.at), np.int64)
+    sizes[rows.present] = decode_entries(rows.records()).size
+    return sizes
+
+
+def _run_starts(texts: pa.StringArray) -> Positions:
+    """Return the positions where a new text begins. `texts` must not be empty."""
+    differ = pc.not_equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(np.concatenate(([True], differ)))

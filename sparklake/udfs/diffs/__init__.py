@@ -1,1 +1,0 @@
-"""Task bodies of diffs, and their rows."""
