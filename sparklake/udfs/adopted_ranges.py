@@ -1,15 +1,15 @@
-"""Check existing ranges: their addresses must be usable in place of ours.
+"""Verification of existing ranges before their reuse.
 
-The id of a range does not depend on addresses, so a range of the same records may name other
-objects of equal content. The existing range may be left over from dropped changes, and a garbage
-collection or the owner of an object may have deleted the objects that it names. Its file never
-changes. A task that writes a range which exists already therefore reads it and compares the
-addresses:
+The id of a range does not depend on addresses, so a range of equal records may reference other
+objects of equal content. Such a range can be left over from dropped changes, and a garbage
+collection or the owner of an object may have deleted its objects. Its file never changes. So a task
+reads each range that exists already and compares the addresses:
 
-- An object below `data/` belongs to the lake. It is used if it exists. If it was deleted, the range
-  is dead: nothing is restored at its address, because a request to delete it may still be on its
-  way. Our records are written as the next generation of the range.
-- Any other object may be deleted by its owner. It is used only if a version names it.
+- An object below `data/` belongs to the lake. It is used if it exists. After its deletion the range
+  is dead: nothing is restored at its address, because a delete request may still be in flight. Our
+  records become the next generation of the range.
+
+- The owner of any other object may delete it. It is used only if a version references it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from sparklake.stores.objects import open_object
 
 @dataclass(frozen=True, slots=True)
 class _AddressConflict:
-    """An object that an existing range names in place of ours. Both addresses are full URIs."""
+    """An object of an existing range with another address than ours. Both are full URIs."""
 
     key: bytes
     ours: str
@@ -64,15 +64,9 @@ class _AddressConflict:
 def find_dead(
     store: ObjectStore, files: Mapping[RangeId, bytes], versions: Sequence[MetaRangeId] = ()
 ) -> list[RangeId]:
-    """Check existing ranges in place of ours; return those whose objects were deleted.
+    """Verify that existing ranges can be reused; return those with deleted objects.
 
-    `versions` are the trees of kept commits: an owner must keep the objects that they name at the
-    same path.
-
-    Raises:
-        AddressTakenError: A range names an object of others that may not be used in place of ours.
-        CollectionOpenError: A collection may be deleting an object that a range names.
-        PurgeOpenError: A purge may be deleting it.
+    `versions` are the trees of kept commits: an owner must keep their objects at the same paths.
     """
     dead = []
     for range_id, file in files.items():
@@ -87,14 +81,10 @@ def find_dead(
 def check_objects_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Check the objects of the lake that written ranges name, after another fence was read.
+    """Verify that the lake's objects in written ranges still exist.
 
-    Each task is the list of ranges of TASK_SCHEMA that `gc.encode_work` encodes. Yields nothing.
-
-    Raises:
-        CollectionBegunError: One of them was deleted since.
-        CollectionOpenError: A collection may be deleting one of them.
-        PurgeOpenError: A purge may be deleting one of them.
+    Runs after a later fence. Each task is a row of TASK_SCHEMA from `gc.encode_work`. Yields
+    nothing.
     """
     store, decode = workspace.open_store(), msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
     for batch in batches:
@@ -124,7 +114,7 @@ def _check_present(store: ObjectStore, block: Block) -> None:
 def _is_dead(
     store: ObjectStore, others: Sequence[_AddressConflict], versions: Sequence[MetaRangeId]
 ) -> bool:
-    """Return whether an object of the lake that a range names in place of ours was deleted."""
+    """Return whether an object of the lake in the existing range was deleted."""
     if not others:
         return False
     # A purge may also delete objects outside of the lake.
@@ -140,7 +130,7 @@ def _is_dead(
 
 
 def _lacks_objects(store: ObjectStore, own: Sequence[_AddressConflict]) -> bool:
-    """Return whether an object of the lake is missing that ours can replace.
+    """Return whether an object of the lake is missing and ours can replace it.
 
     If ours is missing too, it was purged, or staged with an address of no object.
     """
@@ -170,7 +160,7 @@ def _check_swept(store: ObjectStore, address: str) -> None:
 
 
 def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConflict]:
-    """Return the objects whose addresses differ between two ranges of equal records."""
+    """Return the objects with different addresses in two ranges of equal records."""
     differing = pc.not_equal(ours.stored_array(), theirs.stored_array())
     rows = np.flatnonzero(differing.to_numpy(zero_copy_only=False))
     if not len(rows):
@@ -235,7 +225,7 @@ def _addresses(store: ObjectStore, block: Block) -> Iterable[tuple[bytes, str]]:
 
 
 def _is_there(address: str) -> bool:
-    """Tell whether an object exists at a full URI. A failing store counts as no."""
+    """Return whether an object exists at a full URI. A failing store counts as no."""
     with suppress(SparklakeError):
         store, key = open_object(address)
         return store.find(key) is not None

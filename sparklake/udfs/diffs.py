@@ -39,7 +39,7 @@ def diff_body(
 
 
 def removed_batch(changes: BlockChanges) -> pa.RecordBatch:
-    """Return the keys of a two-way diff that the right side lacks."""
+    """Return the keys without an object on the right side of a two-way diff."""
     return pa.record_batch([changes.where(~changes.right.present).keys()], names=["key"])
 
 
@@ -52,7 +52,6 @@ def staged_diff_body(
 
 
 def diff_batch(changes: BlockChanges) -> pa.RecordBatch:
-    """Return changes as one batch of DIFF_SCHEMA."""
     left, right = DiffSide.of(changes.left), DiffSide.of(changes.right)
     columns = [*change_columns(changes, left, right), left.checksum, right.checksum]
     return pa.record_batch(columns, schema=DIFF_SCHEMA)
@@ -80,19 +79,16 @@ class DiffSide:
 
     @staticmethod
     def of(rows: SideRows) -> DiffSide:
-        """Return the columns of a side."""
         present = rows.present
         at = pa.array(np.cumsum(present) - 1, mask=~present)
         return DiffSide(decode_entries(rows.records()), at, pa.array(~present))
 
     @property
     def size(self) -> pa.Array:
-        """The sizes in bytes."""
         return pa.array(self._entries.size).take(self._at)
 
     @property
     def checksum(self) -> pa.Array:
-        """The checksums."""
         return self._entries.checksum.take(self._at)
 
     @property
@@ -111,7 +107,6 @@ def three_way_diff_body(
 
 
 def three_way_batch(changes: BlockChanges) -> pa.RecordBatch:
-    """Return the changes and conflicts of a merge as one batch of THREE_WAY_SCHEMA."""
     rows = (changes.base, changes.right, changes.left)
     base, source, dest = map(DiffSide.of, rows)
     columns = change_columns(changes, dest, source)
@@ -153,7 +148,7 @@ class FolderBatch:
         return pa.record_batch([folders.take(pa.array(starts)), *sums], schema=FOLDER_SCHEMA)
 
     def _folders(self, paths: pa.StringArray) -> pa.StringArray:
-        """Return each path's folder at this depth, or the path if it has no such folder."""
+        """Return the folder of each path at this depth, or else the path."""
         if not self.depth:
             return pa.array([""] * len(paths), pa.string())
         below = pc.utf8_slice_codeunits(paths, len(self.prefix))
@@ -164,13 +159,13 @@ class FolderBatch:
 
 
 def side_sizes(rows: SideRows) -> Positions:
-    """Return the size of each row's object, 0 where there is no object."""
+    """Return the object size of each row, 0 without an object."""
     sizes = np.zeros(len(rows.at), np.int64)
     sizes[rows.present] = decode_entries(rows.records()).size
     return sizes
 
 
 def _run_starts(texts: pa.StringArray) -> Positions:
-    """Return the positions where a new text begins. `texts` must not be empty."""
+    """Return the start positions of equal texts. `texts` must not be empty."""
     differ = pc.not_equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
     return np.flatnonzero(np.concatenate(([True], differ)))

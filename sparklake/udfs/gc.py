@@ -1,7 +1,7 @@
 """Task bodies of a garbage collection: list, mark, compare and sweep.
 
-Addresses are written as keys of records, in the same ranges as objects. The objects without a name
-are therefore found by a diff of ranges.
+Addresses are stored as keys of records, in the same ranges as objects, so a diff of ranges finds
+the unreferenced objects.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
 
 
 def encode_work(shares: Iterable[str | Sequence[RangeInfo]]) -> pa.Table:
-    """Return prefixes to list, or ranges to read, as TASK_SCHEMA, one row each."""
+    """Return prefixes to list, or ranges to read, as rows of TASK_SCHEMA."""
     encoded = pa.array([_encode(each) for each in shares], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
@@ -65,10 +65,9 @@ def encode_work(shares: Iterable[str | Sequence[RangeInfo]]) -> pa.Table:
 def listed_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA for the objects under prefixes. Their paths are their keys.
+    """Yield RECORD_SCHEMA for the objects below prefixes. Their paths are their keys.
 
-    Raises:
-        NamespaceInUseError: Another namespace is under one of the prefixes.
+    Fails if a prefix contains another namespace.
     """
     store = open_store(workspace.storage_namespace)
     for batch in batches:
@@ -79,7 +78,7 @@ def listed_body(
 
 
 def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA for the addresses in the namespace that ranges name."""
+    """Yield RECORD_SCHEMA for the addresses in the namespace that ranges reference."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         for encoded in batch.column("task").to_pylist():
@@ -91,7 +90,7 @@ def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 def named_rows_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA for the addresses in the namespace that records name."""
+    """Yield RECORD_SCHEMA for the addresses in the namespace that records reference."""
     own = OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         yield _named_batch(own, record_block(batch))
@@ -110,7 +109,7 @@ def _named_batch(own: OwnNamespace, block: Block) -> pa.RecordBatch:
 def distinct_run_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the ranges of a run from sorted rows of RECORD_SCHEMA, each key once."""
+    """Write a run from sorted rows of RECORD_SCHEMA, each key once."""
     sink = open_sink(workspace)
     written = sink.write(_distinct(batches))
     sink.put()
@@ -124,14 +123,11 @@ def garbage_body(
     watched: str | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA for unnamed objects that are older than `before`.
+    """Yield RECORD_SCHEMA for unreferenced objects written before `before`.
 
-    The sides are the listed objects, then the named objects in two lists. `before` is in unix
-    nanoseconds. Objects under a spared prefix are skipped.
-
-    Raises:
-        NamespaceInUseError: An object is in another namespace inside `watched`. A list from an
-            earlier run may predate that namespace.
+    The sides are the listed objects, then two lists of referenced objects. `before` is in unix
+    nanoseconds. Objects under a spared prefix are skipped. Fails for an object in another namespace
+    inside `watched`: the list of an earlier run may predate that namespace.
     """
     store = workspace.open_store()
     marks = NamespaceMarks(open_store(watched)) if watched else None
@@ -148,7 +144,7 @@ def garbage_body(
 
 
 def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield WEIGHT_SCHEMA: the number of objects in a list, and their bytes."""
+    """Yield WEIGHT_SCHEMA for a list: its number of objects, and their bytes."""
     store = workspace.open_store()
     for task in decode_tasks(batches):
         (blocks,) = open_sides(store, task.pieces)
@@ -159,12 +155,9 @@ def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 def sweep_body(
     workspace: Workspace, namespace: str, marker: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Delete the objects of a list from a namespace. Yield WEIGHT_SCHEMA of the deleted.
+    """Delete listed objects from a namespace, and yield WEIGHT_SCHEMA of the deleted ones.
 
-    Raises:
-        CollectionOpenError: Another process has ended the sweep of the marker.
-        NamespaceInUseError: An object is in a namespace inside this one. Nothing is deleted
-            from that namespace.
+    Stops if another process ends the sweep. Deletes nothing from a namespace inside this one.
     """
     lists, store = workspace.open_store(), open_store(namespace)
     marks = NamespaceMarks(store)
@@ -186,14 +179,13 @@ def sweep_body(
 
 
 def _check_apart(marks: NamespaceMarks, keys: Iterable[str]) -> None:
-    """Raise NamespaceInUseError for keys below the mark of another namespace."""
     folders = {f"{key.rpartition('/')[0]}/" for key in keys}
     with Threads(OBJECT_THREADS, "sparklake-marks") as threads:
         list(threads.map(marks.check, folders))
 
 
 def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
-    """Yield the record of an object if records can name its key."""
+    """Yield the record of an object whose key fits into a record."""
     if found.key.endswith(f"/{NAMESPACE_MARKER_KEY}") and found.key.startswith(_FOLDER):
         raise nested_error(f"{store.uri}/{found.key.removesuffix(f'/{NAMESPACE_MARKER_KEY}')}")
     address = f"{store.uri}/{found.key}"

@@ -38,11 +38,11 @@ def preview_body(
     path_filter: PathFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Count the changes that a merge of the chosen keys would make in dest.
+    """Count the changes in dest by a merge of the matching keys.
 
-    The sides are base, source, dest. A key that a strategy decides counts as changed if the result
-    differs from dest. The first conflicts are reported, including decided ones, and so are objects
-    kept under other keys.
+    The sides are base, source, dest. A key with a strategy's decision counts as changed if the
+    result differs from dest. The first conflicts are reported, decided ones included, and so are
+    objects kept under other keys.
     """
     store = workspace.open_store()
     for task in decode_tasks(batches):
@@ -76,7 +76,7 @@ class _Tally:
         self._contest([each for each in contested if isinstance(each, Conflict)])
 
     def result(self, seen: ObservedChanges) -> PreviewResult:
-        """Return the counts, without the objects that conflicts keep under other paths."""
+        """Return the counts, without the objects kept under other paths."""
         judge = self.judge
         said = PreviewResult(
             conflicts=judge.conflicts,

@@ -1,4 +1,4 @@
-"""What tasks of a merge observe: changed Delta logs, and samples of added Parquet files."""
+"""Changed Delta logs and samples of added Parquet files, as merge tasks see them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from sparklake.strategies.resolution import Resolution
 
 @dataclass(frozen=True, slots=True)
 class ObservedChanges:
-    """The changed Delta logs and the added Parquet files, as far as the resolution needs them."""
+    """The changed Delta logs and added Parquet files that a resolution needs."""
 
     resolution: Resolution
     logs: ChangedLogs = field(default_factory=ChangedLogs)
     added: AddedFiles = field(default_factory=AddedFiles)
 
     def observe(self, changes: BlockChanges) -> None:
-        """Note the differences of a block."""
         if self.resolution.delta:
             self.logs.observe(changes)
         if self.resolution.schema_check:
@@ -49,7 +48,7 @@ def observe_added(files: AddedFiles, changes: BlockChanges) -> None:
 
 
 def add_samples(samples: Samples, added: BlockChanges) -> None:
-    """Add the first key of each folder. The changes are additions, in key order."""
+    """Add the first key of each folder. `added` are additions in key order."""
     if not len(added):
         return
     keys = added.keys()
@@ -63,14 +62,14 @@ def add_samples(samples: Samples, added: BlockChanges) -> None:
 
 
 def table_folder(key: bytes) -> bytes | None:
-    """Return the folder of the table that a Parquet file may belong to, or None."""
+    """Return the folder of the table of a Parquet file, or None for other files."""
     if not key.endswith(_ENDING.encode()) or _HIDDEN_KEY.search(key):
         return None
     return _FILE.sub(b"", key)
 
 
 def added_batch(changes: BlockChanges) -> pa.RecordBatch:
-    """Return the keys of samples of a two-way diff."""
+    """Return the sampled keys of a two-way diff."""
     samples: Samples = {}
     add_samples(samples, changes.where(~changes.left.present))
     return pa.record_batch([pa.array(samples.values(), pa.binary())], names=["key"])

@@ -1,4 +1,4 @@
-"""Task bodies of a purge: find named addresses, list those to delete, delete them."""
+"""Task bodies of a purge: scan addresses, list the objects to delete, delete them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 class Scan:
     """Ranges or rows of one origin: the `order`-th commit, or the staging of a branch.
 
-    `branch` is a branch whose head or staging contains them, or "".
+    `branch` is "" unless its head or staging contains them.
     """
 
     ranges: tuple[RangeInfo, ...]
@@ -86,7 +86,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class AddressUse:
-    """A use of an address by a path that is to be purged."""
+    """A use of an address by a path to purge."""
 
     path: str
     order: int
@@ -98,7 +98,7 @@ class AddressUse:
 
 @dataclass(frozen=True)
 class Patterns:
-    """The paths to purge, as globs. A glob that ends with '/' covers everything below it."""
+    """The paths to purge, as globs. A glob with a trailing '/' covers everything below it."""
 
     globs: tuple[str, ...]
 
@@ -130,7 +130,7 @@ decode_found = msgspec.msgpack.Decoder(FoundReport).decode
 
 
 def encode_work(work: Iterable[object]) -> pa.Table:
-    """Return scans, or the names of parts, as a table of TASK_SCHEMA, one row each."""
+    """Return scans, or the names of parts, as rows of TASK_SCHEMA."""
     encoded = pa.array([_encode(each) for each in work], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
@@ -138,7 +138,7 @@ def encode_work(work: Iterable[object]) -> pa.Table:
 def scan_body(
     workspace: Workspace, patterns: Patterns, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA: named addresses, with an AddressUse if the path is to be purged."""
+    """Yield RECORD_SCHEMA: referenced addresses, with an AddressUse for a path to purge."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         for encoded in batch.column("task"):
@@ -171,7 +171,7 @@ def _named(
 def found_body(
     workspace: Workspace, purge_id: str, also_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the objects to delete as parts of FOUND_SCHEMA. Addresses must be sorted.
+    """Write the objects to delete as parts of FOUND_SCHEMA, from sorted addresses.
 
     Yields a FoundReport as REPORT_SCHEMA.
     """
@@ -197,7 +197,7 @@ class _PurgeList:
     _rows: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, address: str, namings: Iterable[bytes]) -> None:
-        """Record the uses of an address if one of them is to be purged."""
+        """Record the uses of an address if one of them is of a path to purge."""
         is_shared, found = False, dict[str, AddressUse]()
         for stored in namings:
             if not stored:
@@ -242,7 +242,7 @@ class _PurgeList:
                 self.report.live.append((naming.branch, naming.path))
 
     def write(self) -> None:
-        """Write the collected rows as a part. A task may run twice, so the content names it."""
+        """Write the collected rows as a part. Its name is its hash: a task may run twice."""
         if not self._rows:
             return
         namespace = self.places.workspace.storage_namespace
@@ -255,7 +255,7 @@ class _PurgeList:
 
 
 def own_key(workspace: Workspace, address: str) -> str | None:
-    """Return the key of an object that the repository may delete, or None."""
+    """Return the key of an object in the repository's own data, or None."""
     root = f"{workspace.storage_namespace}/"
     key = address.removeprefix(root)
     if not address.startswith(root) or not key.startswith(DATA_FOLDER):
@@ -276,19 +276,17 @@ class _Places:
     also_external: bool
 
     def is_external(self, address: str) -> bool:
-        """Return whether an object is outside the repository's own data."""
         return own_key(self.workspace, address) is None
 
     def find_owner(self, address: str) -> str | None:
-        """Return the other namespace that contains an object to delete, or None."""
+        """Return the other namespace around an object to delete, or None."""
         place = self._place(address)
         return None if place is None else place[0].find(place[2])
 
     def delete(self, address: str) -> int | None:
-        """Delete an object. Return the unix microseconds of the deletion, None if it is kept.
+        """Delete an object and return the unix microseconds, or None for an object to keep.
 
-        Raises:
-            NamespaceInUseError: The object belongs to another namespace.
+        Fails for an object in another namespace.
         """
         place = self._place(address)
         if place is None:
@@ -320,7 +318,7 @@ class _Places:
 def delete_body(
     workspace: Workspace, purge_id: str, also_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Delete the objects of parts, then write the parts of the receipt. Yield their names."""
+    """Delete the objects of parts, then write the parts of the receipt. Yields their names."""
     store = workspace.open_store()
     places = _Places(workspace, store, also_external)
     for batch in batches:
@@ -338,7 +336,7 @@ def delete_body(
 
 
 def _deleted(places: _Places, found: pa.Table) -> pa.Array:
-    """Delete the objects of rows. Return the times, null where an object is kept."""
+    """Delete the objects of rows. Returns the times, null for kept objects."""
     addresses = found.column("address").to_pylist()
     names = list(dict.fromkeys(addresses))
     with Threads(DELETE_THREADS, "sparklake-purge") as pool:
@@ -348,13 +346,10 @@ def _deleted(places: _Places, found: pa.Table) -> pa.Array:
 
 
 def deleted_addresses(rows: pa.Table, namespace: str) -> pa.Array:
-    """Return the addresses that a receipt records as deleted, or a list as to be deleted.
+    """Return the addresses in a receipt or in a list of objects to delete.
 
-    The file may be a copy from another namespace. Objects of that one are also missing in this one.
-
-    Raises:
-        KeyError: The rows lack a column.
-        CorruptFileError: An address is not a text.
+    The file may be a copy from another namespace. Objects of that one are missing in this one too.
+    A missing column raises KeyError.
     """
     if "deleted_at" in rows.schema.names:
         rows = rows.filter(pc.is_valid(rows.column("deleted_at")))

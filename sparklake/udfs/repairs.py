@@ -31,10 +31,7 @@ _decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
 def equal_body(
     workspace: Workspace, checksums: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield EQUAL_SCHEMA for the objects in ranges that have one of some checksums.
-
-    Ranges that cannot be read are skipped.
-    """
+    """Yield EQUAL_SCHEMA for the objects with one of the checksums. Skips unreadable ranges."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     wanted = pa.array(checksums, pa.string())
     for batch in batches:

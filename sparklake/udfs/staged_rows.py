@@ -1,4 +1,4 @@
-"""Rows to stage: objects and removals become staged records."""
+"""Objects and removals to stage, encoded as records."""
 
 from __future__ import annotations
 
@@ -41,13 +41,10 @@ def stage_body(
     *,
     closed: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Turn rows of STAGE_SCHEMA into rows of RECORD_SCHEMA.
+    """Encode rows of STAGE_SCHEMA as RECORD_SCHEMA.
 
     The records of a batch are in key order if its rows are. `staged_at` is in unix nanoseconds.
-
-    Raises:
-        InvalidRecordError: A row is invalid.
-        CollectionOpenError: `closed` is set, and an address is in the namespace.
+    `closed` rejects addresses in the namespace.
     """
     for batch in batches:
         rows = microsecond_mtimes(staged_columns(batch))
@@ -58,7 +55,7 @@ def stage_body(
 
 
 def _staged_records(workspace: Workspace, rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
-    """Return the records of some rows, in key order if the rows are."""
+    """Return the records of rows, in key order if the rows are."""
     plain = plain_rows(rows, workspace.storage_namespace)
     if plain.all():
         return plain_records(rows, staged_at)
@@ -86,7 +83,7 @@ def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
 
 
 def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
-    """Return which rows pass every check: whole, without metadata, not removals."""
+    """Return which rows pass every check: complete, without metadata, not removals."""
     if not {"path", "size", "address", "checksum"} <= set(rows.schema.names):
         return np.zeros(rows.num_rows, bool)
     path, address = rows.column("path"), rows.column("address")
@@ -126,7 +123,7 @@ def _is_empty(maps: pa.Array) -> pa.BooleanArray:
 def plain_records(
     rows: pa.RecordBatch, staged_at: int, default_type: str = DEFAULT_CONTENT_TYPE
 ) -> pa.RecordBatch:
-    """Return the records of plain rows. `default_type` is used where there is no content type."""
+    """Return the records of plain rows. `default_type` replaces a missing content type."""
     address = rows.column("address")
     relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
     seconds, nanos = _plain_mtimes(rows, staged_at)
@@ -162,10 +159,7 @@ def _plain_mtimes(rows: pa.RecordBatch, staged_at: int) -> tuple[Positions, Posi
 
 
 def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with the types of STAGE_SCHEMA, except for mtimes.
-
-    Given types may differ in width or encoding.
-    """
+    """Cast a batch to the types of STAGE_SCHEMA, except for mtimes."""
     for index, name in enumerate(batch.schema.names):
         given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
         if not _means(given.type, wanted):
@@ -179,7 +173,7 @@ def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether a type differs from another only in width or encoding."""
+    """Return whether two types differ only in width or encoding."""
     if pa.types.is_dictionary(given):
         given = given.value_type
     if pa.types.is_map(given) and pa.types.is_map(wanted):
@@ -199,7 +193,7 @@ def staged_record(
     staged_at: int,
     default_type: str = DEFAULT_CONTENT_TYPE,
 ) -> Record:
-    """Return the record of one row of STAGE_SCHEMA. Raise the fitting error if it is invalid."""
+    """Return the record of one row of STAGE_SCHEMA, after all checks."""
     path = row.get("path")
     if path is None:
         raise InvalidRecordError("a row to stage has no path")
@@ -239,7 +233,6 @@ def _staged_metadata(row: dict[str, Any]) -> dict[str, str]:
 
 
 def object_checksum(workspace: Workspace, address: str) -> str:
-    """Return the checksum of the object at an address; raise MissingFileError."""
     if "://" not in address:
         return open_store(workspace.storage_namespace).checksum(address)
     store, key = open_object(address)

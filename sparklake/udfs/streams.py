@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:
-    """Return a stream for each side of some pieces with the same number of sides.
+    """Return one stream per side of pieces with the same number of sides.
 
-    A task works on all its pieces at once, because the cost per call is nearly independent of the
-    number of records. Between the pieces no side has a record, unless `within_each` cuts the
-    result.
+    A task works on all its pieces at once, because the cost per call hardly depends on the number
+    of records. No side has a record between the pieces, unless `within_each` splits the result.
     """
     streams = zip(*(each.piece.sides for each in pieces), strict=True)
     hull = Interval(pieces[0].piece.interval.start, pieces[-1].piece.interval.stop)
@@ -34,21 +33,20 @@ def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator
 def open_tasks(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Sequence[Blocks]]:
-    """Yield the streams of each task's sides."""
     store = workspace.open_store()
     for task in decode_tasks(batches):
         yield open_sides(store, task.pieces)
 
 
 def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[TaskPiece, Blocks]]:
-    """Yield each piece with the part of a stream in its interval, to consume at once."""
+    """Yield each piece with the slice of a stream in its interval, to consume at once."""
     stream = _Cut(iter(blocks))
     for each in pieces:
         yield each, stream.within(each.piece.interval)
 
 
 def records_of(blocks: Blocks, path_filter: PathFilter) -> Blocks:
-    """Return the records of the chosen keys in a stream."""
+    """Return the records of the matching keys in a stream."""
     return blocks if path_filter.is_everything else _chosen(blocks, path_filter)
 
 
@@ -59,7 +57,7 @@ def _chosen(blocks: Blocks, path_filter: PathFilter) -> Iterator[Block]:
 
 
 class _Cut:
-    """A stream cut into intervals of ascending keys. Every record is in one of them."""
+    """A stream split at intervals of ascending keys. Every record is in one of them."""
 
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = filter(len, blocks)

@@ -1,4 +1,4 @@
-"""The base of every task body: tasks, and the sink of its ranges."""
+"""What every task body uses: encoded tasks, and a sink for ranges."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 
 
 def encode_tasks(tasks: Iterable[Task]) -> pa.Table:
-    """Return tasks in key order as a table of TASK_SCHEMA, one row each."""
+    """Return tasks in key order as rows of TASK_SCHEMA."""
     encoded = pa.array([_encode(task) for task in tasks], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
 
 def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
-    """Yield the tasks in batches of TASK_SCHEMA."""
     for batch in batches:
         for encoded in batch.column("task"):
             yield _decode(encoded.as_py())
@@ -46,10 +45,10 @@ def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
 
 @dataclass(slots=True)
 class RangeSink:
-    """A buffer of the ranges that a task writes, which puts many of them at once.
+    """A buffer of written ranges, put many at a time.
 
-    With `withheld`, nothing is put before `put` is called. `versions` are those of the Workspace.
-    `replaced` has the ids of ranges that were put as a later generation.
+    With `withheld`, nothing is put before a call of `put`. `versions` are those of the Workspace.
+    `replaced` maps the ids of ranges to the later generation that was put.
     """
 
     store: ObjectStore
@@ -62,36 +61,30 @@ class RangeSink:
     _bytes: int = 0
 
     def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
-        """Cut records in key order into ranges, and return the ranges."""
+        """Split records in key order into ranges."""
         return tuple(self.cut(blocks))
 
     def cut(self, blocks: Blocks) -> Iterator[WrittenRange]:
-        """Cut records in key order into ranges, and yield each one when it is written."""
+        """Split records in key order into ranges, and yield each one once it is written."""
         for written, file in write_ranges(blocks, self.range_records, compress=self.compress):
             self._add(written.info, file)
             yield written
 
     def write_one(self, records: Block) -> RangeInfo:
-        """Write the records of one range that is already cut."""
+        """Write the records of one range as it is."""
         info, file = make_range(records, compress=self.compress)
         self._add(info, file)
         return info
 
     def drop(self) -> None:
-        """Discard the ranges that have not been put."""
+        """Discard the buffered ranges."""
         self._files, self._bytes = {}, 0
 
     def put(self) -> None:
-        """Make the buffered ranges durable in the store, and empty the buffer.
+        """Make the buffered ranges durable, and empty the buffer.
 
-        Ranges that exist already must name objects that can be used in place of ours. A range that
-        names deleted objects is left alone: its records are put as its next generation.
-
-        Raises:
-            AddressTakenError: An existing range names an object that cannot be used.
-            CollectionOpenError: A collection may be deleting a range, or an object that an
-                existing range names.
-            PurgeOpenError: A purge may be deleting such an object.
+        An existing range is reused after `find_dead` verifies it. A dead range stays as it is: its
+        records are put as its next generation.
         """
         files, firsts = self._files, {each: each for each in self._files}
         while files:
@@ -117,7 +110,6 @@ def open_sink(workspace: Workspace, *, withheld: bool = False) -> RangeSink:
 
 
 def sink_into(store: ObjectStore, workspace: Workspace, *, withheld: bool = False) -> RangeSink:
-    """Return the sink of a workspace whose store is open."""
     return RangeSink(
         store, workspace.range_records, workspace.compresses, withheld, workspace.versions
     )

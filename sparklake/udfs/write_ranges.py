@@ -28,7 +28,7 @@ from sparklake.udfs.workspace import RangeSink, Workspace, decode_tasks, open_si
 def apply_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], path_filter: PathFilter = ALL
 ) -> Iterator[pa.RecordBatch]:
-    """Write the chosen keys of staged layers over a base.
+    """Write the matching keys of staged layers over a base.
 
     The sides are base, then layers, the newest first.
     """
@@ -47,7 +47,7 @@ def merge_body(
     batches: Iterable[pa.RecordBatch],
     path_filter: PathFilter = ALL,
 ) -> Iterator[pa.RecordBatch]:
-    """Write a three-way merge of the chosen keys. Other keys keep dest's value.
+    """Write a three-way merge of the matching keys. Other keys keep dest's value.
 
     The sides are base, source, dest. A task with an undecided conflict writes nothing and reports
     its first conflicts. If a strategy fails, its task writes nothing.
@@ -84,7 +84,7 @@ def virtual_merge_body(
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the ranges of a run from rows of RECORD_SCHEMA in key order."""
+    """Write a run from rows of RECORD_SCHEMA in key order."""
     sink = open_sink(workspace)
     written = sink.write(_distinct(map(record_block, batches)))
     sink.put()
@@ -92,7 +92,7 @@ def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 
 def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
-    """Write the records of a task as ranges. Every piece begins a new range."""
+    """Write the records of a task as ranges. Every piece starts a new range."""
     return [
         PieceResult(each.position, sink.write(inside))
         for each, inside in within_each(blocks, task.pieces)
@@ -100,14 +100,14 @@ def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceRes
 
 
 def _keys(changed: ChangedKeys) -> list[KeysResult]:
-    """Return the message about changed keys, or no message if nothing changed."""
+    """Return the message about changed keys, or none without changes."""
     if changed.keys is None:
         return [KeysResult(None)]
     return [KeysResult(tuple(changed.keys))] if changed.keys else []
 
 
 def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the non-empty blocks; raise InvalidRecordError for a repeated key."""
+    """Yield the non-empty blocks, and reject a repeated key."""
     last = None
     for block in blocks:
         if not len(block):

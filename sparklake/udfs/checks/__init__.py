@@ -1,1 +1,1 @@
-"""Task bodies of a check of a whole repository, and the kinds of its findings."""
+"""Task bodies of a check of a whole repository."""

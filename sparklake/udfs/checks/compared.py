@@ -1,4 +1,4 @@
-"""The task body that compares a bucket of named objects with the stored ones."""
+"""The task body that compares a bucket of referenced objects with the stored ones."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _NAMED_NUMBERS, _LISTED_NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class BucketShare:
-    """One bucket to compare, and the files that have it.
+    """One bucket to compare, and its files.
 
-    Unnamed objects older than `before`, in unix nanoseconds, are garbage. Without `shows_unnamed`
-    they are not reported: ranges that cannot be read may name them. With a `sample` above 0,
-    this share of the objects is read. `salt` decides which. `fault_buckets` is the number of
-    buckets of the rows with faults, by the tag of their range.
+    Unreferenced objects older than `before`, in unix nanoseconds, are garbage. Without
+    `shows_unnamed` they are not reported: unreadable ranges may reference them. `sample` is the
+    share of objects to read, chosen by `salt`. `fault_buckets` is the number of buckets of rows
+    with faults, by the tag of their range.
     """
 
     bucket: int
@@ -67,7 +67,7 @@ class BucketShare:
 
 @dataclass(slots=True)
 class BucketResult:
-    """The counts of a bucket, and the tags of the ranges that name objects with faults.
+    """The counts of a bucket, and the tags of the ranges with faulty objects.
 
     `kinds` counts unreferenced objects, and `bytes` is their size. `findings` are the first ones.
     """
@@ -88,7 +88,10 @@ decode_bucket_result = msgspec.msgpack.Decoder(BucketResult).decode
 
 
 def compare_bucket(place: CheckPlace, name: str, encoded: bytes) -> bytes:
-    """Compare named with stored objects, and read a sample of them; return a BucketResult."""
+    """Compare referenced with stored objects, and read a sample of them.
+
+    Returns a BucketResult.
+    """
     share, folder, result = _decode_share(encoded), place.open_folder(), BucketResult()
     files = (share.named, share.listed, share.purged)
     named_rows, listed_rows, purged_rows = (
@@ -130,22 +133,21 @@ def compare_bucket(place: CheckPlace, name: str, encoded: bytes) -> bytes:
 
 @dataclass(slots=True)
 class _Faults:
-    """The rows with faults of one bucket of named objects."""
+    """The rows with faults of one bucket of referenced objects."""
 
     rows: Bucket
     tables: list[pa.Table] = field(default_factory=lambda: [FAULT_SCHEMA.empty_table()])
 
     def named(self, mask: Any) -> pa.Table:
-        """Return some rows, with their texts."""
+        """Return the rows in a mask, with their texts."""
         return self.rows.table(NAMED_SCHEMA).filter(pa.array(mask))
 
     def add(self, kind: FindingKind, mask: Any, detail: str) -> None:
-        """Add the rows in a mask."""
         if mask.any():
             self.add_details(kind, np.where(mask, detail or " ", ""))
 
     def add_details(self, kind: FindingKind, details: Any) -> None:
-        """Add the rows with details that are not empty."""
+        """Add the rows with non-empty details."""
         mask = details != ""
         if not mask.any():
             return
@@ -156,12 +158,11 @@ class _Faults:
         self.tables.append(pa.table(columns, schema=FAULT_SCHEMA))
 
     def table(self) -> pa.Table:
-        """Return all rows."""
         return pa.concat_tables(self.tables).combine_chunks()
 
 
 def _problems(faults: _Faults, stored: StoredSizes) -> Any:
-    """Add the objects that cannot be looked up; return which ones."""
+    """Add the objects whose lookup failed; return them as a mask."""
     has_one = np.array([each is not None for each in stored.problem], bool)
     for kind in {each.kind for each in stored.problem[has_one]}:
         details = [each.detail if each and each.kind is kind else "" for each in stored.problem]
@@ -170,7 +171,7 @@ def _problems(faults: _Faults, stored: StoredSizes) -> Any:
 
 
 def _stored(named: pa.Table, listed: pa.Table) -> tuple[StoredSizes, Any]:
-    """Return the stored sizes of named objects, and which listed objects are named."""
+    """Return the stored sizes of referenced objects, and a mask of referenced stored objects."""
     found = np.zeros(named.num_rows, bool)
     size = np.zeros(named.num_rows, np.int64)
     hit = np.zeros(listed.num_rows, bool)
@@ -199,7 +200,7 @@ def _places(wanted: Any, values: Any) -> tuple[Any, Any]:
 def _report_unnamed(
     report: ObjectStore, name: str, rows: pa.Table, before: int, result: BucketResult
 ) -> None:
-    """Write the objects that nothing names, and count them."""
+    """Write the unreferenced objects, and count them."""
     result.bytes = bounded_sum(rows.column("size").to_pylist())
     is_old = pc.less(rows.column("mtime"), before).to_pylist()
     kinds = [FindingKind.OBJECT_UNREFERENCED if old else FindingKind.OBJECT_YOUNG for old in is_old]
@@ -215,7 +216,6 @@ def _report_unnamed(
 
 
 def write_findings(report: ObjectStore, stem: str, findings: list[Finding]) -> None:
-    """Write findings as a Parquet file of the report."""
     body = io.BytesIO()
     parquet.write_table(finding_table(findings), body)
     report.replace(f"{stem}.parquet", body.getvalue())
@@ -236,7 +236,7 @@ def _distinct(named: pa.Table) -> int:
 
 
 def _sampled(named: pa.Table, sample: float, salt: int) -> Any:
-    """Return which objects are in the sample. All rows of one object are, or none."""
+    """Return which objects are in the sample: all rows of an object, or none."""
     if sample >= 1:
         return np.ones(named.num_rows, bool)
     mixed = (named.column("low").to_numpy() ^ np.uint64(salt)) >> np.uint64(32)

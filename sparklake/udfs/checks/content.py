@@ -1,4 +1,4 @@
-"""The comparison of the bytes of objects with their checksums."""
+"""Comparison of objects' bytes with their checksums."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def content_problems(named: pa.Table) -> ContentProblems:
 
 
 def content_problem(address: str, checksum: str, size: int) -> Problem | None:
-    """Return what is wrong with the bytes at an address, or None."""
+    """Return the fault of the bytes at an address, or None."""
     wanted = ExpectedObject("", address, size, checksum, "")
     try:
         store, key = open_object(address)

@@ -1,7 +1,7 @@
-"""The folder of a check: results of its tasks, and rows that tasks exchange through files.
+"""The folder of a check: results of its tasks, and rows exchanged through files.
 
 A task writes one file with its rows in buckets. Another task reads one bucket of all files. So a
-check needs no shuffle of an engine, and continues after a crash with the files that exist.
+check needs no shuffle of an engine, and continues after a crash with the existing files.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _OFFSET_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckPlace:
-    """The repository that tasks check, and the folders of the check, as URIs.
+    """The repository to check, and the folders of the check, as URIs.
 
-    `folder` has the files that tasks exchange, and `report` the findings. `buckets` is the number
-    of buckets of named objects.
+    `folder` contains the exchanged files, and `report` the findings. `buckets` is the number of
+    buckets of referenced objects.
     """
 
     workspace: Workspace
@@ -45,11 +45,9 @@ class CheckPlace:
     buckets: int = 1
 
     def open_folder(self) -> ObjectStore:
-        """Return the store of the files that tasks exchange."""
         return open_store(self.folder)
 
     def open_report(self) -> ObjectStore:
-        """Return the store of the report."""
         return open_store(self.report)
 
 
@@ -63,17 +61,14 @@ def share_name(encoded: bytes) -> str:
 
 
 def result_key(step: str, name: str) -> str:
-    """Return the key of the result of a share in the folder of a check."""
     return f"parts/{step}-{name}.result"
 
 
 def rows_key(step: str, name: str) -> str:
-    """Return the key of the exchanged rows of a share in the folder of a check."""
     return f"parts/{step}-{name}.rows"
 
 
 def encode_shares(shares: Sequence[bytes]) -> pa.Table:
-    """Return encoded shares as TASK_SCHEMA, one row each."""
     return pa.table(
         [pa.array(range(len(shares)), pa.int64()), pa.array(shares, pa.binary())],
         schema=TASK_SCHEMA,
@@ -83,7 +78,7 @@ def encode_shares(shares: Sequence[bytes]) -> pa.Table:
 def step_body(
     place: CheckPlace, step: str, work: Work, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RESULT_SCHEMA for shares. Each result is durable first, so it is never lost."""
+    """Yield RESULT_SCHEMA for shares, each result after it is durable."""
     folder = place.open_folder()
     for batch in batches:
         for encoded in batch.column("task").to_pylist():
@@ -116,13 +111,12 @@ class Bucket:
     streams: tuple[bytes, ...]
 
     def table(self, schema: pa.Schema) -> pa.Table:
-        """Return the rows, with all columns of the files or some of them, in the same order."""
+        """Return the rows with the columns of a schema, in the order of the files."""
         batches = [each for body in self.streams for each in unpack(body, schema.names)]
         return pa.Table.from_batches(batches, schema).combine_chunks()
 
 
 def read_bucket(folder: ObjectStore, keys: Iterable[str], bucket: int) -> Bucket:
-    """Return one bucket of several files."""
     streams: list[bytes] = []
     for key in keys:
         at = bucket * _OFFSET_BYTES

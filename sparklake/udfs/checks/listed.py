@@ -1,4 +1,4 @@
-"""Task bodies that list the stored objects, and the objects that purges have deleted."""
+"""Task bodies that list the stored and the purged objects."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class ListedShare:
 
 @dataclass(frozen=True, slots=True)
 class PurgedShare:
-    """Parquet files that list purged objects, by key in the namespace."""
+    """Parquet files of purged objects, by key in the namespace."""
 
     keys: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class ListedResult:
-    """The number of listed objects, and findings about files that list them."""
+    """The number of listed objects, and findings about the files of purged objects."""
 
     objects: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -118,7 +118,7 @@ def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:
 
 
 def _batches(root: str, found: Iterable[FileColumns]) -> Iterator[pa.RecordBatch]:
-    """Yield LISTED_SCHEMA, in batches of at least `_BATCH_ROWS` if there are so many files."""
+    """Yield LISTED_SCHEMA in batches of at least `_BATCH_ROWS`, except for the last one."""
     waiting: list[FileColumns] = []
     rows = 0
     for each in found:

@@ -1,4 +1,4 @@
-"""Lookups of objects outside of `data/`: imported ones, and unusual addresses."""
+"""Lookups of objects outside `data/`: imported ones, and unusual addresses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LISTED_FROM = 100
 
 
 class Problem(NamedTuple):
-    """The reason why an object cannot be looked up."""
+    """The reason for a failed lookup."""
 
     kind: FindingKind
     detail: str
@@ -36,20 +36,19 @@ Found = int | None | Problem
 
 @dataclass(slots=True)
 class StoredSizes:
-    """Which objects exist, with their sizes. `problem` has a Problem where there is one."""
+    """Masks and sizes of existing objects, with the Problem of each failed lookup."""
 
     found: Any
     size: Any
     problem: Any
 
     def update(self, rows: Any, other: StoredSizes) -> None:
-        """Replace some rows."""
         self.found[rows], self.size[rows] = other.found, other.size
         self.problem[rows] = other.problem
 
 
 def stored_sizes(named: pa.Table) -> StoredSizes:
-    """Return what is stored at the addresses of rows. Each address is looked up once."""
+    """Look up the addresses of rows, each address once."""
     addresses = named.column("address").combine_chunks().dictionary_encode()
     sizes = find_sizes(addresses.dictionary.to_pylist())
     each_once = list(map(sizes.__getitem__, addresses.dictionary.to_pylist()))
@@ -74,7 +73,7 @@ def find_sizes(addresses: Sequence[str]) -> dict[str, Found]:
 
 
 def _listed(addresses: Sequence[str]) -> Iterator[tuple[str, Found]]:
-    """Yield the sizes of objects of one folder, by a listing if that is possible."""
+    """Yield the sizes of objects of one folder, by a listing if possible."""
     try:
         places = [open_object(each) for each in addresses]
         prefix = places[0][1].rpartition("/")[0]

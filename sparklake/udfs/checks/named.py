@@ -1,4 +1,4 @@
-"""Named objects as rows of hashes, sizes and addresses, to compare with a listing."""
+"""Referenced objects as rows of hashes, sizes and addresses, to compare with a listing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def address_hashes(addresses: pa.Array) -> tuple[Any, Any]:
 
 
 def bucket_numbers(high: Any, buckets: int) -> Any:
-    """Return the bucket of each hash."""
     return (high % np.uint64(buckets)).astype(np.int64)
 
 
@@ -75,7 +74,7 @@ def named_columns(block: Block, own: OwnNamespace) -> _Columns:
 
 @dataclass
 class NamedObjects:
-    """The objects that records name, collected by one task."""
+    """The objects that the records of one task reference."""
 
     namespace: str
     buckets: int
@@ -105,7 +104,6 @@ class NamedObjects:
         self._batches.append(pa.record_batch(columns, schema=NAMED_SCHEMA))
 
     def table(self) -> pa.Table:
-        """Return the rows of NAMED_SCHEMA."""
         return pa.Table.from_batches(self._batches, NAMED_SCHEMA)
 
     def buckets_of(self, rows: pa.Table) -> Any:

@@ -1,4 +1,4 @@
-"""The task body that finds the paths, commits and branches of objects with faults."""
+"""The task body that finds the paths, commits and branches of faulty objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESOLVED_STEP = "resolved"
 
 @dataclass(frozen=True, slots=True)
 class AffectedTable:
-    """A range or a layer of staged rows that names objects with faults, and what contains it."""
+    """A range or a layer of staged rows with faulty objects, and its commits and branches."""
 
     tag: int
     info: RangeInfo | None
@@ -35,9 +35,9 @@ class AffectedTable:
 
 @dataclass(frozen=True, slots=True)
 class FaultShare:
-    """One bucket of rows with faults, the files that have it, and the affected tables.
+    """One bucket of rows with faults, its files, and the affected ranges and layers.
 
-    Rows of other tables are ignored: nothing names these tables any more.
+    Rows of other ranges are ignored: those are unreferenced by now.
     """
 
     bucket: int
@@ -109,7 +109,7 @@ def _findings(place: CheckPlace, rows: pa.Table, table: AffectedTable) -> Iterat
 
 
 def _confirmed(faults: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the faults that still exist, each object of a table once."""
+    """Return the remaining faults, each object of a range once."""
     doubtful = {each["address"] for each in faults if FindingKind(each["kind"]) in _CONFIRMED}
     sizes = find_sizes(sorted(doubtful))
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -125,7 +125,7 @@ def _confirmed(faults: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _looked_up(size: Found) -> dict[str, str]:
-    """Return the kind and the detail of an object that is not as it should be."""
+    """Return the kind and the detail of a faulty object."""
     if isinstance(size, Problem):
         return {"kind": size.kind.value, "detail": size.detail}
     if isinstance(size, int):

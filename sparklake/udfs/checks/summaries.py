@@ -29,7 +29,7 @@ SUMMARIES_STEP = "summaries"
 
 @dataclass(frozen=True, slots=True)
 class SummarisedCommit:
-    """A commit with its stored change summary, its tree and that of its first parent."""
+    """A commit with its stored change summary, its tree and its first parent's."""
 
     id: str
     before: MetaRangeId
@@ -43,7 +43,7 @@ decode_findings = msgspec.msgpack.Decoder(list[Finding]).decode
 
 
 def check_summaries(place: CheckPlace, name: str, encoded: bytes) -> bytes:
-    """Return findings about the summaries that lack a change."""
+    """Return findings about incomplete summaries."""
     store, findings = place.workspace.open_store(), list[Finding]()
     for each in _decode_share(encoded):
         summary = decode_summary(each.summary)
@@ -62,7 +62,7 @@ def check_summaries(place: CheckPlace, name: str, encoded: bytes) -> bytes:
 def _omitted_keys(
     store: ObjectStore, commit: SummarisedCommit, summary: ChangeSummary
 ) -> Iterator[bytes]:
-    """Yield the changed keys that a summary lacks, or of which it lacks a folder."""
+    """Yield the changed keys whose hash or folder is missing in a summary."""
     trees = [read_meta_range(store, each).ranges for each in (commit.before, commit.after)]
     for window in changed_intervals(trees[0], trees[1], sum(map(len, trees))):
         if any(

@@ -30,7 +30,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class TreeShare:
-    """Metaranges to verify. With `wanted`, find those that name one of these ranges, instead."""
+    """Metaranges to verify, or with `wanted`, to search for these ranges."""
 
     trees: tuple[MetaRangeId, ...]
     wanted: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class TreeShare:
 
 @dataclass(frozen=True, slots=True)
 class TreeRanges:
-    """The ranges that a metarange names."""
+    """The ranges of a metarange."""
 
     tree: MetaRangeId
     ranges: tuple[RangeInfo, ...]
@@ -46,7 +46,7 @@ class TreeRanges:
 
 @dataclass(slots=True)
 class TreesResult:
-    """The findings about metaranges, and the ranges that they name."""
+    """The findings about metaranges, and their ranges."""
 
     findings: list[Finding] = field(default_factory=list)
     trees: list[TreeRanges] = field(default_factory=list)
@@ -56,8 +56,8 @@ class TreesResult:
 class RangeShare:
     """Ranges to verify.
 
-    With `is_named`, the addresses of their objects are written. Otherwise only expired commits name
-    the ranges. `is_staged` marks ranges of staged layers, which may have tombstones.
+    With `is_named`, the addresses of their objects are written. Otherwise only expired commits
+    reference the ranges. `is_staged` is for ranges of staged layers, which may have tombstones.
     """
 
     ranges: tuple[RangeInfo, ...]
@@ -107,7 +107,6 @@ def check_trees(place: CheckPlace, name: str, encoded: bytes) -> bytes:
 def _tree_ranges(
     tree: str, content: Content | SparklakeError, result: TreesResult
 ) -> tuple[RangeInfo, ...]:
-    """Return the ranges of a metarange; raise MissingFileError or CorruptFileError."""
     if isinstance(content, SparklakeError):
         raise content
     block = read_meta_range_file(content, tree)
@@ -134,7 +133,7 @@ def _tree_finding(kind: FindingKind, tree: str, detail: str) -> Finding:
 
 
 def check_ranges(place: CheckPlace, name: str, encoded: bytes) -> bytes:
-    """Verify ranges, and write the objects that they name; return a RangesResult."""
+    """Verify ranges, and write the objects that they reference; return a RangesResult."""
     share, store, result = (
         _decode_range_share(encoded),
         place.workspace.open_store(),
@@ -162,7 +161,7 @@ def check_ranges(place: CheckPlace, name: str, encoded: bytes) -> bytes:
 def _verified(
     info: RangeInfo, content: Content | SparklakeError, share: RangeShare, result: RangesResult
 ) -> Block | None:
-    """Return the records of a range if they can be used; add findings."""
+    """Return the records of a usable range, and add findings."""
 
     def found(kind: FindingKind, detail: str) -> None:
         paths = shown_key(info.min_key), shown_key(info.max_key)
@@ -192,7 +191,7 @@ def _verified(
 
 
 def _misdescribed(info: RangeInfo, block: Block, tombstones: int) -> str:
-    """Return what a metarange says wrongly of a range, or ""."""
+    """Return the error in a range's description by a metarange, or ""."""
     if (block.first_key, block.last_key) != (info.min_key, info.max_key):
         return f"its keys are {block.first_key!r} to {block.last_key!r}"
     if len(block) != info.count:
@@ -205,7 +204,7 @@ def _misdescribed(info: RangeInfo, block: Block, tombstones: int) -> str:
 def _contents(
     store: ObjectStore, table_ids: Sequence[str]
 ) -> Iterator[tuple[str, Content | SparklakeError]]:
-    """Yield each table with its bytes, or with the error of reading it."""
+    """Yield each tree file with its bytes, or with the error of the read."""
     rest = list(table_ids)
     while rest:
         contents = store.get_many([table_key(each) for each in rest])

@@ -1,1 +1,1 @@
-"""Objects as Arrow rows, and the task bodies that copy them."""
+"""Task bodies that list and copy objects."""

@@ -28,8 +28,7 @@ from sparklake.udfs.write_ranges import written_pieces
 class Transfer:
     """A share of a move or copy: the records, and existing records at their new keys.
 
-    The new ranges take the place `position` of the run. The removals, if any, take the place
-    `removals`.
+    The new ranges have the place `position` in the run, and the removals, if any, `removals`.
     """
 
     position: int
@@ -45,7 +44,6 @@ _decode = msgspec.msgpack.Decoder(Transfer).decode
 
 
 def encode_transfers(transfers: Iterable[Transfer]) -> pa.Table:
-    """Return shares as a table of TASK_SCHEMA, one row each."""
     encoded = pa.array([_encode(each) for each in transfers], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
@@ -53,7 +51,7 @@ def encode_transfers(transfers: Iterable[Transfer]) -> pa.Table:
 def transfer_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the ranges of a run. If it raises AlreadyExistsError, nothing is staged."""
+    """Write the ranges of a run. After AlreadyExistsError nothing is staged."""
     for batch in batches:
         for encoded in batch.column("task"):
             yield _transferred(workspace, _decode(encoded.as_py()))
@@ -101,7 +99,7 @@ def _unless_there(blocks: Blocks, existing: Blocks) -> Iterator[Block]:
 def restore_body(
     workspace: Workspace, path_filter: PathFilter, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the changes that make the chosen keys of left equal to right.
+    """Write the changes that make the matching keys of left equal to right.
 
     The sides are left, right.
     """
@@ -122,7 +120,7 @@ def _staged(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Block
 
 
 def _restored_records(changes: BlockChanges) -> Block:
-    """Return the records of the right side, and tombstones for keys that it lacks."""
+    """Return the records of the right side, and tombstones for its missing keys."""
     gone = changes.left.where(~changes.right.present)
     removals = block_of_records([tombstone(key) for key in gone.keys().array().to_pylist()])
     there = changes.right.records()

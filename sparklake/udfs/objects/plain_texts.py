@@ -1,6 +1,6 @@
 """Checks of whole columns of paths and addresses.
 
-A text that passes is valid. Other texts are checked one by one, which says what is wrong.
+A text that passes is valid. The others are checked one by one, with an error for each.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _WHOLE = rf"^(s3a?://{_BUCKET}|file://)(/[^./\x00][^/\x00]*)+$"
 
 @kernel(compiled.plain_keys)
 def plain_keys(texts: pa.StringArray) -> Mask:
-    """Return which texts have no NUL, no leading '/', and no part that begins with '.'."""
+    """Return which texts have no NUL, no leading '/', and no part with a leading '.'."""
     return _truth(_are_plain_keys(texts))
 
 
 @kernel(compiled.plain_addresses)
 def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
-    """Return which addresses are plain keys, or URIs that begin well and outside a namespace."""
+    """Return which addresses are plain keys, or URIs with a valid start outside a namespace."""
     plain = pc.if_else(
         pc.match_substring(addresses, "://"),
         pc.and_(
@@ -47,7 +47,7 @@ def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
 
 @kernel(compiled.plain_uris)
 def plain_uris(addresses: pa.StringArray) -> Mask:
-    """Return which addresses are URIs without NUL, empty parts or parts that begin with '.'."""
+    """Return which addresses are URIs without NUL, empty parts or parts with a leading '.'."""
     return _truth(pc.match_substring_regex(addresses, _WHOLE))
 
 
