@@ -1,8 +1,8 @@
-"""Addresses of objects: as records store them, and inside the storage namespace.
+"""Addresses of objects, in records and inside the storage namespace.
 
 Records of local files contain `local://`, everything else uses `file://`. lakeFS's local adapter
-reads `local:///path`, and fails for a whole listing that contains `file://`. Records of earlier
-versions contain `file://` addresses, so both are read.
+reads `local:///path`, and rejects a whole listing with one `file://` address. Records of earlier
+versions contain `file://`, so both are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLEAN_FILE = r"^file://(/[^./\x00][^/\x00]*)+$"
 
 
 def shown_address(address: str) -> str:
-    """Return the full address of a record as a URI that all readers understand."""
+    """Return a record's full address as a URI for all readers."""
     return f"{_FILE}{address[len(_LOCAL) :]}" if address.startswith(f"{_LOCAL}/") else address
 
 
@@ -39,7 +39,7 @@ def shown_addresses(addresses: pa.StringArray) -> pa.StringArray:
 
 
 def stored_address(address: str) -> str:
-    """Return a full address as records contain it; raise InvalidUriError."""
+    """Return a full address in the form of records."""
     if address.startswith(_S3A):
         return f"s3://{address[len(_S3A) :]}"
     if not address.startswith((_FILE, _LOCAL)):
@@ -48,7 +48,7 @@ def stored_address(address: str) -> str:
 
 
 def stored_addresses(addresses: pa.StringArray) -> pa.StringArray:
-    """Return addresses as records contain them. Keys in the namespace stay as they are."""
+    """Return addresses in the form of records. Keys in the namespace stay as they are."""
     if pc.any(pc.starts_with(addresses, _S3A)).as_py():
         addresses = pc.replace_substring_regex(addresses, f"^{_S3A}", "s3://")
     files = pc.starts_with(addresses, _FILE)
@@ -84,7 +84,6 @@ class OwnNamespace:
         self._real_folder = lru_cache(_FOLDERS_KEPT)(_real_folder)
 
     def has(self, address: str) -> bool:
-        """Return whether a normalised address is in the namespace."""
         return self.find_key(address) is not None
 
     def find_key(self, address: str) -> str | None:
@@ -107,8 +106,7 @@ class OwnNamespace:
     def canonical(self, addresses: pa.StringArray) -> pa.StringArray:
         """Return addresses in one spelling per object, because any spelling may be staged.
 
-        An address that reaches the namespace by symbolic links becomes the address of the object
-        there.
+        An address outside that links into the namespace becomes the object's address there.
         """
         return self._without_links(_normalised(addresses))
 
@@ -127,10 +125,7 @@ class OwnNamespace:
         return address if key is None else f"{self.uri}/{key}"
 
     def mask(self, addresses: pa.StringArray, direct: Mask | None = None) -> Mask:
-        """Return which of the plain addresses in a column are in the namespace.
-
-        `direct` are those that are known to be no links.
-        """
+        """Return which plain addresses are in the namespace. `direct` ones are no links."""
         if not self._is_local:
             found = [pc.starts_with(addresses, root) for root in self._roots]
             return _truth(pc.or_(*found))
@@ -150,7 +145,7 @@ class OwnNamespace:
 
 
 def full_addresses(namespace: str, entries: EntryColumns) -> pa.StringArray:
-    """Return the addresses of entries as normalised full URIs, without a look at links."""
+    """Return the addresses of entries as normalised full URIs. Links are not resolved."""
     inside = pc.binary_join_element_wise(namespace, entries.address, "/")
     relative = entries.relative
     if relative.all():

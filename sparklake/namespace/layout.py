@@ -66,12 +66,12 @@ def collection_folder(run_id: str) -> str:
 
 
 def candidates_key(run_id: str) -> str:
-    """Return the key of the ids of ranges and metaranges that a collection may delete."""
+    """Return the key of the ids of tree files that a collection may delete."""
     return f"{collection_folder(run_id)}tables"
 
 
 def sweep_claim_key(run_id: str, marker: str) -> str:
-    """Return the key that decides whether the sweep of a marker deletes its list or was ended."""
+    """Return the key of the decision whether the sweep of a marker deletes its list."""
     return f"{collection_folder(run_id)}sweep{marker.removeprefix(SWEEP_MARKER_KEY)}"
 
 
@@ -110,7 +110,7 @@ def purge_plan_key(purge_id: str) -> str:
 
 
 def purge_claim_key(purge_id: str) -> str:
-    """Return the key that decides whether a purge deletes or was ended."""
+    """Return the key of the decision whether a purge deletes."""
     return f"{purge_folder(purge_id)}claim"
 
 

@@ -1,4 +1,4 @@
-"""Files below `_sparklake/` that crashes have left, and that no verb reads again."""
+"""Leftovers of crashes below `_sparklake/`, and their removal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sparklake.stores.objects.temporary import ABANDONED_SECONDS, remove_tempora
 
 
 def unfinished_checks(store: ObjectStore) -> dict[str, list[StoredObject]]:
-    """Return the exchanged files of checks that have not ended, by the id of the check.
+    """Return the exchanged files of unfinished checks, by the id of the check.
 
-    Reports are not read, however many there are.
+    Does not read the reports, however many there are.
     """
     prefix = f"{CHECKS_FOLDER}{OPEN_CHECKS}"
     found: dict[str, list[StoredObject]] = {}
@@ -27,12 +27,12 @@ def unfinished_checks(store: ObjectStore) -> dict[str, list[StoredObject]]:
 
 
 def probes(store: ObjectStore) -> Iterator[StoredObject]:
-    """Yield the files that a killed process has left after it looked whether it may write."""
+    """Yield the probes for write permission left by killed processes."""
     yield from store.list(PROBE_PREFIX)
 
 
 def abandoned_keys(store: ObjectStore, before: int) -> Iterator[str]:
-    """Yield the keys of leftovers whose last write was before a time in unix nanoseconds."""
+    """Yield the keys of leftovers last written before a time in unix nanoseconds."""
     for each in probes(store):
         if each.mtime < before:
             yield each.key
@@ -45,10 +45,9 @@ def abandoned_keys(store: ObjectStore, before: int) -> Iterator[str]:
 
 
 def remove_leftovers(store: ObjectStore, grace: timedelta) -> int:
-    """Remove the files of dead processes that no verb will read again; return their number.
+    """Remove the leftovers of dead processes; return their number.
 
-    A file is removed when it is older than the grace period and older than a day, because a living
-    process may still use it.
+    A file must be older than the grace period and than a day: a living process may still use it.
     """
     age = max(grace.total_seconds(), ABANDONED_SECONDS)
     before = time.time_ns() - int(age * SECOND)

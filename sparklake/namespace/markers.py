@@ -11,7 +11,7 @@ ENDED = b"ended"
 
 
 def decide_once(store: ObjectStore, key: str, decision: bytes) -> bytes:
-    """Return the decision stored under a key: the given one, or an earlier one.
+    """Return the stored decision of a key: the given one, or an earlier one.
 
     After a lost answer, the store finds the file of the first request.
     """
@@ -29,13 +29,12 @@ def is_sweep_open(store: ObjectStore) -> bool:
 
 
 def check_sweep(store: ObjectStore, marker: str) -> None:
-    """Raise CollectionOpenError if another process has ended the sweep of a marker."""
+    """Raise CollectionOpenError after another process ends the sweep of a marker."""
     if store.find(marker) is None:
         raise sweep_ended_error()
 
 
 def sweep_ended_error() -> CollectionOpenError:
-    """Return the error of a collection that another process has taken over."""
     return CollectionOpenError(
         "the garbage collection stopped: another one has ended it, after this one had lost its "
         "connection to Postgres. Run it again"
@@ -43,9 +42,9 @@ def sweep_ended_error() -> CollectionOpenError:
 
 
 def marked_run(store: ObjectStore, marker: str) -> str:
-    """Return the id of the collection that a marker names; raise MissingFileError.
+    """Return the collection id in a marker.
 
-    Raises CorruptFileError for a damaged marker: nobody knows what that collection may delete.
+    A damaged marker raises CorruptFileError: nothing else says what that collection may delete.
     """
     run_id = store.get(marker).decode(errors="replace")
     if not is_run_id(run_id):
@@ -57,10 +56,9 @@ def marked_run(store: ObjectStore, marker: str) -> str:
 
 
 def is_run_id(text: str) -> bool:
-    """Return whether a text can be the id of a collection."""
     return text.isascii() and text.replace("-", "").isalnum()
 
 
 def open_purges(store: ObjectStore) -> list[str]:
-    """Return the ids of the purges that may be deleting objects, or may have died meanwhile."""
+    """Return the ids of the purges that may be deleting objects. Some may be dead."""
     return [each.key.removeprefix(OPEN_PURGES_FOLDER) for each in store.list(OPEN_PURGES_FOLDER)]

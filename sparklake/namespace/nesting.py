@@ -25,7 +25,7 @@ _FOLDERS_KEPT = 65536
 def find_enclosing(uri: str) -> str | None:
     """Return the nearest marked storage namespace above a root, or None.
 
-    The mark may be of any lake. Unreadable folders count as unmarked.
+    The marker may be of any lake. Unreadable folders count as unmarked.
     """
     if uri.startswith(_FILE):
         return _find_marked_folder(uri.removeprefix(_FILE))
@@ -33,10 +33,10 @@ def find_enclosing(uri: str) -> str | None:
 
 
 class NamespaceMarks:
-    """The marks of namespaces above the objects of a store.
+    """The ownership markers of namespaces above the objects of a store.
 
-    Each folder is checked once, however many objects it has. With `own_root`, the root of the
-    store counts, too: it may be the namespace of another repository.
+    Each folder is checked once, however many objects it has. With `own_root`, the root of the store
+    counts, too: it may be the namespace of another repository.
     """
 
     def __init__(self, store: ObjectStore, *, own_root: bool = False) -> None:
@@ -59,7 +59,6 @@ class NamespaceMarks:
         return self._above(real) if f"{real.rstrip('/')}/".startswith(root) else None
 
     def check(self, key: str) -> None:
-        """Raise NamespaceInUseError for an object below a mark."""
         if (found := self.find(key)) is not None:
             raise nested_error(found)
 
@@ -88,7 +87,6 @@ class NamespaceMarks:
 
 
 def nested_error(root: str) -> NamespaceInUseError:
-    """Return the error for objects in a namespace inside another one."""
     return NamespaceInUseError(
         f"nothing was deleted: {root} is inside the folder to delete, and marked as the storage "
         f"namespace of another repository. Move it elsewhere. Delete its {NAMESPACE_MARKER_KEY} "

@@ -1,11 +1,10 @@
-"""Put tables into a namespace whose unnamed tables a collection may be deleting.
+"""Puts of tree files into a namespace during a garbage collection.
 
-Ids of tables are computed from records. So a verb may write, or find, a table that a collection has
-listed as unnamed and is about to delete. While the collection is open, such ids are refused.
+Ids of tree files are computed from records. So a verb may write, or find, a file that a collection
+lists as unreferenced and deletes next. While the collection is open, such ids are rejected.
 
-The check comes before the put. If no collection is open then, one that begins later raises the
-fence after the verb has read it, and the verb is refused when it publishes. docs/design/048 has the
-proof.
+The check precedes the put. Without an open collection then, a later one raises the fence after the
+verb reads it, and the verb is rejected when it publishes. docs/design/048 has the proof.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _ID_BYTES = 32
 
 
 def encode_ids(table_ids: Iterable[str]) -> bytes:
-    """Return ids of tables as the content of a file of candidates."""
+    """Encode ids of tree files as a file of candidates."""
     return b"".join(map(bytes.fromhex, sorted(table_ids)))
 
 
 def put_tables(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
-    """Write tables unless they exist, durably; return the keys that this call wrote.
+    """Write tree files unless they exist, durably; return the keys of the new ones.
 
-    Raises CollectionOpenError for a table that a collection may be deleting.
+    Raises CollectionOpenError for a file that a collection may be deleting.
     """
     if not files:
         return ()
@@ -40,7 +39,7 @@ def put_tables(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
 
 
 def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
-    """Raise CollectionOpenError for a table that a collection may be deleting."""
+    """Raise CollectionOpenError for a tree file that a collection may be deleting."""
     candidates = _candidates(store)
     found = next((each for each in keys if each in candidates), None)
     if found is not None:
@@ -52,11 +51,10 @@ def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
 
 
 def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
-    """Check tables that were written before the latest fence was read.
+    """Verify tree files written before the latest fence was read.
 
-    Raises:
-        CollectionOpenError: A collection may be deleting one of them.
-        CollectionBegunError: A collection has deleted one of them.
+    CollectionOpenError means that a collection may be deleting one of them, CollectionBegunError
+    that one is deleted.
     """
     keys = [table_key(each) for each in table_ids]
     check_kept_tables(store, keys)
@@ -69,7 +67,7 @@ def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
 
 
 def _candidates(store: ObjectStore) -> Collection[str]:
-    """Return the keys of the tables that open collections may delete."""
+    """Return the keys of the tree files that open collections may delete."""
     found: set[str] = set()
     for marker in open_markers(store):
         # Without its file, a sweep has just ended, or deletes no tables.

@@ -1,1 +1,1 @@
-"""Public row types, schemas of task rows, and settings of tasks."""
+"""Row types, their schemas, and the messages and settings of tasks."""

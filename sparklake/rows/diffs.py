@@ -46,7 +46,7 @@ DIFF_DDL = f"{CHANGE_DDL}, left_checksum string, right_checksum string"
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """An object that differs. A checksum is None where the object does not exist."""
+    """A changed object. A checksum is None on a side without the object."""
 
     type: ChangeType
     path: str
@@ -56,7 +56,7 @@ class DiffRow:
 
 
 def diff_rows(batch: pa.RecordBatch) -> Iterator[DiffRow]:
-    """Yield the rows in a batch of DIFF_SCHEMA."""
+    """Decode a batch of DIFF_SCHEMA."""
     for row in batch.to_pylist():
         row["type"] = ChangeType(row["type"])
         yield DiffRow(**row)
@@ -111,11 +111,11 @@ class SideObject:
 
 @dataclass(frozen=True, slots=True)
 class ThreeWayRow:
-    """A change that a merge makes in dest, or a conflict. A side without the object is None.
+    """A change in dest by a merge, or a conflict. A side without the object is None.
 
-    `base` is None unless the row is a conflict. `source_commit` and `dest_commit` are the commits
-    that gave the sides of a conflict their state. They are known for the first conflicts that stop
-    a verb or that a preview shows, else None. `reason` explains a special conflict.
+    `base` is None unless the row is a conflict. `source_commit` and `dest_commit` are the latest
+    commits of a conflict's sides with a change of the path. They are set for the first conflicts of
+    an error or a preview, else None. `reason` explains a special conflict.
     """
 
     type: ChangeType
@@ -134,7 +134,7 @@ class ThreeWayRow:
         return shown.size if shown else 0
 
     def commits_document(self) -> Mapping[str, Any]:
-        """Return the commits of source and dest for JSON. None is an unknown commit."""
+        """Return the commits of source and dest for JSON. An unknown commit is None."""
         names = ("id", "committer", "message", "creation_date")
         commits = {"source_commit": self.source_commit, "dest_commit": self.dest_commit}
         return {
@@ -149,12 +149,12 @@ class ThreeWayRow:
 
     @property
     def source_text(self) -> str:
-        """The object of source, or its removal, and the commit that made it, as a text."""
+        """The object of source, or its removal, and its commit, as a text."""
         return _side_text(self.source, self.source_commit)
 
     @property
     def dest_text(self) -> str:
-        """The object of dest, or its removal, and the commit that made it, as a text."""
+        """The object of dest, or its removal, and its commit, as a text."""
         return _side_text(self.dest, self.dest_commit)
 
 
@@ -166,7 +166,7 @@ def _side_text(side: SideObject | None, commit: Commit | None) -> str:
 
 
 def three_way_rows(batch: pa.RecordBatch) -> Iterator[ThreeWayRow]:
-    """Yield the rows in a batch of THREE_WAY_SCHEMA."""
+    """Decode a batch of THREE_WAY_SCHEMA."""
     texts = (batch.column(name).to_pylist() for name in ("type", "path"))
     sides = (_side_objects(batch.column(name)) for name in _SIDES)
     for kind, path, base, source, dest in zip(*texts, *sides, strict=True):
@@ -220,7 +220,7 @@ FOLDER_DDL = ", ".join(["path string", *(f"{name} bigint" for name in COUNTS)])
 
 @dataclass(frozen=True, slots=True)
 class FolderDiff:
-    """The differences in a folder, or of one object above the depth of the summary.
+    """The differences in a folder, or of one object above the summary's depth.
 
     `path` is "" for the total. Every number is capped at 2^63 - 1.
     """
@@ -245,6 +245,6 @@ class FolderDiff:
 
 
 def folder_rows(batch: pa.RecordBatch) -> Iterator[FolderDiff]:
-    """Yield the rows in a batch of FOLDER_SCHEMA."""
+    """Decode a batch of FOLDER_SCHEMA."""
     for row in batch.to_pylist():
         yield FolderDiff(**row)

@@ -1,4 +1,4 @@
-"""Settings, errors and rows of an import."""
+"""Settings, rows and errors of an import."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ computed from the object. A missing `mtime` is the time of the import."""
 
 @dataclass(frozen=True, slots=True)
 class ImportTaskSettings:
-    """The settings of an import.
+    """Settings of an import.
 
-    `folder` is put before every path. `imported_at`, in unix nanoseconds, is the time of objects
-    without one. With `skips`, rows with errors are left out and the others are written. All errors
-    go to Parquet files under `errors_to`, and the first `reported` errors of each task to the
-    driver.
+    `folder` precedes every path. `imported_at`, in unix nanoseconds, is the time of objects without
+    one. `skips` skips rows with errors and writes the others. All errors go to Parquet files in
+    `errors_to`, and the first `reported` errors of each task to the driver.
     """
 
     folder: str
@@ -63,7 +62,7 @@ class Reason(str, Enum):
 
 
 class Defect(msgspec.Struct, frozen=True):
-    """A row that cannot be imported."""
+    """A row with an error."""
 
     path: str | None
     address: str | None
@@ -73,7 +72,7 @@ class Defect(msgspec.Struct, frozen=True):
 
 
 class ErrorsResult(TaskResult, frozen=True, tag="errors"):
-    """The counts of rows that a task of an import left out, by reason, and first rows."""
+    """The number of rows with errors, by reason, and the first ones."""
 
     counts: dict[Reason, int]
     first: tuple[Defect, ...]

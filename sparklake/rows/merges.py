@@ -1,4 +1,4 @@
-"""What tasks of a merge report."""
+"""Results of merge tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Samples = dict[bytes, bytes]
 
 @dataclass(slots=True)
 class AddedFiles:
-    """Samples of the files that source and dest have added since base.
+    """Samples of the files added by source and by dest since base.
 
     A folder is that of a table: partition folders, such as `day=1/`, belong to it.
     """
@@ -39,8 +39,8 @@ class AddedFiles:
 class ConflictCountResult(TaskResult, frozen=True, tag="conflict-count"):
     """The counts of a task's conflicts, in total and undecided.
 
-    `logs` are the folders of Delta logs in which the task found a record that differs from dest,
-    `added_files` samples of the Parquet files that the sides have added.
+    `logs` are the folders of Delta logs with a record that differs from dest's. `added_files`
+    samples the Parquet files added by the sides.
     """
 
     conflicts: int
@@ -50,13 +50,13 @@ class ConflictCountResult(TaskResult, frozen=True, tag="conflict-count"):
 
 
 class ConflictResult(TaskResult, frozen=True, tag="conflict"):
-    """One conflict. A task reports only its first ones."""
+    """One of a task's first conflicts."""
 
     conflict: Conflict
 
 
 class KeptObject(NamedTuple):
-    """An object of a conflict's side on `key`, to be kept under the key `wanted`.
+    """An object of a conflict's side on `key`, to keep under the key `wanted`.
 
     The record id in `stored` is that of `key`.
     """
@@ -67,13 +67,13 @@ class KeptObject(NamedTuple):
 
 
 class KeptResult(TaskResult, frozen=True, tag="kept"):
-    """An object that a task asks to keep besides its own results."""
+    """An object to keep besides the results of the merge."""
 
     kept: KeptObject
 
 
 class PreviewResult(TaskResult, frozen=True, tag="preview"):
-    """The changes that a merge would make in dest, and its conflicts. Sizes are in bytes."""
+    """The changes in dest by a merge, and its conflicts. Sizes are in bytes."""
 
     added: int = 0
     changed: int = 0

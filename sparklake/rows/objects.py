@@ -1,4 +1,4 @@
-"""Objects as Arrow rows, and checksums of written files."""
+"""Objects as values and as Arrow rows."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
 
 
 def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
-    """Return the objects of records as one batch of OBJECT_SCHEMA."""
+    """Return the objects of records as a batch of OBJECT_SCHEMA."""
     texts, (size, mtime), metadata = object_columns(block, storage_namespace)
     path, checksum, address, content_type = texts
     if metadata is None:
@@ -117,7 +117,7 @@ def _no_metadata(count: int) -> pa.MapArray:
 
 
 def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
-    """Yield the objects in a batch of OBJECT_SCHEMA."""
+    """Decode a batch of OBJECT_SCHEMA."""
     columns = (column.to_pylist() for column in microsecond_mtimes(batch).columns)
     for path, size, checksum, mtime, address, metadata, kind in zip(*columns, strict=True):
         moment = mtime * MICROSECOND
@@ -143,7 +143,7 @@ def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
 
 
 def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch whose mtimes are integers: microseconds since 1970."""
+    """Return a batch with mtimes as integers, in microseconds since 1970."""
     index = batch.schema.get_field_index("mtime")
     if index < 0:
         return batch
@@ -154,9 +154,9 @@ def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:
-    """Return timestamps of any unit in unix microseconds.
+    """Convert timestamps of any unit to unix microseconds.
 
-    A time outside of the years 1 to 9999 is moved closer if it does not fit into 64 bits, but stays
+    A time outside the years 1 to 9999 that does not fit into 64 bits is moved closer, but stays
     outside.
     """
     unit = times.type.unit

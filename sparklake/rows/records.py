@@ -25,13 +25,13 @@ def record_block(batch: pa.RecordBatch) -> Block:
 
 
 def record_batch(records: Sequence[Record]) -> pa.RecordBatch:
-    """Return records as one batch of RECORD_SCHEMA."""
+    """Return records as a batch of RECORD_SCHEMA."""
     keys = pa.array([key for key, _ in records], pa.binary())
     values = pa.array([stored for _, stored in records], pa.binary())
     return pa.record_batch([keys, values], schema=RECORD_SCHEMA)
 
 
 def in_key_order(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return parts of RECORD_SCHEMA, at least one record, as one batch, sorted by key."""
+    """Return non-empty parts of RECORD_SCHEMA as one batch, sorted by key."""
     (whole,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
     return whole.take(pc.sort_indices(whole, [("key", "ascending"), ("stored", "ascending")]))

@@ -19,14 +19,14 @@ RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 
 
 class TaskResult(msgspec.Struct, frozen=True):
-    """A message from a task. A subclass is a kind of result; its tag is stored.
+    """A message from a task. Each subclass is a kind of result with a tag on the wire.
 
-    A feature defines its kinds as subclasses, in a module that both its tasks and its verb import.
+    A feature defines its kinds as subclasses, in a module imported by its tasks and its verb.
     """
 
 
 class PieceResult(TaskResult, frozen=True, tag="piece"):
-    """The ranges that a piece of the plan produced, in key order."""
+    """The ranges written for a piece of the plan, in key order."""
 
     position: int
     written: tuple[WrittenRange, ...]
@@ -39,7 +39,7 @@ class ChangesResult(TaskResult, frozen=True, tag="changes"):
 
 
 class KeysResult(TaskResult, frozen=True, tag="keys"):
-    """The keys that a task changed, or None if there are too many."""
+    """The changed keys, or None for too many."""
 
     keys: tuple[bytes, ...] | None
 
@@ -57,9 +57,9 @@ _encode = msgspec.msgpack.Encoder().encode
 def encode_results(
     results: Iterable[TaskResult], replaced: Mapping[RangeId, RangeId] = MappingProxyType({})
 ) -> pa.RecordBatch:
-    """Return results and the cache statistics as one batch of RESULT_SCHEMA.
+    """Return results and the cache statistics as a batch of RESULT_SCHEMA.
 
-    `replaced` are the ids of a sink's ranges that were put under other ids.
+    `replaced` maps the ids of a sink's ranges to the ids they were put under.
     """
     cache = CacheResult(*TALLY.report())
     said = (*results, cache) if cache.counts.reads else results
@@ -79,7 +79,7 @@ def _as_put(result: TaskResult, replaced: Mapping[RangeId, RangeId]) -> TaskResu
 
 
 def decode_results(batches: Iterable[pa.RecordBatch]) -> Iterator[TaskResult]:
-    """Yield the results in batches of RESULT_SCHEMA."""
+    """Decode batches of RESULT_SCHEMA."""
     decode = _decoder(tuple(TaskResult.__subclasses__()))
     for batch in batches:
         for encoded in batch.column("result"):

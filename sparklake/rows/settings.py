@@ -1,4 +1,4 @@
-"""The settings of a repository that its tasks need."""
+"""Settings of a repository for its tasks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sparklake.stores.cache import open_cached_store
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The settings of a repository that its tasks need.
+    """Settings of a repository for its tasks.
 
-    Objects named by the trees in `versions` may replace other objects of equal content at the same
-    paths. `instance` is the repository's uid. After `tree_sweeps`, a table of one id may name other
-    objects than before, so tables that were cached before are not used.
+    Objects in the trees of `versions` may replace other objects of equal content at the same paths.
+    `instance` is the repository's uid. After `tree_sweeps`, a tree file of one id may reference
+    other objects than before, so older cached files are not used.
     """
 
     storage_namespace: str
@@ -28,11 +28,11 @@ class Workspace:
 
     @property
     def compresses(self) -> bool:
-        """Whether tables are compressed. Only tables of remote stores are."""
+        """Whether tree files are compressed. Only those of remote stores are."""
         return not self.storage_namespace.startswith("file://")
 
     def open_store(self) -> ObjectStore:
-        """Return the repository's store. Tables of a remote store are cached on this machine."""
+        """Open the repository's store. Tree files of a remote store are cached on this machine."""
         instance = self.instance
         if self.tree_sweeps:
             instance = f"{instance} {self.tree_sweeps}"

@@ -1,6 +1,6 @@
-"""Merge strategies: by side, by path, or by functions that users write.
+"""Merge strategies: by side, by path, or by functions of users.
 
-This package exports the names that a user's own strategy needs. See docs/merging.md.
+This package exports the names for a strategy of one's own. See docs/merging.md.
 """
 
 from __future__ import annotations

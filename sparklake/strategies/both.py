@@ -21,8 +21,8 @@ _ROOM = 16
 def keep_both(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
     """Keep dest's object at its path, and source's as `a.source.csv` next to `a.csv`.
 
-    If one side deleted the object, the changed object is kept. If the new path would be too long,
-    the conflict stays.
+    If one side deleted the object, the changed object is kept. A conflict remains if the new path
+    would be too long.
     """
     keys = conflicts.column("key").to_pylist()
     has_source, has_dest = (
@@ -45,7 +45,7 @@ def kept_keys(key: bytes, wanted: bytes) -> Iterator[bytes]:
     """Yield keys for the kept object of `key`: `wanted`, then with numbers from 2.
 
     The number follows `.source`, also in a name without an extension: `_SUCCESS.source-2`. In other
-    names it goes before the extension.
+    names it precedes the extension.
     """
     yield wanted
     is_own = wanted == marked(key, _MARK)

@@ -18,11 +18,11 @@ Entry = dict[str, Any]
 
 
 def union_lines(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Write the lines of both sides, without the lines of base that a side removed.
+    """Write the lines of both sides, without base's lines that a side removed.
 
-    Lines have the order of dest. Lines that only source added follow, in the order of source. The
-    conflict stays if a side deleted the object, if a side contains a NUL byte and so is not text,
-    or if both sides changed metadata or content type.
+    Lines have the order of dest, followed by the lines added by source alone, in the order of
+    source. The conflict remains if a side deleted the object, if a side contains a NUL byte and so
+    is not text, or if both sides changed metadata or content type.
 
     Raises:
         StrategyError: An object is larger than MAX_BYTES.
@@ -31,7 +31,7 @@ def union_lines(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
 
 
 def merged_lines(base: bytes, source: bytes, dest: bytes) -> bytes:
-    """Return the union of lines. Every line of it ends with a newline.
+    """Return the union of lines. Each ends with a newline.
 
     A line may occur several times. The counts of each line are merged in three ways: the changes of
     both sides apply, and equal changes apply once.
@@ -75,7 +75,7 @@ def _decision(row: dict[str, Any], objects: Objects) -> Decision:
 def _attributes(
     base: Entry | None, source: Entry, dest: Entry
 ) -> tuple[dict[str, str], str] | None:
-    """Return metadata and content type of the result, None if both sides changed them."""
+    """Return metadata and content type of the result, or None if both sides changed them."""
     in_base, in_source, in_dest = base and _said(base), _said(source), _said(dest)
     if in_source in (in_base, in_dest):
         return in_dest
@@ -102,7 +102,7 @@ def _count(base: int, source: int, dest: int) -> int:
 
 
 def _beyond(lines: list[bytes], elsewhere: Counter[bytes]) -> list[bytes]:
-    """Return the lines that are not elsewhere. The first of equal lines match those elsewhere."""
+    """Return the lines without a match elsewhere. The first of equal lines match first."""
     rest = Counter(elsewhere)
     more = []
     for line in lines:
@@ -116,7 +116,7 @@ def _beyond(lines: list[bytes], elsewhere: Counter[bytes]) -> list[bytes]:
 def newest_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
     """Take the object with the later mtime. A changed object wins over a deletion.
 
-    The conflict stays if both have the same microsecond.
+    The conflict remains if both have the same microsecond.
     """
     return _higher(conflicts, "mtime")
 
@@ -124,7 +124,7 @@ def newest_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
 def larger_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
     """Take the larger object. A changed object wins over a deletion.
 
-    The conflict stays if both have the same size.
+    The conflict remains if both have the same size.
     """
     return _higher(conflicts, "size")
 

@@ -1,4 +1,4 @@
-"""Parsing of merge strategies and rules as users give them."""
+"""Parsing of merge strategies and rules."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ def parse_resolution(
     delta: bool = True,
     schema_check: bool = True,
 ) -> Resolution:
-    """Return the resolution of a strategy and rules; raise InvalidInputError."""
+    """Return the resolution of a strategy and rules.
+
+    Raises:
+        InvalidInputError: One of them is invalid or unknown.
+    """
     pairs: Any = rules.items() if isinstance(rules, Mapping) else rules or ()
     if not isinstance(pairs, Iterable):
         raise InvalidInputError(f"rules must be pairs of a glob and a strategy, not {rules!r}")
@@ -67,7 +71,11 @@ def parse_resolution(
 
 
 def parse_strategy(strategy: StrategyLike) -> Chosen:
-    """Return a strategy; raise InvalidInputError if it is unknown or unusable."""
+    """Return a strategy.
+
+    Raises:
+        InvalidInputError: It is unknown or unusable.
+    """
     if strategy is None or isinstance(strategy, Strategy):
         return strategy
     if isinstance(strategy, str):
@@ -93,7 +101,11 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
 
 
 def named_strategy(name: str) -> Chosen:
-    """Return the strategy of a name, not yet imported; raise InvalidInputError."""
+    """Return the strategy of a name, without an import.
+
+    Raises:
+        InvalidInputError: The name is unknown.
+    """
     if name == NO_STRATEGY:
         return None
     if name in {each.value for each in Strategy}:
@@ -112,20 +124,28 @@ def named_strategy(name: str) -> Chosen:
 
 
 def strategy_names() -> list[str]:
-    """Return the names of all strategies, also of those that packages offer."""
+    """Return the names of all strategies, including those of installed packages."""
     offered = sorted(entry_point_targets())
     return [*(each.value for each in Strategy), *BUILT_IN, NO_STRATEGY, *offered]
 
 
 def check_rule(text: str) -> None:
-    """Raise InvalidInputError for an invalid `GLOB=STRATEGY`. Import nothing."""
+    """Verify the syntax of `GLOB=STRATEGY`. Imports nothing.
+
+    Raises:
+        InvalidInputError: The rule is invalid.
+    """
     glob, name = rule_pair(text)
     glob_pattern(glob)
     named_strategy(name)
 
 
 def rule_pair(text: str) -> tuple[str, str]:
-    """Return the glob and the strategy of a `GLOB=STRATEGY` text; raise InvalidInputError."""
+    """Return the glob and the strategy of `GLOB=STRATEGY`.
+
+    Raises:
+        InvalidInputError: A part is missing.
+    """
     glob, _, name = text.rpartition("=")
     if not (glob and name):
         raise InvalidInputError(f"{text!r} is not GLOB=STRATEGY, such as 'tables/**=source-wins'")
@@ -142,6 +162,6 @@ def _rule(pair: object) -> Rule:
 
 @cache
 def entry_point_targets() -> dict[str, str]:
-    """Return the targets of strategies that packages offer, by name."""
+    """Return the targets of installed packages' strategies, by name."""
     found = entry_points(group=ENTRY_POINTS)
     return {each.name: each.value.partition("[")[0].strip() for each in found}

@@ -1,4 +1,4 @@
-"""Entries that differ only in the way in which the default content type is stored.
+"""Entries that differ only in how the default content type is stored.
 
 lakeFS stores no content type for imported objects, and `application/octet-stream` for uploaded ones
 without another type. Earlier versions of sparklake stored the latter for imported objects, too.
@@ -40,7 +40,7 @@ def _untyped(entry: Entry) -> tuple[int, str, dict[str, str]]:
 
 
 def without_same_content(changes: BlockChanges) -> BlockChanges:
-    """Return changes without conflicts between entries of the same content. Dest's stays."""
+    """Drop conflicts between entries of the same content. Dest's entry stays."""
     rows = np.flatnonzero(changes.conflicts)
     if not len(rows):
         return changes
@@ -52,7 +52,7 @@ def without_same_content(changes: BlockChanges) -> BlockChanges:
 
 
 def same_content(left: Block, right: Block) -> Mask:
-    """Return which records of two blocks differ only in the stored default content type.
+    """Return which records differ only in the stored default content type.
 
     Both blocks have the same keys.
     """

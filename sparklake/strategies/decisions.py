@@ -1,4 +1,4 @@
-"""The input of a strategy, and its decisions."""
+"""Input and decisions of a strategy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONFLICT_SCHEMA = pa.schema(
 
 
 class Take(str, Enum):
-    """A decision by name. Taking a side that has no object deletes the key."""
+    """A decision by name. Taking a side without an object deletes the key."""
 
     BASE = "base"
     SOURCE = "source"
@@ -52,9 +52,9 @@ class Take(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """A decision to keep dest's object in place, and source's under another path.
+    """Keep dest's object in place, and source's under another path.
 
-    If other content has that path, a number is added to its name.
+    If that path has other content, a number is added to its name.
     """
 
     path: str | bytes
@@ -68,7 +68,7 @@ Function = Callable[[pa.RecordBatch, Objects], "Sequence[Decision] | pa.Array"]
 
 
 def conflict_batch(conflicts: Sequence[Conflict], storage_namespace: str) -> pa.RecordBatch:
-    """Return conflicts as one batch of CONFLICT_SCHEMA."""
+    """Return conflicts as a batch of CONFLICT_SCHEMA."""
     columns = [
         pa.array([each.key for each in conflicts], pa.binary()),
         pa.array([find_path(each.key) for each in conflicts], pa.string()),

@@ -1,4 +1,4 @@
-"""The decisions on a task's conflicts, and the conflicts that stay undecided."""
+"""Decisions on a task's conflicts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TAKES = {each.value: each for each in Take}
 
 @dataclass
 class Judge:
-    """The decisions on the conflicts of one task, by a resolution.
+    """The decisions of a resolution on the conflicts of one task.
 
     Undecided conflicts get dest's value, and the first ones are reported. Conflicts in the log of a
     Delta table also get dest's value, because the driver unites logs. With `only_previews`,
@@ -63,9 +63,12 @@ class Judge:
     kept: list[KeptObject] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
-        """Return the stored values that resolve conflicts; raise StrategyError.
+        """Return the resolved stored values of conflicts.
 
         Sides with the same content are no conflict, and dest's value stays.
+
+        Raises:
+            StrategyError: A strategy fails, or returns no valid decision.
         """
         same = {row for row, each in enumerate(conflicts) if is_same_content(each)}
         self.conflicts += len(conflicts) - len(same)
@@ -81,7 +84,7 @@ class Judge:
         ]
 
     def _of_no_log(self, conflicts: Sequence[Conflict]) -> list[int]:
-        """Return the positions of conflicts outside of the logs that are united."""
+        """Return the positions of conflicts outside the logs to unite."""
         folders = (log_folder(each.key) for each in conflicts)
         unites = self.resolution.unites
         return [row for row, each in enumerate(folders) if each is None or not unites(each)]
@@ -89,7 +92,7 @@ class Judge:
     def _shared_out(
         self, conflicts: Sequence[Conflict], places: Sequence[int]
     ) -> list[tuple[Chosen, Sequence[int]]]:
-        """Return the strategies, each with the positions of the conflicts that it decides."""
+        """Return the strategies, each with the positions of its conflicts."""
         if not self.resolution.rules:
             return [(self.resolution.strategy, places)] if places else []
         # Keyed by identity, because a function may not be hashable.
@@ -159,7 +162,7 @@ def _base_expired(conflict: Conflict, commit_id: CommitId) -> ExpiredError:
 
 
 def too_many_kept() -> StrategyError:
-    """Return the error for too many objects kept under other paths."""
+    """Return the error for too many objects under other paths."""
     return StrategyError(
         f"more than {MAX_KEPT:,} conflicts keep both objects. Decide some of them with another rule"
     )
@@ -168,7 +171,7 @@ def too_many_kept() -> StrategyError:
 def _asked(
     chosen: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], objects: Objects
 ) -> list[Decision]:
-    """Return the checked decisions of a function. Turn all its errors into StrategyError."""
+    """Return the checked decisions of a function. Turns all its errors into StrategyError."""
     try:
         function = chosen.load()
         returned = function(conflict_batch(conflicts, objects.storage_namespace), objects)

@@ -1,4 +1,4 @@
-"""Access to the contents of objects for strategies, in the deciding task."""
+"""Access of strategies to the contents of objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparklake.stores.objects.digests import contradicts
 
 @dataclass(frozen=True, slots=True)
 class NewObject:
-    """An object written to decide a conflict, as `Objects.write` returns it."""
+    """A new object as a decision, returned by `Objects.write`."""
 
     entry: Entry
 
@@ -30,7 +30,7 @@ class NewObject:
 class Objects:
     """A reader of objects by address, and a writer of new ones into the namespace.
 
-    Garbage collection deletes written objects that no decision uses, and those of a failed merge.
+    Garbage collection deletes written objects without a decision, and those of a failed merge.
     """
 
     storage_namespace: str
@@ -58,7 +58,7 @@ class Objects:
         content_type: str = DEFAULT_CONTENT_TYPE,
         metadata: Mapping[str, str] | None = None,
     ) -> NewObject:
-        """Write an object to a new key, and return it as a decision. It is durable on return.
+        """Write an object to a new key, durably, and return it as a decision.
 
         A preview writes nothing.
         """

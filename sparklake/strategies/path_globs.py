@@ -2,8 +2,8 @@
 
 `?` is one character and `*` any number of characters, both within a folder. `**` between slashes is
 any number of folders, including none. `**` at the end is everything below. Every other character
-stands for itself. Object keys are not file paths: `a//b`, `./a` and `a/` are distinct keys, which
-glob libraries for files would normalise.
+stands for itself. Object keys are not file paths: `a//b`, `./a` and `a/` are distinct keys, unlike
+in glob libraries for files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from sparklake.uri import is_utf8
 
 @lru_cache(maxsize=1024)
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """Return a pattern that matches the same whole paths; raise InvalidInputError."""
+    """Compile a glob to a pattern for whole paths.
+
+    Raises:
+        InvalidInputError: The glob is invalid.
+    """
     if not isinstance(glob, str):
         raise InvalidInputError(f"a glob must be a string, not {glob!r}")
     if not glob:

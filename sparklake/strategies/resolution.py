@@ -1,4 +1,4 @@
-"""The strategies and rules of a merge, as one value that is sent to its tasks."""
+"""Strategies and rules of a merge, as one value for its tasks."""
 
 from __future__ import annotations
 
@@ -23,19 +23,23 @@ DEFAULT_LABEL = "default"
 
 @dataclass(frozen=True, slots=True)
 class NamedStrategy:
-    """A strategy that each task imports. `target` is `module:function`."""
+    """A strategy for each task to import. `target` is `module:function`."""
 
     name: str
     target: str
 
     def load(self) -> Function:
-        """Return the function; raise InvalidInputError if it cannot be imported."""
+        """Import the function.
+
+        Raises:
+            InvalidInputError: It cannot be imported.
+        """
         return imported(self.target)
 
 
 @dataclass(frozen=True, slots=True)
 class PickledStrategy:
-    """A strategy that is sent to tasks, pickled by value if they could not import it."""
+    """A pickled strategy, by value if tasks could not import it."""
 
     name: str
     function: Function
@@ -57,7 +61,7 @@ Chosen = Strategy | NamedStrategy | PickledStrategy | None
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The strategy for conflicts on the paths that a glob matches."""
+    """The strategy for conflicts on the paths of a glob."""
 
     glob: str
     strategy: Chosen
@@ -88,14 +92,14 @@ class Resolution:
     def unites(self, folder: bytes) -> bool:
         """Return whether the Delta log in a folder is united instead of merged by keys.
 
-        Only a rule whose glob names the log folder itself applies to the log's files.
+        A rule applies to the log's files only if its glob names the log folder itself.
         """
         first = commit_key(folder, 0)
         named = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
         return self.delta and not any(matches(glob, first) for glob in named)
 
     def side(self, folder: bytes) -> Strategy | None:
-        """Return the side that wins every kind of file of the table with this log folder."""
+        """Return the winning side of every kind of file of a log folder's table."""
         table = folder_of_log(folder)
         names = (LAST_CHECKPOINT.encode(), b"part-0.parquet")
         first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))
@@ -111,13 +115,13 @@ class Resolution:
 
     @property
     def asks_functions(self) -> bool:
-        """Whether functions decide conflicts, which may take base's object."""
+        """Whether functions decide conflicts, and may take base's object."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
         return any(isinstance(each, NamedStrategy | PickledStrategy) for each in every)
 
     @property
     def label(self) -> str:
-        """The text in a commit's metadata. For a single strategy it is the same as lakeFS's."""
+        """The text in a commit's metadata. For a single strategy it equals lakeFS's."""
         if not self.rules:
             return DEFAULT_LABEL if self.strategy is None else strategy_name(self.strategy)
         said = [f"{rule.glob}={strategy_name(rule.strategy)}" for rule in self.rules]
@@ -133,7 +137,11 @@ def strategy_name(chosen: Chosen) -> str:
 
 @cache
 def imported(target: str) -> Function:
-    """Return the function of `module:function`; raise InvalidInputError."""
+    """Import the function of `module:function`.
+
+    Raises:
+        InvalidInputError: It cannot be imported, or is no function.
+    """
     module, _, name = target.partition(":")
     try:
         found: Any = attrgetter(name)(import_module(module))

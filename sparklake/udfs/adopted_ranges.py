@@ -8,7 +8,6 @@ reads each range that exists already and compares the addresses:
 - An object below `data/` belongs to the lake. It is used if it exists. After its deletion the range
   is dead: nothing is restored at its address, because a delete request may still be in flight. Our
   records become the next generation of the range.
-
 - The owner of any other object may delete it. It is used only if a version references it.
 """
 

@@ -1,1 +1,1 @@
-"""Checks of a whole repository: refs, tables, objects and their content."""
+"""Checks of a whole repository: refs, tree files, objects and their content."""

@@ -1,4 +1,4 @@
-"""Check: verify a whole repository, and report what is lost, damaged or left over."""
+"""Check: verify a whole repository, and report lost, damaged and leftover data."""
 
 from __future__ import annotations
 
@@ -41,16 +41,10 @@ from sparklake.verbs.checks.tables import (
 
 
 def check(context: Context, options: CheckOptions) -> CheckReport:
-    """Verify a repository up to a level; write and return the report.
+    """Verify a repository up to a level, and write the report.
 
-    Nothing is changed, and nothing is blocked: the check describes the moment at which it began.
-    Objects that are written meanwhile may be listed as young.
-
-    Raises:
-        InvalidInputError: An option is invalid.
-        NotFoundError: The check to resume does not exist.
-        ReadOnlyNamespaceError: The report cannot be written.
-        StoreUnreachableError: The disk of a local namespace is away. Nothing has been written.
+    Changes and blocks nothing: the check describes the moment of its start. Objects written
+    afterwards may be listed as young. `StoreUnreachableError` means that nothing was written.
     """
     _check_options(options)
     moment = moment_of(context)
@@ -98,7 +92,7 @@ def _driver_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
 
 
 def _with_affected(steps: Steps, moment: Moment, findings: list[Finding]) -> Iterator[Finding]:
-    """Yield findings about tables with the commits and branches that contain them."""
+    """Add the affected commits and branches to findings about tree files."""
     trees = {tree for each in (moment.kept_trees, moment.staged_trees) for tree in each}
     ranges = affected_by(
         steps, moment, [each.table for each in findings if each.table not in trees]

@@ -1,4 +1,4 @@
-"""The check of a dump of refs: faults of the dump, and what the ref store has lost."""
+"""The check of a dump of refs: its faults, and losses of the ref store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparklake.verbs.dumps.settings import find_last_manifest, is_by_sparklake
 
 
 def lost_findings(context: Context, store: ObjectStore, moment: Moment) -> Iterator[Finding]:
-    """Yield the findings about the dump, and about refs that are lost; each lost ref once.
+    """Yield the findings about the dump, and about lost refs, each ref once.
 
     A repository that never dumped refs has no dump.
     """
@@ -79,9 +79,9 @@ def _settings_findings(
 
 
 def check_nothing_lost(context: Context) -> None:
-    """Raise RefsLostError if something that names objects may be lost.
+    """Raise RefsLostError if a commit or ref with references to objects may be lost.
 
-    A verb that deletes what nothing names would delete the only copies of what is lost.
+    A deletion of unreferenced objects would delete the only copies of lost data.
     """
     store = open_store(context.info.storage_namespace)  # Not through the cache.
     moment = moment_of(context)

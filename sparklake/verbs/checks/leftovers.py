@@ -1,4 +1,4 @@
-"""Leftovers: what nothing references, and what crashes have left."""
+"""Unreferenced files, and leftovers of crashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparklake.verbs.checks.refs import Moment
 
 
 def register_findings(context: Context, moment: Moment) -> Iterator[Finding]:
-    """Yield the writes and purges that have not ended, and expired branches."""
+    """Yield unfinished writes and purges, and expired branches."""
     for write in context.refs.writes.list():
         if write.state is WriteState.OPEN:
             detail = f"{write.who} began it on {write.branch!r}"
@@ -59,7 +59,7 @@ def _collection_findings(store: ObjectStore) -> Iterator[Finding]:
 
 
 def unreferenced_tables(store: ObjectStore, named: Collection[str]) -> Iterator[Finding]:
-    """Yield the tables that no commit, staged run or dump names."""
+    """Yield the tree files without a reference by a commit, staged run or dump."""
     dumped = dump_table_ids(store)
     prefix = table_key("")
     for each in store.list(prefix):
@@ -69,7 +69,7 @@ def unreferenced_tables(store: ObjectStore, named: Collection[str]) -> Iterator[
 
 
 def dump_table_ids(store: ObjectStore) -> set[str]:
-    """Return the ids of all tables of the dump that can be read."""
+    """Return the ids of all readable tree files of the dump."""
     found: set[str] = set()
     manifest: DumpManifest | None = None
     with suppress(CorruptFileError, MissingFileError):

@@ -66,9 +66,9 @@ class CheckedObjects:
 def check_objects(
     steps: Steps, tables: CheckedTables, options: CheckOptions, *, shows_unnamed: bool
 ) -> CheckedObjects:
-    """Compare all named objects with the stored ones, and read a sample of them.
+    """Compare all referenced objects with the stored ones, and read a sample of them.
 
-    Objects that nothing names are found only with `shows_unnamed`.
+    Unreferenced objects are reported only with `shows_unnamed`.
     """
     checked = CheckedObjects()
     listed = _listed(steps, tables.records)
@@ -111,7 +111,7 @@ def _add(checked: CheckedObjects, kinds: dict[str, int], findings: Sequence[Find
 
 
 def _listed(steps: Steps, records: int) -> list[str]:
-    """List the objects below `data/`; return the files that have them."""
+    """List the objects below `data/`; return the files with the rows."""
     parts = split_source(steps.store, start=DATA_FOLDER)
     tasks = max(_LEAST_LISTINGS, records // _OBJECTS_OF_A_LISTING)
     size = -(-len(parts) // tasks) or 1
@@ -148,7 +148,7 @@ def _resolve(
     files: Sequence[str],
     checked: CheckedObjects,
 ) -> None:
-    """Find the paths of objects with faults, and what contains them now."""
+    """Find the paths of faulty objects, and their present commits and branches."""
     moment = moment_of(steps.context)
     infos = {range_tag(each.id): each for each in tables.ranges if range_tag(each.id) in tags}
     affected = affected_by(steps, moment, [each.id for each in infos.values()])

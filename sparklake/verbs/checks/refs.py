@@ -1,4 +1,4 @@
-"""The check of refs: commits, branches, tags, their log, and the marks of the namespace."""
+"""The check of refs: commits, branches, tags, their log, and the ownership marker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparklake.verbs.refs.logged_refs import Named, read_ref
 class Moment:
     """All refs and commits of a repository at one moment, and the expired commits.
 
-    `collected` are the expired commits that have lost their trees.
+    `collected` are the expired commits without trees.
     """
 
     refs: RefsSnapshot
@@ -31,12 +31,11 @@ class Moment:
 
     @cached_property
     def commits(self) -> Mapping[CommitId, Commit]:
-        """All commits by id."""
         return {each.id: each for each in self.refs.commits}
 
     @cached_property
     def kept_trees(self) -> Mapping[MetaRangeId, list[CommitId]]:
-        """The commits that have not expired, by their tree."""
+        """The unexpired commits by their tree."""
         found: dict[MetaRangeId, list[CommitId]] = {}
         for each in self.refs.commits:
             if each.meta_range_id and each.id not in self.expired:
@@ -70,7 +69,7 @@ class Moment:
         return found
 
     def branches_with(self, commit: CommitId) -> tuple[str, ...]:
-        """Return the first branches whose history contains a commit."""
+        """Return the first branches with a commit in their history."""
         seen, waiting, found = {commit}, [commit], list[str]()
         while waiting:
             each = waiting.pop()
@@ -82,14 +81,12 @@ class Moment:
 
 
 def moment_of(context: Context) -> Moment:
-    """Return the repository now."""
     refs = context.refs.snapshot()
     commits, ids = context.refs.commits, [each.id for each in refs.commits]
     return Moment(refs, frozenset(commits.expired(ids)), frozenset(commits.collected(ids)))
 
 
 def ref_findings(context: Context, moment: Moment) -> Iterator[Finding]:
-    """Yield the findings about commits, branches and tags."""
     for each in moment.refs.commits:
         for kind, detail in _commit_problems(each, moment):
             branches = moment.branches_with(each.id)
@@ -139,7 +136,7 @@ def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKi
 
 
 def log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
-    """Yield the refs that are not where their latest operation has moved them."""
+    """Yield the refs that differ from the result of their latest operation."""
     # A branch and a tag of one name share the log.
     names = Counter(each.name for each in moment.refs.named)
     alone = [each for each in moment.refs.named if names[each.name] == 1]
@@ -171,7 +168,6 @@ def _agree(named: Named, operation: Operation | None) -> bool:
 
 
 def namespace_findings(context: Context) -> Iterator[Finding]:
-    """Yield the findings about the mark of the namespace."""
     try:
         check_owner(context.store, context.info)
     except (NamespaceInUseError, CorruptFileError, MissingFileError) as error:

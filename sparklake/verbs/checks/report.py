@@ -1,4 +1,4 @@
-"""The options and the report of a check."""
+"""Options and report of a check."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class CheckLevel(str, Enum):
 
 
 def parse_level(text: CheckLevel | str) -> CheckLevel:
-    """Return the level of a name; raise InvalidInputError."""
     try:
         return CheckLevel(text)
     except ValueError as error:
@@ -60,10 +59,10 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class CheckCounts:
-    """The amounts that a check has read.
+    """The amounts of data read by a check.
 
-    `objects` are the objects that kept commits and staged changes name, each once. `contents` are
-    the objects whose bytes were read. `purged` are named objects that a purge has deleted.
+    `objects` are the distinct objects of kept commits and staged changes. `contents` are the
+    objects whose bytes were read. `purged` are referenced objects deleted by a purge.
     """
 
     commits: int = 0
@@ -91,12 +90,12 @@ class CheckReport:
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """The first findings of each kind that are errors or warnings."""
+        """The first errors and warnings of each kind."""
         return tuple(each for each in self.findings if each.severity is not Severity.LEFTOVER)
 
     @property
     def leftovers(self) -> tuple[Finding, ...]:
-        """The first leftovers of each kind. They do no harm."""
+        """The first leftovers of each kind, which do no harm."""
         return tuple(each for each in self.findings if each.severity is Severity.LEFTOVER)
 
     @property
@@ -113,7 +112,6 @@ class CheckReport:
         return WARNING_EXIT_CODE if Severity.WARNING in found else 0
 
     def document(self) -> dict[str, Any]:
-        """Return the JSON form of the report."""
         return {
             "id": self.id,
             "level": self.level.value,

@@ -1,4 +1,4 @@
-"""The folder of a check, its state, and the steps that its tasks run."""
+"""The folder of a check, its state, and the steps of its tasks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LARGEST_SALT = 2**63
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """The state of a check, in its folder. `buckets` is 0 until the number of objects is known."""
+    """The state of a check. `buckets` is 0 until the number of objects is known."""
 
     id: str
     level: CheckLevel
@@ -55,7 +55,7 @@ class CheckState:
 
 @dataclass(slots=True)
 class Steps:
-    """The steps of one check, which continue with the results that its folder has.
+    """The steps of one check, which continue from the results in its folder.
 
     `report` is the store of the report.
     """
@@ -68,7 +68,7 @@ class Steps:
 
     @property
     def place(self) -> CheckPlace:
-        """The place, for tasks. Tables are read from the store itself, not from a cache."""
+        """The place, for tasks. Tree files are read from the store itself, not from a cache."""
         info = self.context.info
         workspace = Workspace(info.storage_namespace, info.range_records, instance=info.uid)
         buckets = max(1, self.state.buckets)
@@ -80,12 +80,11 @@ class Steps:
         return self.place.workspace.open_store()
 
     def save(self, **changes: object) -> None:
-        """Write a changed state."""
         self.state = replace(self.state, **changes)  # type: ignore[arg-type]
         self.folder.replace(SUMMARY_KEY, msgspec.json.encode(self.state))
 
     def run(self, step: str, work: Work, shares: Sequence[bytes], records: int) -> list[bytes]:
-        """Return the results of shares, by tasks or from an earlier attempt."""
+        """Return the results of shares, from tasks or from an earlier attempt."""
         if not shares:
             return []
         names = {share_name(each): each for each in shares}
@@ -118,13 +117,7 @@ class Steps:
 
 
 def open_steps(context: Context, options: CheckOptions) -> Steps:
-    """Return the steps of a new check, or of the one to resume.
-
-    Raises:
-        NotFoundError: The check to resume does not exist.
-        InvalidInputError: That check has ended, or has other options.
-        ReadOnlyNamespaceError: The folder cannot be written.
-    """
+    """Return the steps of a new check, or of the one to resume."""
     if options.resume is not None:
         return _resumed(context, options, options.resume)
     now = datetime.now(timezone.utc)

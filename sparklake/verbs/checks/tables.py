@@ -54,10 +54,10 @@ _RangeKey = tuple[str, bytes, bytes, int, int]
 
 @dataclass(slots=True)
 class CheckedTables:
-    """The tables that a check has read.
+    """The tree files read by a check.
 
-    `named` are the files with named objects. `ids` are the ids of all named tables. `rows` are the
-    layers of staged rows, by their tags, with their branches.
+    `named` are the files of referenced objects. `ids` are the ids of all referenced tree files.
+    `rows` are the layers of staged rows, by their tags, with their branches.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -70,7 +70,7 @@ class CheckedTables:
 
 @dataclass(slots=True)
 class _Ranges:
-    """The distinct ranges of all trees, and which commits and layers name them.
+    """The distinct ranges of all trees, with their commits and layers.
 
     `present` are the ids of trees and ranges that no collection has deleted.
     """
@@ -81,7 +81,6 @@ class _Ranges:
     committed: set[_RangeKey] = field(default_factory=set)
 
     def add(self, ranges: Iterable[RangeInfo], *, kept: bool, committed: bool) -> None:
-        """Add the ranges of one tree."""
         for each in ranges:
             key = each.id, each.min_key, each.max_key, each.count, each.tombstones
             self.infos.setdefault(key, each)
@@ -112,7 +111,7 @@ def check_tables(steps: Steps, moment: Moment) -> CheckedTables:
 def _lasting(
     steps: Steps, moment: Moment, ranges: _Ranges, findings: Sequence[Finding]
 ) -> Iterator[Finding]:
-    """Yield findings, but not about missing tables that collections may have deleted."""
+    """Yield findings, except for missing tree files that collections may have deleted."""
     required = ranges.present
     if steps.context.refs.commits.collected(list(moment.commits)) != moment.collected:
         # A collection is deleting trees of expired commits.
@@ -121,7 +120,7 @@ def _lasting(
 
 
 def summary_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
-    """Yield findings about the change summaries of commits that have not expired."""
+    """Yield findings about the change summaries of unexpired commits."""
     kept = [
         each
         for each in moment.refs.commits
@@ -176,7 +175,7 @@ _GONE = (FindingKind.TREE_MISSING, FindingKind.RANGE_MISSING)
 
 
 def _trees(moment: Moment) -> dict[MetaRangeId, None]:
-    """Return all trees that commits and staged runs name."""
+    """Return all trees of commits and staged runs."""
     trees = dict.fromkeys(each.meta_range_id for each in moment.refs.commits)
     trees |= dict.fromkeys(moment.staged_trees)
     return {each: None for each in trees if len(each) == _ID_LENGTH}
@@ -226,7 +225,7 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTables) -> None
 
 
 def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTables) -> None:
-    """Verify the rows of a layer. A layer that is gone by now has been committed or dropped."""
+    """Verify the rows of a layer. A missing layer was committed or dropped since."""
     tag = int(sha256(b"layer %d" % layer.id).hexdigest()[:16], 16)
     place = steps.place
     named = NamedObjects(place.workspace.storage_namespace, place.buckets)
@@ -276,7 +275,7 @@ def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTables) -> Iter
 
 
 def _block(rows: Sequence[Record]) -> tuple[Block | None, str]:
-    """Return rows as a block, and what is wrong with them, or ""."""
+    """Return rows as a block, and their fault, or ""."""
     if any(len(stored) < _LEAST_STORED for _, stored in rows):
         return None, "its value is cut off"
     try:
@@ -295,13 +294,12 @@ _LEAST_STORED = 34
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """The commits and branches that contain a table."""
+    """The commits and branches with a tree file."""
 
     commits: tuple[CommitId, ...] = ()
     branches: tuple[str, ...] = ()
 
     def of(self, each: Finding) -> Finding:
-        """Return a finding with them."""
         return replace(
             each,
             commits=self.commits[:MOST_AFFECTED],
@@ -311,7 +309,7 @@ class Affected:
 
 
 def affected_by(steps: Steps, moment: Moment, ranges: Iterable[str]) -> Mapping[str, Affected]:
-    """Return the commits and branches that contain ranges. Metaranges are read again, by tasks."""
+    """Return the commits and branches of ranges. Tasks read the metaranges again."""
     wanted = sorted(set(ranges))
     trees: dict[str, list[MetaRangeId]] = {}
     if wanted:
@@ -323,7 +321,7 @@ def affected_by(steps: Steps, moment: Moment, ranges: Iterable[str]) -> Mapping[
 
 
 def affected_trees(moment: Moment, trees: Iterable[MetaRangeId]) -> Affected:
-    """Return the kept commits, and the branches, that contain trees."""
+    """Return the kept commits, and the branches, of trees."""
     commits: dict[CommitId, None] = {}
     branches: set[str] = set()
     for each in trees:

@@ -1,1 +1,1 @@
-"""Garbage collections, which find and delete unnamed objects."""
+"""Garbage collections."""

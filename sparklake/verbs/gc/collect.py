@@ -1,8 +1,8 @@
-"""Garbage collection: delete the objects of a namespace that nothing names.
+"""Garbage collection: delete the unreferenced objects of a namespace.
 
-The steps are: list, raise the fence, find the named objects, compare, sweep. docs/design/034
-explains why no named object can be deleted. All long steps run as tasks, and the driver
-keeps nothing per object.
+The steps are: list, raise the fence, find the referenced objects, compare, sweep. docs/design/034
+explains why no referenced object can be deleted. All long steps run as tasks, and the driver keeps
+nothing per object.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ _SIDES = ("list",)
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """The result of a collection, with its first objects. A `swept` run has deleted them."""
+    """The result of a collection, with its first objects."""
 
     run: CollectionRun
     sample: tuple[ObjectInfo, ...]
 
 
 def open_places(context: Context) -> tuple[str, ...]:
-    """Return the prefixes where open writes may have objects that nothing names yet."""
+    """Return the folders of open writes. Their objects may be unreferenced yet."""
     writes = context.refs.writes.list()
     return tuple(f"{each.place}/" for each in writes if each.state is WriteState.OPEN)
 
@@ -83,18 +83,11 @@ def open_places(context: Context) -> tuple[str, ...]:
 def collect_garbage(
     context: Context, *, dry_run: bool, sweep: str | None, grace: timedelta, lists: str | None
 ) -> Collection:
-    """Delete objects below `data/` that no kept commit and no staged change names.
+    """Delete unreferenced objects below `data/`.
 
     Objects younger than `grace` are kept. A dry run deletes nothing. Its list can be swept later by
-    its id, except for the objects that are named by then. `lists` is a folder for the
-    lists outside the namespace.
-
-    Raises:
-        CollectionOpenError: Another collection is in progress.
-        ReadOnlyError: The repository is read-only.
-        NotFoundError: The run to sweep does not exist.
-        RefsLostError: The ref store has lost commits or refs, which may name objects.
-        ReadOnlyNamespaceError: The namespace cannot be written. Nothing has been read.
+    its id, except for objects referenced by then. `lists` is a folder for the lists outside the
+    namespace.
     """
     if not timedelta() <= grace <= _LONGEST:
         raise InvalidInputError(f"{grace} cannot be the grace period: choose 0 to 36,500 days")
@@ -124,7 +117,7 @@ def collect_garbage(
 
 
 def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
-    """Return the unnamed objects that a run found, by address; raise NotFoundError."""
+    """Return the unreferenced objects of a run, by address."""
     folder = RunFolder(context, run_id)
     plan = plan_listing(folder.tree(folder.read().garbage).ranges, ())
     title, body = context.title("gc", run_id), partial(list_body, folder.workspace)
@@ -176,9 +169,9 @@ def _collected(
 
 
 def _finish_interrupted(context: Context) -> None:
-    """Complete the sweeps of processes that died, or that have lost their lock.
+    """Complete the sweeps of processes that died or lost their lock.
 
-    A sweep that had not claimed its list is ended without it: its objects may be named by now.
+    A sweep without a claimed list ends without it: its objects may be referenced by now.
     """
     for sweep in open_sweeps(context.store):
         folder = RunFolder(context, sweep.run_id)
@@ -230,7 +223,7 @@ class _GcWork:
         state: str,
         tables: UnnamedTables | None,
     ) -> CollectionRun:
-        """Write the list of objects that nothing names at a moment. Return the run."""
+        """Write the list of objects without a reference at a moment. Returns the run."""
         named = self._named(moment)
         garbage = self._garbage(named, _before(grace))
         objects, size = self._counted("weigh", partial(weigh_body, self.folder.workspace), garbage)
@@ -257,10 +250,7 @@ class _GcWork:
     def swept(
         self, run: CollectionRun, tables: UnnamedTables | None, sweep: Sweep
     ) -> CollectionRun:
-        """Delete unnamed tables, then the marked objects of a run. Write its new state.
-
-        Raises CollectionOpenError if another process has ended the sweep.
-        """
+        """Delete unreferenced tree files, then the run's garbage. Writes its new state."""
         if tables is not None:
             tables.sweep(sweep.marker)
         namespace = self.context.info.storage_namespace
@@ -279,12 +269,11 @@ class _GcWork:
         return done
 
     def said(self, run: CollectionRun) -> Collection:
-        """Return the result of the run."""
         rows = garbage_rows(self.context, run.id)
         return Collection(run, tuple(islice(rows, _SAMPLE)))
 
     def _named(self, moment: RepositorySnapshot) -> tuple[MetaRange, MetaRange]:
-        """Write the addresses that ranges name, and the addresses that staged rows name."""
+        """Write the addresses in ranges, and the addresses in staged rows."""
         runner = self.context.runner(self.records, "gc", "names")
         size = runner.task_records(self.records)
         shares = sliced(_ranges(self.context, moment), size, attrgetter("count"))
@@ -319,7 +308,7 @@ class _GcWork:
 
 
 def _before(grace: timedelta) -> int:
-    """Return the time in unix nanoseconds before which garbage must have been written."""
+    """Return the time in unix nanoseconds before which garbage was written."""
     return time.time_ns() - int(grace.total_seconds() * 1_000_000_000)
 
 

@@ -44,9 +44,9 @@ class CollectionRun:
 
     The state is `begun`, `listed`, `found` by a dry run, `marked` to be swept, or `swept`. `listed`
     and `garbage` are lists of objects in the run's folder, as metaranges. `bytes` is the size of
-    the garbage. `commits_expired` is the number of commits that expired when the run began. In a
-    dry run it is the number that would expire. `trees` is the number of commits that lost their
-    trees in the same way. `tables` and `table_bytes` are the deleted ranges and metaranges.
+    the garbage. `commits_expired` is the number of commits that expired at the start of the run, or
+    in a dry run would expire. `trees` is the number of commits that lost their trees in the same
+    way. `tables` and `table_bytes` are the deleted tree files.
     """
 
     id: str
@@ -64,7 +64,6 @@ class CollectionRun:
     """The folder outside the namespace that has the lists, if they are not in the run's folder."""
 
     def swept(self) -> CollectionRun:
-        """Return the state after the sweep."""
         return replace(self, state="swept")
 
 
@@ -111,12 +110,11 @@ class RunFolder:
             open_store(self._work).replace(f"{self.run_id}/run.json", msgspec.json.encode(run))
 
     def write(self, run: CollectionRun) -> None:
-        """Write the state of the run. It is durable on return."""
+        """Write the state of the run, durably."""
         run = replace(run, work=self._work)
         self._context.store.replace(self._summary, msgspec.json.encode(run))
 
     def find(self) -> CollectionRun | None:
-        """Return the state of the run, or None if there is none."""
         try:
             body = self._context.store.get(self._summary)
         except MissingFileError:
@@ -125,7 +123,7 @@ class RunFolder:
         return decode_json(body, CollectionRun, what)
 
     def read(self) -> CollectionRun:
-        """Return the state of the run; raise NotFoundError."""
+        """Return the state of the run, or raise NotFoundError."""
         run = self.find()
         if run is None or run.state == BEGUN:
             name = self._context.info.name
@@ -133,7 +131,6 @@ class RunFolder:
         return run
 
     def check_unswept(self, run: CollectionRun) -> None:
-        """Raise InvalidInputError for a run that has nothing left to sweep."""
         if run.state == "swept":
             raise InvalidInputError(f"the garbage collection {run.id!r} was already swept")
 
@@ -163,11 +160,11 @@ class RunFolder:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One attempt to delete what a run has listed, and the key of its marker.
+    """One attempt to delete the list of a run, and the key of its marker.
 
     It is decided once: the attempt claims its list, or another process ends it before. A claimed
-    list is deleted as a whole, by whichever process, before the marker is removed. So a writer that
-    finds an object and no marker knows that no process, however late, will delete the object.
+    list is deleted as a whole, by whichever process, before the marker is removed. So after a
+    writer finds an object and no marker, no process, however late, deletes the object.
     """
 
     store: ObjectStore
@@ -176,19 +173,19 @@ class Sweep:
 
     @staticmethod
     def open(store: ObjectStore, run_id: str) -> Sweep:
-        """Write the marker of a new attempt. It is durable on return."""
+        """Write the marker of a new attempt, durably."""
         sweep = Sweep(store, run_id, sweep_marker_key(uuid.uuid4().hex))
         store.replace(sweep.marker, run_id.encode())
         return sweep
 
     def decide(self, garbage: MetaRangeId) -> None:
-        """Claim the deletion of a list; raise CollectionOpenError if the attempt was ended."""
+        """Claim the deletion of a list; raise CollectionOpenError for an ended attempt."""
         claim = garbage.encode()
         if decide_once(self.store, sweep_claim_key(self.run_id, self.marker), claim) != claim:
             raise sweep_ended_error()
 
     def end(self, run: CollectionRun | None) -> MetaRangeId | None:
-        """End an attempt; return the list that it claimed before, or None.
+        """End an attempt; return its claimed list, or None.
 
         An earlier version claimed a list by the state of its run.
         """
@@ -198,13 +195,13 @@ class Sweep:
         return None if claim == ENDED else MetaRangeId(claim.decode())
 
     def close(self) -> None:
-        """Let writers use all ranges again."""
+        """Release all ranges for writers."""
         self.store.delete(self.marker)
         self.store.delete(candidates_key(self.run_id))
 
 
 def open_sweeps(store: ObjectStore) -> list[Sweep]:
-    """Return the sweeps that may be deleting objects; raise CorruptFileError."""
+    """Return the sweeps that may be deleting objects."""
     found = []
     for each in open_markers(store):
         with suppress(MissingFileError):  # It has just ended.

@@ -1,6 +1,6 @@
-"""The tables of a namespace that nothing names, and their deletion.
+"""Unreferenced tree files of a namespace, and their deletion.
 
-docs/design/048 explains why no table that is named can be deleted.
+docs/design/048 explains why no referenced tree file can be deleted.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _DELETED_AT_ONCE = 4 * OBJECT_THREADS
 
 
 def collects_trees(context: Context) -> bool:
-    """Return whether the rules of a repository let trees of expired commits be deleted."""
+    """Return whether the rules of a repository allow deletion of expired commits' trees."""
     retention = context.refs.settings.get().retention
     return retention is not None and retention.tree_days is not None
 
 
 @dataclass(slots=True)
 class UnnamedTables:
-    """The tables that were written before some time and that nothing has named since.
+    """Old tree files without a reference.
 
-    `sizes` has their sizes in bytes by their ids. Only the driver deletes tables: a task that runs
-    late could delete one that was written again.
+    `sizes` has their sizes in bytes by their ids. Only the driver deletes tree files: a late task
+    could delete one that was written again.
     """
 
     context: Context
@@ -51,7 +51,7 @@ class UnnamedTables:
 
     @staticmethod
     def listed(context: Context, moment: RepositorySnapshot, before: int) -> UnnamedTables:
-        """List the tables older than `before`, in unix nanoseconds, that a moment does not name."""
+        """List unreferenced tree files older than `before`, in unix nanoseconds."""
         sizes = {}
         for each in context.store.list(table_key("")):
             found = _TABLE.fullmatch(each.key)
@@ -63,7 +63,6 @@ class UnnamedTables:
 
     @property
     def size(self) -> int:
-        """The total size in bytes."""
         return sum(self.sizes.values())
 
     def announce(self, run_id: str) -> None:
@@ -71,7 +70,7 @@ class UnnamedTables:
         self.context.store.replace(candidates_key(run_id), encode_ids(self.sizes))
 
     def drop_named(self, moment: RepositorySnapshot) -> None:
-        """Leave out the tables that are named at a moment, or by the latest dump of refs."""
+        """Drop the tree files referenced at a moment, or by the latest dump of refs."""
         for each in self._named(moment):
             self.sizes.pop(each, None)
             # A dead range stays while a later generation is named: writers find one by the other.
@@ -80,10 +79,7 @@ class UnnamedTables:
                 earlier = earlier_generation(RangeId(earlier))
 
     def sweep(self, marker: str) -> None:
-        """Delete the tables.
-
-        Raises CollectionOpenError if another process has ended the sweep of the marker.
-        """
+        """Delete the tree files, unless another process ends the sweep of the marker."""
         store, waiting = self.context.store, iter(sorted(self.sizes))
         with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
             while some := [table_key(each) for each in islice(waiting, _DELETED_AT_ONCE)]:
@@ -101,9 +97,9 @@ class UnnamedTables:
         yield from self._named_by_dump()
 
     def _named_by_dump(self) -> Collection[str]:
-        """Return the tables that a restore of the latest dump needs.
+        """Return the tree files that a restore of the latest dump needs.
 
-        At the fence only its manifest is read again: its ids change if others have dumped refs.
+        At the fence only its manifest is read again: its ids change with every new dump.
         """
         try:
             manifest = read_dump_manifest(self.context.store)
@@ -133,5 +129,5 @@ class UnnamedTables:
 
 
 def write_collected(store: ObjectStore, moment: RepositorySnapshot) -> None:
-    """Write which commits have no trees, for restores of older dumps. It is durable on return."""
+    """Write the ids of commits without trees, durably, for restores of older dumps."""
     store.replace(COLLECTED_KEY, msgspec.json.encode(sorted(moment.treeless)))

@@ -1,1 +1,1 @@
-"""Purges, which delete the bytes of chosen paths from all history."""
+"""Purges, which delete the bytes of the given paths from all history."""

@@ -1,6 +1,6 @@
 """Open purges: writers must not use objects that a purge may delete.
 
-docs/design/035 explains why no object that is named later can be deleted.
+docs/design/035 explains why no later reference to a deleted object is possible.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from sparklake.verbs.base.context import Context
 
 
 def open_purge(context: Context, purge_id: str) -> None:
-    """Mark a purge as open, then restart the verbs that began before.
+    """Mark a purge as open, then restart the running verbs.
 
-    What they have published before is found by a scan afterwards. What they publish later names
-    nothing that the scan lists, unless it names it by its address.
+    A later scan finds what they published before. What they publish afterwards references nothing
+    in the scan's list, except by its address.
     """
     context.store.replace(open_purge_key(purge_id), purge_id.encode())
     with context.refs.collections.begin(expires=False):
@@ -23,15 +23,15 @@ def open_purge(context: Context, purge_id: str) -> None:
 
 
 def close_purge(context: Context, purge_id: str) -> None:
-    """Remove the marker of a purge that deletes nothing any more."""
+    """Remove the marker of a purge after its last deletion."""
     context.store.delete(open_purge_key(purge_id))
 
 
 def end_unregistered(context: Context) -> list[str]:
-    """Close the purges that died before they were registered, or when they had ended.
+    """Close the purges that died before their registration or after their end.
 
-    They delete nothing any more. Returns the ids of those that were never registered. One of these
-    may have lost its lock, and go on: it then finds that it was ended.
+    They delete nothing any more. Returns the ids of the never registered ones. One of these may run
+    on without its lock: it then finds that it was ended.
     """
     unknown = []
     for each in open_purges(context.store):
@@ -46,7 +46,7 @@ def end_unregistered(context: Context) -> list[str]:
 
 
 def claim_purge(context: Context, purge_id: str, claim: bytes = b"deleting") -> bool:
-    """Claim that a registered purge deletes, or that it was ended; return whether it is so.
+    """Claim that a registered purge deletes, or that it is ended; return whether that holds.
 
     The first claim counts.
     """

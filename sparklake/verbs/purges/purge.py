@@ -75,15 +75,10 @@ class PurgeOptions:
 
 
 def purge(context: Context, options: PurgeOptions) -> Purge:
-    """Delete the bytes of objects under some paths in all history. Return the purge.
+    """Delete the bytes of objects under the given paths in all history.
 
-    Raises:
-        PurgeBlockedError: A head or staging names such a path, another path names the same bytes,
-            or the bytes are in the namespace of another repository. Nothing is deleted.
-        PurgeOpenError: Another purge is running.
-        NoChangesError: There is nothing to purge.
-        RefsLostError: The ref store has lost commits or refs, which may name the bytes at other
-            paths, and `even_shared` does not accept that.
+    PurgeBlockedError: a head or staging has such a path, another path shares the bytes, or the
+    bytes are in another repository's namespace. Then nothing is deleted.
     """
     patterns = _checked(context, options)
     check_namespace(context.store)
@@ -141,10 +136,7 @@ def _purged(context: Context, patterns: Patterns, made: Purge, options: PurgeOpt
 def resume_purge(context: Context, purge_id: str) -> Purge:
     """Continue an unfinished purge.
 
-    Raises:
-        NotFoundError: There is no such purge, or it died before it deleted anything, and is over.
-        PurgeOpenError: It is still running, or another purge is.
-        PurgeBlockedError: An earlier version has begun it, and a branch has its paths again.
+    A purge that died before its first deletion is over: NotFoundError.
     """
     if context.refs.settings.get().read_only:
         raise read_only_error()
@@ -162,7 +154,7 @@ def resume_purge(context: Context, purge_id: str) -> Purge:
 
 
 def _open_again(context: Context, made: Purge) -> None:
-    """Open a purge of an earlier version, which writers have not waited for."""
+    """Open a purge of an earlier version, which writers do not wait for."""
     open_purge(context, made.id)
     try:
         _refuse_live(_found(context, Patterns(made.patterns), made))
@@ -172,7 +164,6 @@ def _open_again(context: Context, made: Purge) -> None:
 
 
 def get_purge(context: Context, purge_id: str) -> Purge:
-    """Return a purge; raise NotFoundError."""
     found = context.refs.purges.find(purge_id)
     if found is None:
         raise NotFoundError(
@@ -198,7 +189,7 @@ def _checked(context: Context, options: PurgeOptions) -> Patterns:
 
 
 def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
-    """Write the list of objects to delete. Return its parts and counts."""
+    """Write the list of objects to delete. Returns its parts and counts."""
     work = list(purge_scans(context))
     records = sum(each.count for scan in work for each in scan.ranges)
     runner = context.runner(records, "purge", made.id)
@@ -258,7 +249,7 @@ def _refuse_shared(found: FoundReport, options: PurgeOptions) -> None:
 
 
 def _carried_out(context: Context, made: Purge) -> Purge:
-    """Delete the listed objects. Continue an earlier attempt if there is one."""
+    """Delete the listed objects, or continue an earlier attempt."""
     if made.state is not PurgeState.DONE:
         plan = purge_plan_key(made.id)
         way_out = f"restore it from a backup, then run `sparklake purge resume` {made.id}"
@@ -281,7 +272,7 @@ def _carried_out(context: Context, made: Purge) -> Purge:
 
 
 def _clear(context: Context, made: Purge) -> None:
-    """Remove the list of objects to delete, and let writers use all ranges again.
+    """Remove the list of objects to delete, and release all ranges for writers.
 
     The receipt repeats the list.
     """

@@ -1,4 +1,4 @@
-"""The removal of purged paths from branches, by commits."""
+"""Commits that remove purged paths from branches."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _BATCH_ROWS = 8192
 
 
 def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
-    """Commit the removal of matching paths on each branch that has any.
+    """Commit the removal of matching paths on each branch with such paths.
 
-    Nothing is staged, so a branch never has only a part of it. Raises ProtectedError and
-    DirtyBranchError before the first commit.
+    Nothing is staged, so a branch never has only a part of it. ProtectedError and DirtyBranchError
+    come before the first commit.
     """
     signature = sign(context, message or "Remove purged paths", None, None)
     states = [

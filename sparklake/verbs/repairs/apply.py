@@ -1,4 +1,4 @@
-"""The steps of a repair, carried out: each write is verified before and after."""
+"""Execution of repair steps: each write is verified before and after."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ _VERB = "repair"
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A repair that is carried out. `kept` is the key prefix of the files that it replaces.
+    """A running repair. `kept` is the key prefix of the replaced files.
 
-    `restored` are the commits that its steps have written: one step writes all that are missing.
+    `restored` are the commits of its steps: one step writes all missing ones.
     """
 
     context: Context
@@ -71,7 +71,7 @@ class Repair:
         return self.sources.store
 
     def apply(self, step: RepairStep) -> None:
-        """Carry out a step; raise an error if it is impossible by now, or its result is wrong."""
+        """Run a step, or fail if it is impossible by now or its result is wrong."""
         {
             RepairAction.RESTORE_TABLE: self._write_table,
             RepairAction.REBUILD_RANGE: self._write_table,
@@ -160,7 +160,7 @@ class Repair:
             raise CorruptFileError(f"{step.target} was read back with other content")
 
     def _replace_address(self, step: RepairStep) -> None:
-        """Let a range name another address for the lost object. The id proves that it is equal."""
+        """Change a range's address of the lost object. The id proves that the range is equal."""
         finding = step.finding
         if not is_equal(step.source, finding):
             raise MissingFileError(f"{step.source} does not have the content any more")
@@ -178,8 +178,8 @@ class Repair:
     def _lasting(self, step: RepairStep) -> str:
         """Return the address of an object that the lake or its owner keeps.
 
-        An object of a copy of the namespace is copied to `data/`, and so is one of the lake: an
-        interrupted collection may delete it.
+        An object in a copy of the namespace, or in the lake, is copied to `data/`: an interrupted
+        collection may delete it.
         """
         copies = (f"{each}/" for each in self.sources.copies)
         if not step.source.startswith((*copies, f"{self.store.uri}/{DATA_FOLDER}")):
@@ -299,7 +299,7 @@ class Repair:
         self.store.replace(NAMESPACE_MARKER_KEY, msgspec.json.encode(Mark(info.name, info.uid, "")))
 
     def _fix_marker(self, step: RepairStep) -> None:
-        """Name the collection that died while it deleted, or remove the marker."""
+        """Write the id of the collection that died during its deletion, or remove the marker."""
         self._keep(step.target)
         open_run = max(self._marked_runs(), default=None)
         if open_run is None:
@@ -317,6 +317,6 @@ class Repair:
 
 @contextmanager
 def no_collection(context: Context) -> Iterator[None]:
-    """Exclude garbage collections, which could delete what a repair names."""
+    """Exclude garbage collections, which could delete what a repair references."""
     with context.refs.collections.alone():
         yield

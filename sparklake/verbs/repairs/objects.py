@@ -33,10 +33,10 @@ Content = tuple[str, int]
 def equal_objects(
     context: Context, sources: TableSources, findings: Sequence[Finding]
 ) -> Mapping[Content, Sequence[str]]:
-    """Return the addresses of objects that may have the content of lost ones.
+    """Return the addresses of candidates for the content of lost objects.
 
-    They are those of history, and the objects below `data/` that nothing names, if their size is
-    equal and the store knows no other MD5.
+    They are those of history, and the unreferenced objects below `data/` of equal size without
+    another known MD5.
     """
     checksums = sorted({each.checksum for each in findings if each.checksum})
     if not checksums:
@@ -92,7 +92,7 @@ def find_source(
 
 
 def is_equal(address: str, finding: Finding) -> bool:
-    """Return whether the bytes at an address are those that an entry records."""
+    """Return whether the bytes at an address are those of an entry."""
     try:
         return content_problem(address, finding.checksum, finding.size) is None
     except SparklakeError:

@@ -1,4 +1,4 @@
-"""The plan of a repair: one step for each fault, with the source that it uses."""
+"""The plan of a repair: one step for each fault, with its source."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PLANNED = {
 def plan_steps(
     context: Context, sources: TableSources, findings: Sequence[Finding]
 ) -> Iterator[RepairStep]:
-    """Yield the steps that repair faults: marks and refs first, then tables and objects."""
+    """Yield the steps that repair faults: markers and refs first, then tree files and objects."""
     for each in findings:
         if each.kind is FindingKind.MARK_WRONG:
             yield _mark_step(each, sources)
@@ -84,7 +84,7 @@ def _mark_step(finding: Finding, sources: TableSources) -> RepairStep:
 
 
 def _dump_step(finding: Finding, findings: Sequence[Finding]) -> RepairStep:
-    """Return the step for a damaged dump: what is left of it may be the only copy of refs."""
+    """Return the step for a damaged dump, whose remains may be the only copy of refs."""
     if any(each.kind in _COMMITS | _REFS for each in findings):
         return _nothing(finding, "the dump of refs", "repair the commits and refs first")
     return RepairStep(RepairAction.WRITE_DUMP, "the dump of refs", "the ref store", finding)
@@ -98,7 +98,7 @@ def _nothing(finding: Finding, target: str, reason: str) -> RepairStep:
 
 
 def trees_of(sources: TableSources, finding: Finding) -> list[MetaRangeId]:
-    """Return the trees of the commits and staged runs that a fault affects."""
+    """Return the trees of the affected commits and staged runs of a fault."""
     commits, branches = sources.moment.commits, set(finding.branches)
     found = [commits[CommitId(each)].meta_range_id for each in finding.commits if each in commits]
     staged = sources.moment.staged_trees.items()
@@ -107,7 +107,7 @@ def trees_of(sources: TableSources, finding: Finding) -> list[MetaRangeId]:
 
 
 def range_info(sources: TableSources, range_id: str) -> RangeInfo | None:
-    """Return what a tree says of a range, or None."""
+    """Return a tree's description of a range, or None."""
     for ranges in sources.trees.values():
         for each in ranges:
             if each.id == range_id:
@@ -252,7 +252,7 @@ def _ref_step(finding: Finding, dumped: DumpedRefs, present: Named, moment: Mome
 def _move_step(
     finding: Finding, found: Named, present: Named, dumped: RefsSnapshot, moment: Moment
 ) -> RepairStep:
-    """Return the step that moves a branch on, if that loses no commit of it."""
+    """Return the step that moves a branch forward, unless that loses a commit of it."""
     commits = {each.id: each for each in (*dumped.commits, *moment.refs.commits)}
     if contains_commit(commits, found.commit_id, present.commit_id):
         source = f"{DUMP}, at {found.commit_id}"

@@ -27,13 +27,12 @@ LOG = "the log of Postgres"
 
 @dataclass(frozen=True, slots=True)
 class DumpedRefs:
-    """The valid part of a dump, and the position of the log at which it was written, if known."""
+    """The valid part of a dump, and its position in the log, if known."""
 
     refs: RefsSnapshot
     position: LogPosition | None = None
 
     def find(self, name: str) -> Named | None:
-        """Return a branch or a tag."""
         return next((each for each in self.refs.named if each.name == name), None)
 
 
@@ -54,17 +53,17 @@ def dumped_refs(sources: TableSources) -> DumpedRefs:
 
 @dataclass(frozen=True, slots=True)
 class LostRef:
-    """A lost ref as it can be restored, and its source: `DUMP` or `LOG`."""
+    """A lost ref to restore, and its source: `DUMP` or `LOG`."""
 
     named: Named
     source: str
 
 
 def lost_ref(context: Context, moment: Moment, dumped: DumpedRefs, name: str) -> LostRef | None:
-    """Return a missing ref as its last operation has left it, or else as the dump has it.
+    """Return a missing ref in the state of its last operation, or else of the dump.
 
     If that operation may be older than the dump, the dump may have a later commit. Returns None for
-    a ref that was deleted after the dump.
+    a ref deleted after the dump.
     """
     found, last = dumped.find(name), context.refs.operations.latest([name]).get(name)
     is_later = last is not None and _is_later(context, last, found, dumped.position)
@@ -81,7 +80,7 @@ def lost_ref(context: Context, moment: Moment, dumped: DumpedRefs, name: str) ->
 
 
 def _as_logged(last: Operation, found: Named | None) -> Named | None:
-    """Return the ref that an operation has left; None if it has deleted it, or does not say."""
+    """Return the ref after an operation, or None for a deletion or an unknown state."""
     if last.to_commit is None:
         return None
     if last.verb == RefVerb.RESTORE_REPOSITORY.value:  # Of a branch or of a tag.
@@ -95,7 +94,7 @@ def _as_logged(last: Operation, found: Named | None) -> Named | None:
 def _is_later(
     context: Context, last: Operation, found: Named | None, position: LogPosition | None
 ) -> bool:
-    """Return whether the last operation of a ref is known to be later than a dump of it."""
+    """Return whether the last operation of a ref is certainly later than a dump of it."""
     if position is None:
         return False
     if position.repository != context.info.uid:  # The repository was restored from that dump.

@@ -1,4 +1,4 @@
-"""Repair: check a repository, plan a step for each fault, and carry the steps out."""
+"""Repair: check a repository, plan a step for each fault, and run the steps."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ class RepairReport:
     location: str
 
     def document(self) -> dict[str, object]:
-        """Return the JSON form of the report."""
         return {
             "id": self.id,
             "steps": [
@@ -77,16 +76,10 @@ class RepairReport:
 
 
 def repair(context: Context, options: RepairOptions) -> RepairReport:
-    """Repair the faults that a check finds, each after `accept` has accepted its step.
+    """Repair the faults found by a check, with each step that `accept` accepts.
 
-    What a step replaces is kept. Each result is verified. A failed step changes nothing that was
-    valid, and does not stop the others.
-
-    Raises:
-        ReadOnlyError: The repository is read-only, and this is no dry run.
-        CollectionOpenError: A garbage collection is running.
-        ReadOnlyNamespaceError: The namespace cannot be written.
-        StoreUnreachableError: The disk of a local namespace is away. Nothing has been written.
+    Replaced files are kept. Each result is verified. A failed step changes nothing valid, and does
+    not stop the others.
     """
     copies = tuple(check_apart(context.info, each) for each in options.copies)
     now = datetime.now(timezone.utc)
@@ -111,7 +104,7 @@ def repair(context: Context, options: RepairOptions) -> RepairReport:
 
 
 def _end_interrupted(context: Context, store: ObjectStore) -> None:
-    """End killed repairs: they may have replaced a table that caches still have."""
+    """End killed repairs: they may have replaced a tree file that is still in caches."""
     keys = {each.key for each in store.list(REPAIRS_FOLDER)}
     folders = {"/".join(key.split("/")[:3]) for key in keys}
     killed = sorted(each for each in folders if f"{each}/{_RECORD}" not in keys)

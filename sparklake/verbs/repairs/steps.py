@@ -1,4 +1,4 @@
-"""The steps of a repair, as values."""
+"""Steps of a repair, as values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RepairAction(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """One step of a repair. `target` is what it writes, and `source` where it takes it from.
+    """One step of a repair, which writes `target` from `source`.
 
     A step with the action `nothing` has the reason as its source.
     """
@@ -66,12 +66,11 @@ class RepairStep:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """The result of a step. `problem` is why it was not done, or ""."""
+    """The result of a step. `problem` is the reason of a failure, or ""."""
 
     step: RepairStep
     problem: str = ""
 
     @property
     def is_done(self) -> bool:
-        """Whether the step was done, and its result verified."""
         return not self.problem

@@ -1,4 +1,7 @@
-"""Sources of lost tables: other copies, and the trees of other commits. Ids prove the result."""
+"""Sources of lost tree files: other copies, and the trees of other commits.
+
+Ids prove the result.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ _MOST_NEAR = 12
 
 @dataclass(frozen=True)
 class TableSources:
-    """The places from which lost tables can be taken: copies of the namespace, and its trees."""
+    """The sources of lost tree files: copies of the namespace, and its trees."""
 
     context: Context
     store: ObjectStore
@@ -48,7 +51,7 @@ class TableSources:
     copies: tuple[str, ...]
 
     def find_copy(self, table_id: str, *, is_tree: bool) -> tuple[str, bytes] | None:
-        """Return the place and the bytes of a valid copy of a table, or None."""
+        """Return the place and the bytes of a valid copy of a tree file, or None."""
         places: list[tuple[str, ObjectStore]] = [("the local cache", self.context.store)]
         places += [(each, open_store(each)) for each in self.copies]
         for name, store in places:
@@ -61,7 +64,7 @@ class TableSources:
         return None
 
     def rewritten(self, table_id: str, *, is_tree: bool) -> bytes | None:
-        """Return the file of a table from its own records, or None if they are damaged."""
+        """Rewrite a tree file from its own records. Returns None if they are damaged."""
         try:
             block = _read(table_id, self.store.get(table_key(table_id)), is_tree=is_tree)
             encoded = block.encoded
@@ -72,7 +75,7 @@ class TableSources:
 
     @cached_property
     def trees(self) -> dict[MetaRangeId, Sequence[RangeInfo]]:
-        """The ranges of all trees that can be read."""
+        """The ranges of all readable trees."""
         names = dict.fromkeys(each.meta_range_id for each in reversed(self.moment.refs.commits))
         names |= dict.fromkeys(self.moment.staged_trees)
         found: dict[MetaRangeId, Sequence[RangeInfo]] = {}
@@ -84,7 +87,7 @@ class TableSources:
         return found
 
     def near(self, trees: Iterable[str]) -> Iterator[MetaRangeId]:
-        """Yield trees: first those of parents and children of commits with some trees."""
+        """Yield trees, first those of parents and children of commits with the given trees."""
         wanted = set(trees)
         commits = self.moment.commits
         first: dict[MetaRangeId, None] = {}
@@ -100,7 +103,7 @@ class TableSources:
     # --- ranges -----------------------------------------------------------------------------------
 
     def rebuilt_range(self, info: RangeInfo, trees: Iterable[str]) -> bytes | None:
-        """Return the file of a range from the records of other trees, or None."""
+        """Rebuild a range from the records of other trees, or return None."""
         interval = Interval(info.min_key, successor(info.max_key))
         options: dict[bytes, dict[bytes, Record]] = {}
         lacking: set[bytes] = set()
@@ -121,7 +124,7 @@ class TableSources:
     def _records(
         self, tree: MetaRangeId, interval: Interval, lost: str
     ) -> dict[bytes, bytes] | None:
-        """Return the records of a tree in an interval; None if they cannot be read."""
+        """Return the records of a tree in an interval, or None if one is unreadable."""
         ranges = [each for each in self.trees[tree] if each.id != lost]
         try:
             blocks = list(read_ranges(self.store, ranges, interval))
@@ -132,9 +135,9 @@ class TableSources:
     # --- metaranges -------------------------------------------------------------------------------
 
     def redescribed_tree(self, tree: MetaRangeId) -> bytes | None:
-        """Return the file of a metarange with correct descriptions of its ranges.
+        """Correct a metarange's descriptions of its ranges.
 
-        Returns None if it is correct, or if a range cannot be read.
+        Returns None if they are correct, or if a range is unreadable.
         """
         ranges = self.trees.get(tree, ())
         try:
@@ -150,7 +153,7 @@ class TableSources:
         return make_range(block_of_encoded(block.encoded))[0]
 
     def rebuilt_tree(self, tree: MetaRangeId) -> bytes | None:
-        """Return the file of a metarange from ranges of other trees and from orphans, or None."""
+        """Rebuild a metarange from ranges of other trees and from orphans, or return None."""
         sources: list[Sequence[RangeInfo]] = []
         for near in islice(self.near([tree]), _MOST_NEAR):
             ranges = self.trees[near]
@@ -164,7 +167,7 @@ class TableSources:
 
     @cached_property
     def _orphans(self) -> list[RangeInfo]:
-        """The ranges that no readable tree names."""
+        """The ranges without a readable tree."""
         known = {each.id for ranges in self.trees.values() for each in ranges}
         prefix = table_key("")
         found = []
@@ -181,12 +184,12 @@ class TableSources:
 
 
 def _facts(info: RangeInfo) -> tuple[object, ...]:
-    """Return what a description says of a range, without its size, which is an estimate."""
+    """Return the description of a range without its size, which is an estimate."""
     return info.id, info.min_key, info.max_key, info.count, info.tombstones
 
 
 def is_table(table_id: str, body: bytes, *, is_tree: bool) -> bool:
-    """Return whether bytes are the table of an id. All ids are computed."""
+    """Return whether bytes have an id. All ids are computed."""
     try:
         block = _read(table_id, body, is_tree=is_tree)
         return not layout_problem(block) and _has_sound_records(block, is_tree=is_tree)
@@ -205,7 +208,7 @@ def _has_sound_records(block: Block, *, is_tree: bool) -> bool:
 def _chosen(
     info: RangeInfo, options: dict[bytes, dict[bytes, Record]], lacking: set[bytes]
 ) -> bytes | None:
-    """Return the file of the range whose records are one option, or none, of each key."""
+    """Return the range with one option, or none, for each key, or None if no choice has its id."""
     keys = sorted(options)
     if not keys or keys[0] > info.min_key or len(keys) < info.count:
         return None
@@ -231,7 +234,7 @@ def _chosen(
 def _assembled(
     tree: MetaRangeId, sources: Sequence[Sequence[RangeInfo]]
 ) -> Sequence[RangeInfo] | None:
-    """Return the ranges of a tree whose parts are each as in one of several trees, or None."""
+    """Return the ranges of a tree, each part as in one of several trees, or None."""
     choices = [list(each) for each in _segments(sources)]
     if prod(map(len, choices)) > _MOST_GUESSES:
         return None
@@ -247,7 +250,7 @@ def _assembled(
 def _segments(
     sources: Sequence[Sequence[RangeInfo]],
 ) -> Iterator[Iterable[tuple[RangeInfo, ...]]]:
-    """Yield the different parts that trees have in each interval that no range crosses."""
+    """Yield the different parts of trees in each interval that no range crosses."""
     every = {(each.min_key, each.max_key) for ranges in sources for each in ranges}
     cuts: list[bytes] = []
     end: bytes | None = None
@@ -268,7 +271,7 @@ def _segments(
 
 
 def _apart(ranges: Sequence[RangeInfo]) -> list[RangeInfo]:
-    """Return ranges in key order, without those that overlap an earlier one."""
+    """Return ranges in key order, without overlaps with an earlier one."""
     found: list[RangeInfo] = []
     for each in sorted(ranges, key=lambda each: each.min_key):
         if not found or found[-1].max_key < each.min_key:
@@ -277,7 +280,7 @@ def _apart(ranges: Sequence[RangeInfo]) -> list[RangeInfo]:
 
 
 def _overlaid(ranges: Sequence[RangeInfo], over: Sequence[RangeInfo]) -> list[RangeInfo]:
-    """Return ranges in key order. Those that overlap one of `over` are left out."""
+    """Return ranges in key order, without overlaps with `over`."""
     kept = [
         each
         for each in ranges
