@@ -1,4 +1,4 @@
-"""The task body of ref dumps and restores: find addresses unusable for a program."""
+"""The task body that finds unusable addresses for dumps and restores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
 def refused_body(
     workspace: Workspace, test: AddressTest, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield ADDRESS_SCHEMA for the ranges of tasks, one row per block with such addresses."""
+    """Yield ADDRESS_SCHEMA for the ranges of tasks; only for records with refused addresses."""
     store = workspace.open_store()
     for batch in batches:
         for encoded in batch.column("task").to_pylist():

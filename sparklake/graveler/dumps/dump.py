@@ -1,4 +1,4 @@
-"""Dumps of refs: tables of branches, tags and commits next to a repository's trees.
+"""Dumps of refs: files of branches, tags and commits next to a repository's trees.
 
 The format is lakeFS's, and lakeFS can restore a dump. Reading checks the whole dump: each commit
 against its id, and each name against the commits.
@@ -38,7 +38,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class DumpManifest:
-    """The ids of the metaranges of a dump. "" is an empty metarange."""
+    """The metarange ids of a dump. "" is an empty metarange."""
 
     branches_meta_range_id: str
     commits_meta_range_id: str
@@ -46,12 +46,10 @@ class DumpManifest:
 
 
 def manifest_bytes(manifest: DumpManifest) -> bytes:
-    """Return the bytes of a manifest in lakeFS's format."""
     return msgspec.json.format(msgspec.json.encode(asdict(manifest)), indent=2)
 
 
 def read_dump_manifest(store: ObjectStore) -> DumpManifest:
-    """Read the manifest of a namespace; raise MissingFileError or CorruptFileError."""
     try:
         body = store.get(REFS_MANIFEST_KEY)
     except MissingFileError as error:
@@ -63,7 +61,7 @@ def read_dump_manifest(store: ObjectStore) -> DumpManifest:
 
 
 def parse_manifest(body: bytes, what: str) -> DumpManifest:
-    """Return the manifest in the bytes of a file; raise CorruptFileError, which calls it `what`."""
+    """Parse a manifest. `what` describes the file in errors."""
     return decode_json(
         body, DumpManifest, what, "dump the refs again, or restore the file from a backup"
     )
@@ -73,7 +71,7 @@ def parse_manifest(body: bytes, what: str) -> DumpManifest:
 
 
 def encode_refs(refs: RefsSnapshot) -> tuple[DumpManifest, dict[str, bytes]]:
-    """Return the manifest of refs and the files by key. Equal refs give equal bytes."""
+    """Encode refs as a manifest and files by key. Equal refs give equal bytes."""
     branches, branch_files = make_ref_tables(
         Entity.BRANCH, [_name_record(Entity.BRANCH, each) for each in _in_order(refs.branches)]
     )
@@ -120,10 +118,7 @@ def _record(key: str, identity: str, message: Any) -> Record:
 
 
 def read_refs(store: ObjectStore, manifest: DumpManifest) -> RefsSnapshot:
-    """Read a dump of sparklake or lakeFS; check that it is complete and consistent.
-
-    Raises an error that names all problems.
-    """
+    """Read a dump of sparklake or lakeFS, and report all problems in one error."""
     refs, problems = find_refs(store, manifest)
     raise_all(problems)
     return refs
@@ -133,8 +128,8 @@ def read_refs(store: ObjectStore, manifest: DumpManifest) -> RefsSnapshot:
 class FoundDump:
     """The valid part of a dump, and all problems with the rest.
 
-    `unread` are the kinds of tables that could not be read, or only in part. `refused` are the new
-    names of branches whose records are invalid.
+    `unread` are the kinds of files that were unreadable, at least in part. `refused` are the new
+    names of branches with invalid records.
     """
 
     refs: RefsSnapshot
@@ -154,8 +149,8 @@ def find_refs(
 def find_dump(store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str]) -> FoundDump:
     """Return the valid part of a dump, and all problems with the rest.
 
-    `renames` are new names by old ones. An old name means the branch and the tag of this name;
-    `heads/NAME` is the branch alone, and `tags/NAME` the tag.
+    `renames` maps old names to new ones. A bare old name means both the branch and the tag of this
+    name; `heads/NAME` is the branch alone, and `tags/NAME` the tag.
     """
     reading = _DumpReading(store, renames)
     commits = reading.records(manifest.commits_meta_range_id, Entity.COMMIT, reading.commit)
@@ -173,7 +168,7 @@ def find_dump(store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, 
 
 
 def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
-    """Return the problems of names that several branches and tags have."""
+    """Return the problems of names shared by several branches and tags."""
     counts = Counter(each.name for each in refs.named)
     return [
         InvalidDumpError(
@@ -187,7 +182,7 @@ def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
 
 @dataclass(slots=True)
 class _DumpReading:
-    """A reading of a dump, which collects problems.
+    """A reading of a dump that collects problems.
 
     The ids of invalid commits are kept, so that nothing is reported twice.
     """
@@ -203,7 +198,6 @@ class _DumpReading:
     def records(
         self, table_id: str, entity: Entity, decode: Callable[[ValueRecord, Any], Any]
     ) -> list[Any]:
-        """Return the valid records of a table."""
         records, problems = self._read(table_id, entity)
         if problems:
             self.problems += problems
@@ -238,18 +232,16 @@ class _DumpReading:
             return None
 
     def branch(self, record: ValueRecord, message: Any) -> BranchState:
-        """Return the branch of a record; raise InvalidDumpError."""
         name, commit_id = self._name(record, message, Entity.BRANCH, validate_branch_name)
         return BranchState(name, commit_id, hidden=message.hidden)
 
     def tag(self, record: ValueRecord, message: Any) -> TagInfo:
-        """Return the tag of a record; raise InvalidDumpError."""
         return TagInfo(*self._name(record, message, Entity.TAG, validate_tag_name))
 
     def _name(
         self, record: ValueRecord, message: Any, entity: Entity, validate: Callable[[str], str]
     ) -> tuple[str, CommitId]:
-        """Return a valid new name and its commit; raise InvalidDumpError."""
+        """Return the valid new name of a ref, and its commit."""
         if record.identity != message.commit_id.encode():
             raise InvalidDumpError(
                 f"the {entity.value} {message.id!r} in the dump names two commits"
@@ -271,7 +263,6 @@ class _DumpReading:
         return name
 
     def commit(self, record: ValueRecord, message: Any) -> Commit:
-        """Return the commit of a record; raise InvalidDumpError."""
         commit = _commit(message)
         hashed = computed_id(commit)
         if not hashed == commit.id == record.identity.decode(errors="replace"):
@@ -282,7 +273,7 @@ class _DumpReading:
         return commit
 
     def check_renames(self) -> None:
-        """Note renames of nothing. Tables that could not be read may have any name."""
+        """Report renames of unknown names. Unreadable files may have any name."""
         self.problems += [
             InvalidInputError(f"the dump has no branch or tag {old!r} to rename")
             for old in sorted(self.renames.keys() - self._used)
@@ -290,7 +281,7 @@ class _DumpReading:
         ]
 
     def check_graph(self, refs: RefsSnapshot) -> None:
-        """Note missing commits and wrong generations."""
+        """Report missing commits and wrong generations."""
         generations: dict[str, int] = {}
         for commit in refs.commits:  # Sorted by generation: parents come first.
             problems = _graph_problems(commit, generations, self._invalid)
@@ -312,7 +303,7 @@ _KINDS = {Entity.BRANCH: "heads", Entity.TAG: "tags"}
 
 
 def _kinds_of(old: str) -> list[Entity]:
-    """Return what a rename of this old name may mean."""
+    """Return the kinds of refs that a rename of this old name may mean."""
     chosen = [entity for entity, kind in _KINDS.items() if old.startswith(f"{kind}/")]
     return chosen or [*_KINDS]
 
@@ -343,7 +334,7 @@ def _commit(message: Any) -> Commit:
 
 
 def _check_kept(commit: Commit, version: int) -> None:
-    """Raise InvalidDumpError for a commit that this version cannot keep unchanged."""
+    """Reject a commit that this version cannot keep unchanged."""
     if version > _VERSION or (version < _VERSION and len(commit.parents) > 1):
         raise InvalidDumpError(
             f"the commit {commit.id} in the dump has the unknown version {version}: use a "
@@ -361,7 +352,7 @@ def _check_kept(commit: Commit, version: int) -> None:
 def _graph_problems(
     commit: Commit, generations: Mapping[str, int], invalid: Collection[str]
 ) -> list[InvalidDumpError]:
-    """Return the problems of a commit with its parents. Those with `invalid` ones are known."""
+    """Return the problems of a commit with its parents, except known `invalid` ones."""
     missing = [
         InvalidDumpError(
             f"the parent {each} of commit {commit.id} in the dump is missing or has no lower "

@@ -1,7 +1,6 @@
-"""Rules of lakeFS in a storage namespace: garbage collection and branch protection.
+"""lakeFS's garbage-collection and branch-protection rules in a storage namespace.
 
-lakeFS keeps the former in the namespace. Only early versions kept the latter there, and later ones
-keep it in their database.
+Only early versions kept branch-protection rules there; later ones keep them in their database.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ACTIONS = {_STAGING_WRITE: (Action.STAGE, Action.RESET), _COMMIT: (Action.COMMI
 
 @dataclass(slots=True)
 class LakefsRules:
-    """The rules that a repository can take, and notes on those that it cannot."""
+    """The rules that a repository can adopt, and notes on the others."""
 
     retention: Retention | None = None
     protection: tuple[ProtectionRule, ...] = ()
@@ -35,7 +34,7 @@ class LakefsRules:
 
 
 def find_lakefs_rules(store: ObjectStore, renamed: Callable[[str], str]) -> LakefsRules:
-    """Return the rules in a namespace. `renamed` returns the new name of a branch."""
+    """Return the rules in a namespace. `renamed` maps a branch to its new name."""
     found = LakefsRules()
     retention = _find(store, RETENTION_RULES_KEY, RetentionRulesMessage, found)
     if retention is not None:
@@ -55,7 +54,6 @@ def find_lakefs_rules(store: ObjectStore, renamed: Callable[[str], str]) -> Lake
 
 
 def _find(store: ObjectStore, key: str, message: Any, found: LakefsRules) -> Any:
-    """Return the message in a file, or None without rules."""
     if store.find(key) is None:
         return None
     body = store.get(key)

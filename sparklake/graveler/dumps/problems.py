@@ -1,4 +1,4 @@
-"""Problems that a check collects, to report all of them at once."""
+"""Errors that report several problems at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_SHOWN = 100
 
 
 def raise_all(problems: Sequence[SparklakeError]) -> None:
-    """Raise the only problem, or one error that names all; return if there are none.
+    """Raise the only problem, or one error for all of them.
 
     Problems of one class are raised as this class, others as InvalidDumpError.
     """
@@ -24,7 +24,7 @@ def raise_all(problems: Sequence[SparklakeError]) -> None:
 
 
 def problem_text(problems: Sequence[SparklakeError]) -> str:
-    """Return problems in one text: the first ones, and how many there are."""
+    """Return the first problems and their number as one text."""
     if len(problems) == 1:
         return str(problems[0])
     more = len(problems) - _MOST_SHOWN

@@ -1,7 +1,7 @@
-"""Tables of refs in lakeFS's format: ranges under a metarange, as in trees.
+"""Files of refs in lakeFS's format: ranges under a metarange, as in trees.
 
-Their names follow lakeFS's formula, unlike the names of tables of objects. The formula hashes whole
-values and the kind of entity, so reading verifies both.
+Their names follow lakeFS's formula, unlike the names of tree files. The formula hashes whole values
+and the kind of entity, so reading verifies both.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNREADABLE = (CorruptFileError, MissingFileError, InvalidDumpError)
 
 
 class Entity(str, Enum):
-    """The kind of records in a table. The values are lakeFS's words."""
+    """The kind of records in a file, in lakeFS's words."""
 
     BRANCH = "branch"
     COMMIT = "commit"
@@ -62,10 +62,9 @@ MESSAGES: dict[Entity, Any] = {
 
 
 def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dict[str, bytes]]:
-    """Return the id of the metarange of records in key order, and its files.
+    """Return the metarange id of records in key order, and the files by key.
 
-    The files are given by their keys in a store. Without records there are no files, and the id
-    is "".
+    Without records there are no files, and the id is "".
     """
     files: dict[str, bytes] = {}
     ranges = []
@@ -80,7 +79,7 @@ def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dic
 
 
 def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[ValueRecord]:
-    """Return the records under a metarange in key order. All its tables are verified."""
+    """Return the records under a metarange in key order, verifying all files."""
     if not table_id:
         return []
     _, *range_ids = ref_table_ids(store, table_id, entity)
@@ -114,7 +113,7 @@ def find_ref_records(
 
 
 def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str]:
-    """Return the ids of a metarange and its ranges. The metarange is verified."""
+    """Return the ids of a metarange, which is verified, and of its ranges."""
     if not table_id:
         return []
     (ranges,) = _read(store, [table_id], entity, META_RANGES)
@@ -122,9 +121,9 @@ def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str
 
 
 def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
-    """Return the kind of records in a table of lakeFS, "" for a tree's, and the type of the table.
+    """Return the kind of records in a file of lakeFS, "" for a tree's, and the file's type.
 
-    Both are "" for a table of sparklake. Raises CorruptFileError.
+    Both are "" for a file of sparklake.
     """
     found = table_properties(name, file)
     if _ONLY_IN_LAKEFS not in found:
@@ -134,9 +133,9 @@ def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
 
 
 def record_total(store: ObjectStore, table_id: str, entity: Entity) -> int:
-    """Return the number of records under a metarange, as it says. Only this table is read.
+    """Return the recorded number of records under a metarange, reading only that file.
 
-    Raises DecodeError, too, if it does not describe its ranges.
+    May raise DecodeError, too.
     """
     (ranges,) = _read(store, [table_id], entity, META_RANGES)
     return sum(RangeDataMessage.FromString(each.data).count for each in ranges)

@@ -1,4 +1,4 @@
-"""The tables that a restore of a dump needs."""
+"""The files required to restore a dump."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sparklake.graveler.records import ValueRecord
 
 
 def dump_table_ids(store: ObjectStore, manifest: DumpManifest) -> list[str]:
-    """Return the ids of all tables of a dump; raise CorruptFileError or MissingFileError."""
     return [
         table_id
         for root, entity in dump_roots(manifest)
@@ -24,7 +23,7 @@ def dump_table_ids(store: ObjectStore, manifest: DumpManifest) -> list[str]:
 
 
 def dump_roots(manifest: DumpManifest) -> tuple[tuple[str, Entity], ...]:
-    """Return the metaranges of a dump, each with what it lists."""
+    """Return the metaranges of a dump, each with its kind of records."""
     return (
         (manifest.branches_meta_range_id, Entity.BRANCH),
         (manifest.commits_meta_range_id, Entity.COMMIT),
@@ -33,10 +32,7 @@ def dump_roots(manifest: DumpManifest) -> tuple[tuple[str, Entity], ...]:
 
 
 def dump_trees(store: ObjectStore, manifest: DumpManifest) -> set[MetaRangeId]:
-    """Return the trees of the branches and tags in a dump, which a restore needs.
-
-    Raises CorruptFileError or MissingFileError.
-    """
+    """Return the trees of the dumped branches and tags."""
     heads = set()
     for table_id, entity in (
         (manifest.branches_meta_range_id, Entity.BRANCH),

@@ -30,7 +30,7 @@ _MOST_COMPARED = 10_000
 
 
 class StepKind(str, Enum):
-    """The direction of one step through history."""
+    """The direction of a step through history."""
 
     ANCESTOR = "~"
     PARENT = "^"
@@ -59,7 +59,6 @@ class Ref:
 
 
 def parse_ref(text: str) -> Ref:
-    """Parse a ref expression; raise InvalidRefError."""
     match = _REF.fullmatch(text)
     # Spaces, control characters and surrogates are refused. A surrogate is a byte that is not
     # UTF-8.
@@ -90,17 +89,15 @@ def is_commit_id(text: str) -> bool:
 
 
 def is_commit_id_prefix(text: str) -> bool:
-    """Return whether a string can be the beginning of a commit id."""
     return _ID_PREFIX.fullmatch(text) is not None
 
 
 def is_part_of_name(text: str) -> bool:
-    """Return whether a branch name can have all of these characters."""
+    """Return whether a branch name can have all the given characters."""
     return _PART_OF_NAME.fullmatch(text) is not None
 
 
 def validate_repository_name(name: str) -> str:
-    """Return the name; raise InvalidNameError."""
     if not _REPOSITORY.fullmatch(name):
         raise InvalidNameError(
             f"{name!r} cannot be the name of a repository: use 3 to 63 lower-case letters, "
@@ -110,7 +107,7 @@ def validate_repository_name(name: str) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a question about a mistyped name, such as " (did you mean 'main'?)", or ""."""
+    """Return a hint for a mistyped name, such as " (did you mean 'main'?)", or ""."""
     # Lazy import: only errors need it.
     from difflib import get_close_matches
 
@@ -119,17 +116,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def name_taken(noun: str, name: str) -> AlreadyExistsError:
-    """Return the error for the name of a new ref that a ref of the other kind has."""
+    """Return the error for a new ref whose name a ref of the other kind has."""
     return AlreadyExistsError(f"there is already a {noun} {name!r}: choose another name")
 
 
 def validate_branch_name(name: str) -> str:
-    """Return the name; raise InvalidNameError."""
     return _validate_name(name, "branch")
 
 
 def validate_tag_name(name: str) -> str:
-    """Return the name; raise InvalidNameError."""
     return _validate_name(name, "tag")
 
 
@@ -164,7 +159,7 @@ _ANY, _ONE = "*", "?"
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise InvalidInputError for a pattern that no branch name can match."""
+    """Reject a pattern that matches no valid branch name."""
     literal = pattern.replace(_ANY, "").replace(_ONE, "")
     if not pattern or not is_part_of_name(literal):
         raise InvalidInputError(
@@ -176,8 +171,5 @@ def check_pattern(pattern: str) -> None:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches a whole name.
-
-    The time is bounded by the product of both lengths.
-    """
+    """Return whether a pattern matches a whole name, in time O(pattern x name)."""
     return name_pattern(pattern).fullmatch(name) is not None

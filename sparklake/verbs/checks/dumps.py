@@ -1,4 +1,4 @@
-"""The check of a dump of refs: its faults, and losses of the ref store."""
+"""Check a dump of refs: its faults, and what the ref store lost."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sparklake.verbs.dumps.settings import find_last_manifest, is_by_sparklake
 
 
 def lost_findings(context: Context, store: ObjectStore, moment: Moment) -> Iterator[Finding]:
-    """Yield the findings about the dump, and about lost refs, each ref once.
+    """Yield the findings about the dump and about lost refs, each lost ref once.
 
-    A repository that never dumped refs has no dump.
+    A repository without a dump has no such findings.
     """
     manifest = find_last_manifest(store)
     try:
@@ -79,9 +79,9 @@ def _settings_findings(
 
 
 def check_nothing_lost(context: Context) -> None:
-    """Raise RefsLostError if a commit or ref with references to objects may be lost.
+    """Raise RefsLostError if lost refs may reference objects.
 
-    A deletion of unreferenced objects would delete the only copies of lost data.
+    A verb that deletes unreferenced objects would delete the only copies.
     """
     store = open_store(context.info.storage_namespace)  # Not through the cache.
     moment = moment_of(context)

@@ -1,4 +1,4 @@
-"""The check of refs: commits, branches, tags, their log, and the ownership marker."""
+"""Check refs: commits, branches, tags, their log, and the ownership marker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparklake.verbs.refs.logged_refs import Named, read_ref
 
 @dataclass(frozen=True)
 class Moment:
-    """All refs and commits of a repository at one moment, and the expired commits.
+    """A snapshot of all refs and commits, and the expired commits.
 
     `collected` are the expired commits without trees.
     """
@@ -35,7 +35,7 @@ class Moment:
 
     @cached_property
     def kept_trees(self) -> Mapping[MetaRangeId, list[CommitId]]:
-        """The unexpired commits by their tree."""
+        """The retained commits by tree."""
         found: dict[MetaRangeId, list[CommitId]] = {}
         for each in self.refs.commits:
             if each.meta_range_id and each.id not in self.expired:
@@ -44,7 +44,7 @@ class Moment:
 
     @cached_property
     def staged_trees(self) -> Mapping[MetaRangeId, list[str]]:
-        """The branches with a staged run, by its metarange."""
+        """The branches by the metarange of a staged run."""
         found: dict[MetaRangeId, list[str]] = {}
         for branch in self.refs.branches:
             for layer in branch.layers:
@@ -54,7 +54,7 @@ class Moment:
 
     @cached_property
     def heads(self) -> Mapping[CommitId, list[str]]:
-        """The branches by their head."""
+        """The branches by head."""
         found: dict[CommitId, list[str]] = {}
         for each in self.refs.branches:
             found.setdefault(each.commit_id, []).append(each.name)
@@ -69,7 +69,7 @@ class Moment:
         return found
 
     def branches_with(self, commit: CommitId) -> tuple[str, ...]:
-        """Return the first branches with a commit in their history."""
+        """Return the first branches whose history contains a commit."""
         seen, waiting, found = {commit}, [commit], list[str]()
         while waiting:
             each = waiting.pop()
@@ -136,7 +136,7 @@ def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKi
 
 
 def log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
-    """Yield the refs that differ from the result of their latest operation."""
+    """Yield the refs whose position differs from their latest logged operation."""
     # A branch and a tag of one name share the log.
     names = Counter(each.name for each in moment.refs.named)
     alone = [each for each in moment.refs.named if names[each.name] == 1]

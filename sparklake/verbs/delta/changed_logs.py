@@ -1,4 +1,4 @@
-"""Two-way diffs for merges besides their own tasks: shrunk logs, missing files."""
+"""Diffs of Delta logs for merges: logs that shrink, and missing files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) 
 
     Ranges are read only where both trees have some. If only one tree has ranges in a stretch, a log
     that is partly in the other tree extends beyond the stretch, so an edge of the stretch is a key
-    of the log. Raises InvalidInputError for too many tables.
+    of the log.
     """
     old_tree, new_tree = (context.trees.get(each).ranges for each in (before, after))
     plan = plan_diff(old_tree, new_tree)
@@ -41,9 +41,9 @@ def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) 
 def gone_files(
     context: Context, folder: bytes, base: MetaRangeId, side: MetaRangeId
 ) -> frozenset[str]:
-    """Return the names of the files of a Delta table that a tree has lost.
+    """Return the names of a Delta table's files that only the base tree has.
 
-    Only differing ranges of the two trees are read.
+    Only different ranges of the two trees are read.
     """
     table = folder_of_log(folder)
     before, after = (context.trees.get(each).ranges for each in (base, side))

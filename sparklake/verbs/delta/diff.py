@@ -1,4 +1,4 @@
-"""A Delta table at two refs, as two tables of the files that differ in their logs."""
+"""A Delta table at two refs, as two tables of the different files in their logs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Place:
     tree: MetaRange
 
     def resolve(self, relative: pa.Array) -> pa.Array:
-        """Return the addresses of files below the table; raise ObjectNotFoundError."""
+        """Return the addresses of files below the table."""
         named = relative.dictionary_encode()
         paths = [self.folder + each for each in named.dictionary.to_pylist()]
         found = snapshot_over(self.context, self.ref, self.tree).lookup(paths).column("address")
@@ -63,7 +63,7 @@ def delta_sides(
 
     Raises:
         InvalidInputError: A log is not supported.
-        ObjectNotFoundError: The log names a file that the tree lacks.
+        ObjectNotFoundError: The tree lacks a file of its log.
     """
     places = [_Place(context, folder, *each) for each in zip(refs, trees, strict=True)]
     log_folder = f"{folder}{LOG_FOLDER}".encode()
@@ -86,7 +86,7 @@ def delta_sides(
 
 
 def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKey] | None]:
-    """Return the final state of each log, and the files that may differ, None for all."""
+    """Return the final state of each log, and the possibly different files, None for all."""
     for each in logs:
         if each.checkpoints and not each.commits:
             raise NotUnitedError("a log has checkpoints and no commits")
@@ -105,7 +105,7 @@ def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKe
 def _changed(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> set[bytes]:
-    """Return the keys of files with the same name and other content."""
+    """Return the keys of files with the same name and different content."""
     log = f"{folder}{LOG_FOLDER}"
     rows = diff_trees(context, *trees, folder, " -> ".join(refs))
     return {
@@ -116,7 +116,7 @@ def _changed(
 
 
 def _apart(files: Files, others: Files, log_folder: bytes, changed: set[bytes]) -> list[Said]:
-    """Return the file actions that the other side does not have in exactly this form."""
+    """Return the file actions that the other side lacks in exactly this form."""
     return [
         said
         for key, said in sorted(files.items(), key=lambda each: (each[0].path, each[0].vector))
@@ -132,7 +132,7 @@ def _side(place: _Place, side: LogSide, files: Sequence[Said]) -> TableSide:
 
 
 def _view(place: _Place, protocol: Said, metadata: Said, files: Iterable[Said]) -> View:
-    """Return a Delta table of some files, named by the content of its log."""
+    """Return a Delta table of the given files, named by the content of its log."""
     settings = (metadata.get("configuration") or {}).items()
     kept = {name: value for name, value in settings if name.startswith(_READ_PROPERTIES)}
     adds = ({"add": {**each, "dataChange": True}} for each in files)

@@ -1,4 +1,4 @@
-"""Delta tables as a format that tables are read and compared in."""
+"""Delta as a plug-in for reads and diffs of tables."""
 
 from __future__ import annotations
 

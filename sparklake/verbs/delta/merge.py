@@ -41,14 +41,13 @@ from sparklake.verbs.delta.tree_log import (
 
 @dataclass(frozen=True, slots=True)
 class MovedRanges:
-    """The ranges that only one of a side and base has, and their hulls."""
+    """The ranges of only one of a side and base, and their hulls."""
 
     ranges: Sequence[RangeInfo]
     hulls: Sequence[Interval]
 
     @staticmethod
     def of(base: Ranges, side: Ranges) -> MovedRanges:
-        """Return the ranges that a side has moved."""
         apart = (each.sides for each in windows(base, side) if not each.alike)
         found = [cluster.sides for sides in apart for cluster in clusters(sides)]
         ranges = [each for sides in found for part in sides for each in part]
@@ -63,14 +62,13 @@ class MovedRanges:
 
 @dataclass(frozen=True, slots=True)
 class MovedSides:
-    """The moved ranges of both sides. No range is opened to find them."""
+    """The moved ranges of both sides, found without opening any range."""
 
     source: MovedRanges
     dest: MovedRanges
 
     @staticmethod
     def of(base: Ranges, source: Ranges, dest: Ranges) -> MovedSides:
-        """Return the ranges that the sides have moved."""
         return MovedSides(MovedRanges.of(base, source), MovedRanges.of(base, dest))
 
     def by_both(self, interval: Interval) -> bool:
@@ -78,11 +76,11 @@ class MovedSides:
         return self.source.meets(interval) and self.dest.meets(interval)
 
     def places_of_logs(self) -> Iterator[tuple[RangeInfo, bytes]]:
-        """Yield ranges that no task reads, with folders of logs that may be in them.
+        """Yield ranges that no task reads, with the folders of logs that they may contain.
 
-        If only one side has moved a range with a log, and the other side has changed another part
-        of the table, then the table extends beyond that range. So one of the range's edges is a key
-        of the table.
+        If only one side moved a range with a log, and the other side changed another part of the
+        table, then the table extends beyond that range. So one of the range's edges is a key of the
+        table.
         """
         for side, other in ((self.source, self.dest), (self.dest, self.source)):
             for each in side.ranges:
@@ -107,10 +105,7 @@ _SOURCE, _DEST = 1, 2
 def table_unions(
     context: Context, sides: ThreeWayTrees, resolution: Resolution, seen: Iterable[bytes]
 ) -> list[TableUnion]:
-    """Return the unions of tables whose logs tasks have seen, and of unread logs.
-
-    Raises ExpiredError if the log of the base has expired.
-    """
+    """Return the unions of tables whose logs tasks observed, and of unread logs."""
     if not resolution.delta:
         return []
     moved = MovedSides.of(*(context.trees.get(each).ranges for each in sides.trees))
@@ -132,7 +127,7 @@ def table_unions(
 
 
 def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
-    """Yield the folders of the logs, of either side, of tables that contain chosen paths."""
+    """Yield the log folders, of either side, of tables that contain selected paths."""
     if sides.path_filter.is_everything:
         return
     trees = [context.trees.get(each).ranges for each in {sides.source, sides.dest}]
@@ -200,10 +195,10 @@ def _union(
 
 
 def _takes_back(source: TreeLog, dest: TreeLog) -> bool:
-    """Tell whether source's log is dest's without the last versions.
+    """Return whether source's log is dest's without the last versions.
 
-    It is false if source has no table, or a table with another history. Such a table is removed or
-    added as a whole.
+    False if source has no table or a table with another history, which is removed or added as a
+    whole.
     """
     same = source.commits.keys() & dest.commits.keys()
     return 0 <= source.latest < dest.latest and all(
@@ -219,7 +214,7 @@ def _taken(
     apart: Sequence[Commits],
     winner: Strategy,
 ) -> TableUnion:
-    """Return the union of a table with one side taken as a whole, if that is possible."""
+    """Return the union of a table with one side taken as a whole, if possible."""
     place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
     try:
         needed = _needed(logs, apart, place)
@@ -262,9 +257,8 @@ def _needed(
 ) -> list[bytes]:
     """Return the keys of one side's files that a merge by keys may not keep.
 
-    These are the files that the side has added, also by `more` commits, and live files that other
-    commits have removed, because a vacuum may have followed. Raises NotUnitedError if the log does
-    not show them.
+    These are the files that the side added, including those of `more` commits, and live files that
+    other commits removed, because a vacuum may have followed.
     """
     again = {FileKey.of(each["remove"]).path for said in more for each in said if "remove" in each}
     removed = (key.path for commits in apart for commit in commits for key in commit.removes)

@@ -1,4 +1,4 @@
-"""The result of a merge for the log of a Delta table: records and commit labels."""
+"""The merged log of a Delta table: records and commit labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class StoredValues(NamedTuple):
 
     @property
     def source_differs(self) -> bool:
-        """Whether source has changed the key since base."""
         return stored_record_id(self.source) != stored_record_id(self.base)
 
     @property
@@ -47,19 +46,19 @@ class StoredValues(NamedTuple):
 
     @property
     def by_keys(self) -> bytes | None:
-        """The value that the tasks of a merge give a key of a log. A conflict keeps dest's."""
+        """The result of a merge by keys for a key of a log. A conflict keeps dest's value."""
         return self.source if self.outcome is KeyOutcome.TAKE_SOURCE else self.dest
 
 
 @dataclass(frozen=True, slots=True)
 class TableUnion:
-    """The result of a merge for the log of one table, or the `refusal` to unite it.
+    """The merged log of one table, or the `refusal` to unite it.
 
-    `log` has the keys that a side has changed. They become dest's log with `commits` added, or the
-    log of the side that is `taken` as a whole, or, if only one side changed the log, that side's.
-    `needed` has the keys of files that the table needs and that a merge by keys may not keep. Each
-    has its required record id, or None for any. A refused union `may_be_taken` if a strategy could
-    decide it, and `drops` are the commits that each strategy drops.
+    `log` has the keys that a side changed. They become dest's log with `commits` added, or the log
+    of the side that is `taken` as a whole, or, if only one side changed the log, that side's.
+    `needed` has the keys of the table's files that a merge by keys may not keep, each with its
+    required record id, or None for any. A refused union `may_be_taken` if a strategy could decide
+    it, and `drops` are the commits that each strategy drops.
     """
 
     folder: bytes
@@ -74,12 +73,11 @@ class TableUnion:
 
     @property
     def name(self) -> str:
-        """The name of the table."""
         return table_name(self.folder)
 
     @property
     def said(self) -> str:
-        """The text about the table in an error that refuses it."""
+        """The text about the table in an error."""
         why = f"Delta table {self.name!r} cannot be united: {self.refusal}"
         if not self.may_be_taken:
             return why
@@ -88,7 +86,7 @@ class TableUnion:
 
     @property
     def added(self) -> dict[bytes, bytes]:
-        """The bytes of the commits that are added to dest's log, by key."""
+        """The bytes of the commits added to dest's log, by key."""
         return {commit_key(self.folder, each): body for each, body in self.commits.items()}
 
     def becomes(self, stored: StoredValues) -> bytes | None:
@@ -134,14 +132,14 @@ def _conflict(key: bytes, stored: StoredValues) -> Conflict:
 
 
 def refused_conflicts(refused: Iterable[TableUnion]) -> Iterator[tuple[Conflict, str]]:
-    """Yield the keys of logs that could not be united, and why."""
+    """Yield the conflicts of refused logs, with reasons."""
     for each in refused:
         for conflict in each.conflicts():
             yield conflict, each.said
 
 
 def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:
-    """Write the new commits. Return the records that correct the merged logs."""
+    """Write the new commits, and return the records that correct the merged logs."""
     objects = Objects(context.info.storage_namespace)
     records = [record for each in unions for record in each.corrections()]
     for each in unions:
@@ -150,24 +148,23 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
 
 
 def united_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
-    """Return the names of the tables whose logs were united."""
     return tuple(
         each.name for each in unions if not (each.refusal or each.taken or each.is_of_one_side)
     )
 
 
 def taken_tables(unions: Iterable[TableUnion]) -> dict[str, str]:
-    """Return the names of the tables with one side taken, each with the strategy."""
+    """Return the strategy by table, for tables with one side taken."""
     return {each.name: each.taken.value for each in unions if each.taken and not each.refusal}
 
 
 def dropped_commits(unions: Iterable[TableUnion]) -> dict[str, DroppedCommits]:
-    """Return the commits that are dropped where one side is taken, by the names of tables."""
+    """Return the dropped commits by table, where one side is taken."""
     return {each.name: each.drops[each.taken] for each in unions if each.taken and not each.refusal}
 
 
 def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
-    """Return the commit metadata for tables that both sides changed. Long lists are cut."""
+    """Return the commit metadata about united and taken tables. Long lists are truncated."""
     taken = [f"{name}={side}" for name, side in taken_tables(unions).items()]
     said = {
         UNITED_METADATA_KEY: united_tables(unions),

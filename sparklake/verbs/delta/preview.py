@@ -1,4 +1,4 @@
-"""The effect of a merge on the logs of Delta tables, in the counts of a preview."""
+"""The effect of a merge on Delta logs, for the counts of a preview."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sparklake.verbs.delta.merged_log import (
 
 @dataclass(frozen=True, slots=True)
 class PreviewedUnions:
-    """The tables of unions, and the counts that they add, which may be negative."""
+    """The tables of unions, and their change of the counts, possibly negative."""
 
     united: tuple[str, ...]
     taken: Mapping[str, str]
@@ -43,9 +43,9 @@ def preview_unions(
     folders: Iterable[bytes],
     find_many: FindMany,
 ) -> PreviewedUnions:
-    """Return the effect of a merge on the logs of tables that both sides have changed.
+    """Return the effect of a merge on table logs that both sides changed.
 
-    `find_many` looks into the tree that the merge would make.
+    `find_many` looks up keys in the merged tree.
     """
     unions = [
         each if each.refusal is not None else each.checked(find_many)

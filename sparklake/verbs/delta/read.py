@@ -1,4 +1,4 @@
-"""Delta tables in a repository: their log at a ref, with addresses of the files."""
+"""Delta tables at a ref: their log, with addresses of the files."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _Log = LogListing[ObjectInfo]
 
 
 def find_delta_view(context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
-    """Return the view of a Delta table. Write it if it does not exist.
+    """Return the view of a Delta table, and write it if necessary.
 
     The view is the part of the table's log that a reader of one version needs. Every path in it is
-    the address of the object at the ref. Raises ObjectNotFoundError if there is no log.
+    the address of the object at the ref.
     """
     log = _listed(table)
     version = _version(options, log, table)
@@ -88,7 +88,6 @@ def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
 
 
 def _listed(table: TableVersion) -> _Log:
-    """List a log; raise ObjectNotFoundError if there is none."""
     log = log_listing(log_files(table), classic=True)
     if not log.versions:
         raise ObjectNotFoundError(
@@ -101,7 +100,7 @@ def _listed(table: TableVersion) -> _Log:
 def _commits(
     log: _Log, base: int | None, version: int, table: TableVersion
 ) -> dict[int, ObjectInfo]:
-    """Return the commits of a version since a checkpoint; raise MissingFileError."""
+    """Return the commits of a version since a checkpoint."""
     numbers = range(0 if base is None else base + 1, version + 1)
     missing = [each for each in numbers if each not in log.commits]
     if missing:
@@ -142,7 +141,7 @@ def _write(
 def _write_checkpoint(
     table: TableVersion, parts: Sequence[ObjectInfo], rewrite: Rewrite, scratch: Path, made: Path
 ) -> int:
-    """Write a checkpoint as one file from all of its parts. Return its number of actions."""
+    """Join the parts of a checkpoint into one file, and return its number of actions."""
     local = []
     for number, part in enumerate(parts):
         store, key = open_object(part.address)
@@ -158,7 +157,7 @@ def _write_checkpoint(
 def _rewritten(
     table: TableVersion, parts: list[Path], rewrite: Rewrite
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the actions of a checkpoint with addresses for paths; raise CorruptFileError."""
+    """Yield the actions of a checkpoint, with paths replaced with addresses."""
     for part in parts:
         try:
             with pq.ParquetFile(part) as file:
@@ -187,7 +186,7 @@ def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:
 
 
 def _resolver(context: Context, table: TableVersion) -> Resolve:
-    """Return a function from paths to addresses, which are distinct for shared files."""
+    """Return a function from paths to addresses, distinct even for shared files."""
     files = data_files(table.objects.batches(), table.folder)
     shared = repeated(hashes(batch.column("uri")) for batch in files)
     nowhere = f"{context.info.storage_namespace}/{VIEWS_FOLDER}no-longer-there/{table.folder}"

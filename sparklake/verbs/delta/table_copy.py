@@ -38,11 +38,10 @@ class BaseTable:
 
     @property
     def is_new(self) -> bool:
-        """Whether the table did not exist."""
         return self.files.version < 0
 
     def name_files(self, files: Iterable[dict[str, Any]]) -> None:
-        """Replace the paths of files in the copied log by their paths in the branch's log."""
+        """Replace paths of files in the copied log with their paths in the branch's log."""
         for said in files:
             restore_relative(said, lambda path: self.spelled.get(canonical_path(path)))
 
@@ -50,7 +49,7 @@ class BaseTable:
 def copy_log(
     context: Context, table: TableVersion, write: Write, *, names_files: bool
 ) -> BaseTable:
-    """Copy the log of a table to the place of a write. Return the table.
+    """Copy the log of a table to the place of a write.
 
     `names_files` is required if Delta's commits may name existing files.
     """
@@ -74,7 +73,7 @@ def copy_log(
 def entry_bodies(
     log: Mapping[str, ObjectInfo], names: tuple[str, ...], branch: str
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the given files of a log, each as its name and content."""
+    """Yield the names and contents of the given files of a log."""
     bodies = overlapped(lambda name: read_body(log[name], branch), names)
     yield from zip(names, bodies, strict=True)
 
@@ -114,7 +113,7 @@ class _Copier:
         return copied_checkpoint(body, self._rewrite)
 
     def _rewrite(self, files: Sequence[dict[str, Any]]) -> None:
-        """Replace relative paths by addresses. A file missing from the tree keeps its path."""
+        """Replace relative paths with addresses. A file missing from the tree keeps its path."""
         places = [place for said in files for place in relative_places(said)]
         names = sorted({each.name for each in places})
         asked = [self._folder + each for each in names]

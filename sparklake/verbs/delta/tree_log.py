@@ -1,4 +1,4 @@
-"""The logs of Delta tables in trees, as merges and diffs read them."""
+"""Logs of Delta tables in trees, for merges and diffs."""
 
 from __future__ import annotations
 
@@ -45,12 +45,10 @@ class TreeLog:
 
     @cached_property
     def ids(self) -> dict[bytes, bytes]:
-        """The record ids of the files, which differ if their contents do."""
         return {key: stored[-RECORD_ID_BYTES:] for key, stored in self.records.items()}
 
     @cached_property
     def listing(self) -> LogListing[bytes]:
-        """The keys of commits and checkpoints by version."""
         start = len(self.folder)
         return log_listing((key[start:].decode(errors="replace"), key) for key in self.records)
 
@@ -63,7 +61,7 @@ class TreeLog:
     def checkpoints(self) -> Mapping[int, Sequence[bytes]]:
         """The keys of the checkpoints by version. Some checkpoints have several parts.
 
-        A checkpoint on which common ancestors disagree is left out, because any log may lack it.
+        A checkpoint that common ancestors disagree on is skipped, because any log may lack it.
         """
         return {
             version: keys
@@ -77,18 +75,16 @@ class TreeLog:
         return max(self.commits, default=-1)
 
     def body(self, key: bytes) -> bytes:
-        """Return the bytes of a file; raise MissingFileError or CorruptFileError."""
         return read_body(object_info((key, self.records[key]), self.storage_namespace), "the log")
 
     def commit(self, version: int) -> DeltaCommit:
-        """Return an existing commit; raise NotUnitedError if it cannot be used."""
         key = self.commits[version]
         if is_disagreement(self.records[key]):
             raise NotUnitedError("the best common ancestors disagree on the table")
         return parse_commit(version, self.body(key))
 
     def since(self, version: int) -> tuple[DeltaCommit, ...]:
-        """Return the commits from a version on; raise NotUnitedError if some are missing."""
+        """Return the commits starting at a version."""
         versions = range(version, self.latest + 1)
         gone = [each for each in versions if each not in self.commits]
         if gone:
@@ -107,9 +103,9 @@ class TreeLog:
         return {key: said for key, said in live.items() if key in wanted}
 
     def live(self, paths: Set[str] | None = None) -> dict[FileKey, Said]:
-        """Return the add actions of the files that are live: all, or those at some paths.
+        """Return the add actions of the live files: all, or those at the given paths.
 
-        A path has at most one live file, with any deletion vector. Raises NotUnitedError.
+        A path has at most one live file, with any deletion vector.
         """
         found: dict[FileKey, Said] = {}
         decided: set[str] = set()
@@ -130,10 +126,7 @@ class TreeLog:
         return found
 
     def had_file_beside(self, version: int, paths: Set[str]) -> bool:
-        """Return whether a file outside of `paths` was live at a version.
-
-        Returns False if the log does not show it.
-        """
+        """Return whether the log shows a live file outside of `paths` at a version."""
         decided = set(paths)
         for each in range(version, -1, -1):
             try:
@@ -166,7 +159,7 @@ class TreeLog:
         return found
 
     def checkpoint_state(self, version: int) -> dict[str, Said]:
-        """Return metadata and protocol of a checkpoint; raise NotUnitedError."""
+        """Return the metadata and protocol of a checkpoint."""
         found: dict[str, Said] = {}
         for table in self._parts(version):
             for kind in _KINDS:
@@ -190,13 +183,12 @@ _READ = (*_KINDS, "add", "sidecar")
 
 
 def has_log(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:
-    """Return whether some ranges have a key of the log in a folder."""
+    """Return whether the given ranges have a key of the log in a folder."""
     opened = (context.open_ranges.get_many([each])[0] for each in ranges)
     return any(len(restricted(each.block, prefix_interval(folder))) for each in opened)
 
 
 def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
-    """Return the log that a tree has in a folder."""
     interval = prefix_interval(folder)
     ranges = overlapping(context.trees.get(tree).ranges, interval)
     groups = map(context.open_ranges.get_many, read_together(ranges))
@@ -206,24 +198,24 @@ def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
 
 
 def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:
-    """Return each side of a table since they diverged; raise NotUnitedError."""
+    """Return each side of a table since they diverged."""
     at = _parting(logs)
     shared = _Shared(logs, at)
     return tuple(_side(each, at, shared) for each in logs)
 
 
 def commits_apart(logs: Sequence[TreeLog]) -> list[Commits]:
-    """Return the commits of each side since they diverged; raise NotUnitedError."""
+    """Return the commits of each side since they diverged."""
     at = _parting(logs)
     return [each.since(at) if each.commits else () for each in logs]
 
 
 def _parting(logs: Sequence[TreeLog]) -> int:
-    """Return the first version on which sides differ; raise NotUnitedError.
+    """Return the first version that differs between the sides.
 
-    A side's log does not contain the versions before its first one, because they were cleaned up.
-    So all sides must have the version before the parting, or they must differ from the start.
-    Otherwise they may be different tables.
+    A side's log lacks the versions before its first one, because they were cleaned up. So all sides
+    must have the version before the divergence, or they must differ from the start. Otherwise they
+    may be different tables.
     """
     held = [each for each in logs if each.commits]
     starts = [min(each.commits) for each in held]
@@ -256,7 +248,7 @@ def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
 
 
 class _Shared:
-    """The state before the sides part, searched backwards on demand."""
+    """The state before the sides diverge, searched backwards on demand."""
 
     def __init__(self, logs: Sequence[TreeLog], at: int) -> None:
         self._logs = logs
@@ -264,11 +256,11 @@ class _Shared:
 
     @property
     def version(self) -> int:
-        """The last version that the sides share, -1 if there is none."""
+        """The last common version, -1 if there is none."""
         return self._at - 1
 
     def said(self, kind: str) -> Said:
-        """Return the metadata or the protocol; raise NotUnitedError if it is missing."""
+        """Return the metadata or the protocol."""
         found = self._state.get(kind)
         if found is None:
             raise NotUnitedError(f"the log no longer contains the table's {kind}")

@@ -61,9 +61,9 @@ _STAGED_LOG = "_staged_log/"
 
 
 def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    """Write a DataFrame as Delta does, and stage the files that it has committed.
+    """Write a DataFrame with Delta, and stage the committed files.
 
-    An append lands after the commits of others. Other writes are repeated on the new state.
+    An append lands after concurrent commits. Other writes are repeated on the new state.
     """
     for _ in range(MAX_ATTEMPTS - 1):
         try:
@@ -77,10 +77,10 @@ def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 def edit_delta(
     context: Context, branch: str, path: str, *, discards: bool = False
 ) -> Iterator[str]:
-    """Yield the URI of a table copy for Delta to change. Stage the changes at the end.
+    """Yield the URI of a table copy for Delta to change, and stage the changes at the end.
 
-    With `discards`, the changes are not staged. Raises TableMovedError, and stages nothing, if
-    another writer has committed to the table.
+    With `discards`, nothing is staged. After a concurrent commit to the table, raises
+    TableMovedError and stages nothing.
     """
     request = WriteRequest(branch, path, table_prefix(path), DELTA, WriteMode.OVERWRITE, (), {})
     with _copied(context, request, open_table_to_write(context, request)) as copy:
@@ -95,7 +95,7 @@ def edit_delta(
 
 @contextmanager
 def edit_delta_once(context: Context, branch: str, path: str, once: Once | None) -> Iterator[str]:
-    """Yield a URI as `edit_delta` does. If an edit with the key was staged, discard this one."""
+    """Yield a URI as `edit_delta` does, and discard an edit whose key was already used."""
     if once is None:
         with edit_delta(context, branch, path) as location:
             yield location
@@ -150,7 +150,7 @@ def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Ite
 
 
 def _check_format(copy: _Copy, table: TableVersion) -> None:
-    """Raise InvalidInputError for a new log among files that it does not name."""
+    """Reject a new log among files that it does not list."""
     request = copy.request
     if not copy.base.is_new:
         return
@@ -190,7 +190,7 @@ def _stage(copy: _Copy) -> TableWrite:
 
 
 def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
-    """Return the names of the files that Delta has written. Other files are ignored.
+    """Return the names of the files that Delta wrote. Other files are ignored.
 
     A file that a RESTORE brings back is already in the tree.
     """
@@ -206,7 +206,7 @@ def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
-    """Put an entry next to the copy. Return its row of FILE_SCHEMA."""
+    """Put an entry next to the copy, and return its row of FILE_SCHEMA."""
     name, body = f"{_STAGED_LOG}{at}.json", encode_actions(actions)
     copy.context.store.put_if_absent(f"{copy.write.place}/{name}", body)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
@@ -254,7 +254,7 @@ def _land(
 
 
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: TableVersion) -> int:
-    """Return the number of others' new entries after which this write is still valid.
+    """Return the number of concurrent new entries after which this write is still valid.
 
     Raises TableMovedError if it may be invalid.
     """

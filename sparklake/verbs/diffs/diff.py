@@ -33,7 +33,7 @@ def diff_refs(
 ) -> Differences[DiffRow]:
     """Return the differences from left to right, each as committed.
 
-    Three-dot: the changes of right since the merge base.
+    `three_dot` compares right with the merge base instead of left.
     """
     commit, other = (listed_commit(context, ref) for ref in (left, right))
     # As git has it: of several best common ancestors the first, not what they are merged to.
@@ -44,7 +44,7 @@ def diff_refs(
 
 
 def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences[DiffRow]:
-    """Return the staged changes of a branch that would change it."""
+    """Return the effective staged changes of a branch."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
     def plan(found: ResolvedRef) -> Plan:
@@ -60,7 +60,6 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences[
 def diff_trees(
     context: Context, left: MetaRange, right: MetaRange, prefix: str, what: str
 ) -> Differences[DiffRow]:
-    """Return the differences from one tree to another."""
     plan = plan_diff(left.ranges, right.ranges, prefix_interval(key_prefix(prefix)))
     return diff_of_plan(context, plan, what, "diff")
 
@@ -68,7 +67,6 @@ def diff_trees(
 def diff_of_plan(
     context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
 ) -> Differences[DiffRow]:
-    """Return the rows of a planned two-way diff."""
     return differences_of_plan(context, plan, DIFFS, diff_body, verb, what, TWO_WAY, prefix)
 
 
@@ -88,7 +86,7 @@ def differences_of_plan(
 
 
 def streamed_keys(context: Context, plan: Plan, encode: Encode, what: str) -> Iterator[bytes]:
-    """Yield the keys that the tasks of a two-way diff send."""
+    """Yield the `key` column of the batches that `encode` returns."""
     if not plan.pieces:
         return
     runner = context.runner(plan.records, "merge", what)

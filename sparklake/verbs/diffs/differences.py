@@ -24,14 +24,14 @@ FOLDERS: RowShape[FolderDiff] = RowShape(FOLDER_SCHEMA, FOLDER_DDL, folder_rows)
 
 @dataclass(frozen=True, slots=True)
 class Differences(Rows[Row]):
-    """Differences, one row per object. Tasks can sum them by folder."""
+    """Differences, one row per object, which tasks can sum by folder."""
 
     prefix: str = ""
 
     def by_folder(self, depth: int = 1) -> FolderDiffs:
-        """Return the differences of each folder this many levels below the prefix.
+        """Return the differences of each folder at a depth below the prefix.
 
-        Objects at a lower depth have their own rows. Raises InvalidInputError.
+        Objects above that depth have their own rows.
         """
         if not 1 <= depth <= MOST_LEVELS:
             raise InvalidInputError(
@@ -40,16 +40,16 @@ class Differences(Rows[Row]):
         return FolderDiffs(self.encoded_as(FOLDERS, FolderBatch(self.prefix, depth)))
 
     def summary(self) -> FolderDiff:
-        """Return the total number of objects and bytes that differ."""
+        """Return the total number of different objects, and their bytes."""
         total = FolderDiff("")
         for each in self.encoded_as(FOLDERS, FolderBatch(self.prefix, 0)):
             total = total.plus(each)
         return total
 
     def tree(self, depth: int = 3, most: int = 100) -> DiffTree:
-        """Return the folders that differ as a tree, with a limited number of levels.
+        """Return the differing folders as a tree of at most `depth` levels.
 
-        If it would have more than `most` nodes, its deepest levels are left out, except the first.
+        The deepest levels, except the first, are dropped to keep at most `most` nodes.
         """
         tree = DiffTree(FolderDiff(self.prefix))
         for each in self.by_folder(depth):
@@ -66,7 +66,7 @@ class Differences(Rows[Row]):
 
 @dataclass(frozen=True, slots=True)
 class FolderDiffs:
-    """Differences by folder, in the byte order of paths. Iterating streams them."""
+    """Differences by folder, in the byte order of paths. Iteration streams them."""
 
     _parts: Rows[FolderDiff]
 
@@ -98,7 +98,7 @@ class FolderDiffs:
 
 @dataclass(slots=True)
 class DiffTree:
-    """A folder with the total of its differences, and its folders and objects."""
+    """The total of a folder's differences, and its folders and objects."""
 
     total: FolderDiff
     children: dict[str, DiffTree] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class DiffTree:
     """The number of nodes, including this one."""
 
     def add(self, row: FolderDiff, depth: int) -> int:
-        """Add a row at most this many levels below; return the number of new nodes."""
+        """Add a row at most this many levels below, and return the number of new nodes."""
         self.total = self.total.plus(row)
         rest = row.path[len(self.total.path) :]
         if not rest or not depth:

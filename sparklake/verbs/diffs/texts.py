@@ -28,7 +28,7 @@ _NO_END = "\n\\ No newline at end of file"
 
 @dataclass(frozen=True, slots=True)
 class TextDiff:
-    """An object that differs, and the lines of a unified diff, as `diff -u` has them.
+    """A different object with the lines of its unified diff, as in `diff -u`.
 
     Without lines, `reason` is "binary", "too large" or "same content".
     """
@@ -45,7 +45,7 @@ class TextDiff:
 def diff_texts(
     context: Context, left: str, right: str | None, prefix: str, *, three_dot: bool
 ) -> Iterator[TextDiff]:
-    """Return the differences of two refs, or of a branch's staged changes, with their lines."""
+    """Yield the differences of two refs, or of a branch's staged changes, with their lines."""
     if right is None:
         rows, ids = diff_uncommitted(context, left, prefix), (f"{left}@", left)
         right, left = left, f"{left}@"
@@ -91,6 +91,6 @@ def _body(context: Context, info: ObjectInfo | None, ref: str) -> bytes:
 
 
 def _lines(body: bytes) -> list[str]:
-    """Return lines without their ends. Bytes that are not UTF-8 become escapes."""
+    """Split text into lines without their ends, and escape invalid UTF-8."""
     *lines, tail = body.decode(errors="backslashreplace").split("\n")
     return [*lines, tail + _NO_END] if tail else lines

@@ -1,4 +1,4 @@
-"""Addresses in the heads of branches and tags that a program cannot use."""
+"""Unusable addresses in the heads of branches and tags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparklake.visible import visible_line
 
 
 class RefusedAddresses(NamedTuple):
-    """The number of objects with refused addresses, and the first one."""
+    """The number of refused addresses, and the first one."""
 
     objects: int
     first: str
@@ -25,7 +25,7 @@ class RefusedAddresses(NamedTuple):
 def find_refused(
     context: Context, refs: RefsSnapshot, test: AddressTest, verb: str
 ) -> RefusedAddresses | None:
-    """Return the refused addresses in all heads, each range read once; None if there are none."""
+    """Return the refused addresses in all heads, reading each range once."""
     named = {each.commit_id for each in refs.named}
     trees = dict.fromkeys(each.meta_range_id for each in refs.commits if each.id in named)
     ranges: dict[str, RangeInfo] = {}

@@ -1,4 +1,4 @@
-"""Dump: write refs and commits into the storage namespace, for later restores."""
+"""Dump refs and commits into the storage namespace."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """The options of a dump.
+    """Options of a dump.
 
-    With `overwrite`, any dump is replaced: a newer one of another program, and one with commits or
-    refs that the ref store has lost. Without `check_addresses`, no range is read, and there is no
-    warning about addresses.
+    `overwrite` replaces any dump, including newer ones of other programs and those with lost refs.
+    Without `check_addresses`, no range is read, and no warning about addresses is given.
     """
 
     overwrite: bool = False
@@ -48,10 +47,9 @@ class DumpOptions:
 
 @dataclass(frozen=True, slots=True)
 class RefsDump:
-    """The counts of a dump. It excludes changes staged on the `dirty` branches.
+    """Counts of a dump, without the changes staged on the `dirty` branches.
 
-    `warnings` name what lakeFS cannot use: the first 10 of the `refused_branches` and
-    `refused_tags`.
+    `warnings` include the first 10 `refused_branches` and `refused_tags`, which lakeFS cannot use.
     """
 
     manifest: DumpManifest
@@ -65,17 +63,16 @@ class RefsDump:
 
 
 def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
-    """Write all refs and commits, as of one moment, into the storage namespace.
+    """Write a consistent snapshot of all refs and commits into the storage namespace.
 
-    The manifest is replaced last, after all files that it names are durable and have been read
-    back.
+    The manifest is replaced last, after its files are durable and verified.
 
     Raises:
-        NamespaceInUseError: Another repository has taken over the namespace.
-        NewerDumpError: Another program has dumped refs to the namespace since.
-        RefsLostError: The previous dump has commits or refs that the ref store has lost.
-        RepositoryNotFoundError: The repository has been deleted.
-        ReadOnlyNamespaceError: The namespace cannot be written. The refs have not been read.
+        NamespaceInUseError: The namespace belongs to another repository.
+        NewerDumpError: The namespace has a newer dump of another program.
+        RefsLostError: The ref store lacks commits or refs of the previous dump.
+        RepositoryNotFoundError: The repository does not exist.
+        ReadOnlyNamespaceError: The namespace is not writable. The refs were not read.
         CollectionOpenError: A collection of trees is running.
     """
     # Not through the cache, which contains only trees.
@@ -149,7 +146,6 @@ def _write(
 
 
 def _renames(store: ObjectStore, manifest: DumpManifest) -> Mapping[str, str]:
-    """Return the renames of a dump that is about to be replaced."""
     with suppress(CorruptFileError):
         return renames_of(read_settings(store), manifest)
     return {}

@@ -1,4 +1,4 @@
-"""Refs and commits that a dump has and the ref store has lost."""
+"""Refs and commits of a dump that the ref store lacks."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from sparklake.verbs.refs.logged_refs import Named, contains_commit, read_ref
 
 @dataclass(frozen=True, slots=True)
 class LostRefs:
-    """What a dump has and the ref store lacks, although no logged operation explains it.
+    """Dumped refs and commits that the ref store lacks without a logged reason.
 
-    `named` are the branches and tags that are missing, and the tags at another commit. `behind` are
-    the branches whose dumped commit is neither in their log nor in their history.
+    `named` are missing branches and tags, and tags at another commit. `behind` are branches whose
+    dumped commit is neither in their log nor in their history.
     """
 
     commits: tuple[CommitId, ...] = ()
@@ -46,7 +46,6 @@ class LostRefs:
 
     @property
     def text(self) -> str:
-        """What is lost, in a few words."""
         refs = [each.name for each in (*self.named, *self.behind)]
         found = (("commit", self.commits), ("ref", refs))
         return " and ".join(_counted(noun, some) for noun, some in found if some)
@@ -64,7 +63,7 @@ def find_lost(
     refs: RefsSnapshot,
     position: LogPosition | None = None,
 ) -> LostRefs:
-    """Return what a dump has and the refs at a later moment lack."""
+    """Return what a dump has and a later snapshot of the refs lacks."""
     known = {each.id: each for each in refs.commits}
     commits = tuple(each.id for each in dumped.commits if each.id not in known)
     present: Mapping[str, Named] = {each.name: each for each in refs.named}
@@ -100,7 +99,7 @@ def _explained(
     latest: Mapping[str, Operation],
     position: LogPosition | None,
 ) -> Set[str]:
-    """Return the refs that an operation after the dump has moved or deleted, as the log says."""
+    """Return the refs that a logged operation moved or deleted after the dump."""
     log = context.refs.operations
     dumped = {each.name: each.commit_id for each in moved}
     if position is not None and position.repository == context.info.uid:
@@ -131,15 +130,15 @@ def _explained(
 
 
 def is_after(operation: Operation, position: LogPosition, dumped: CommitId) -> bool:
-    """Return whether an operation has moved a ref after it was dumped at a commit.
+    """Return whether an operation moved a ref after the ref was dumped.
 
-    One that was committed after the dump may have a lower number.
+    An operation that was committed after the dump may have a lower number.
     """
     return operation.sequence > position.operation.sequence or operation.from_commit == dumped
 
 
 def is_logged(context: Context, position: LogPosition) -> bool:
-    """Return whether the log has the operation of a position, so that it is not an older copy."""
+    """Return whether the log has the operation of a position: it is not an older copy."""
     if position.repository != context.info.uid:
         return False
     return context.refs.operations.find(position.operation.sequence) == position.operation
@@ -150,9 +149,9 @@ def _at(named: Named | None) -> CommitId | None:
 
 
 def lost_operations(context: Context, refs: RefsSnapshot, settled: int) -> Iterator[Operation]:
-    """Yield the latest operations of refs that are missing, although none has deleted them.
+    """Yield the latest operations of refs that are missing but not deleted.
 
-    Operations up to `settled` do not count: whoever has dumped since has given these refs up.
+    Operations up to `settled` are ignored: a later dump accepted the loss.
     """
     present = {each.name for each in refs.named}
     for name, seen in context.refs.operations.latest().items():
@@ -168,11 +167,10 @@ def lost_operations(context: Context, refs: RefsSnapshot, settled: int) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class ComparedDump:
-    """A dump in a namespace, compared with the refs of its repository.
+    """A dump compared with the refs of its repository.
 
-    An `is_own` dump was written or restored by the repository. `problems` are those of its tables.
-    `settings` is the error of damaged settings, the settings, or None if there are none. The dump
-    has all refs that operations up to `settled` have left.
+    An `is_own` dump was written or restored by the repository. `problems` are those of its files.
+    `settings` is an error if they are damaged. The dump has every ref as of operation `settled`.
     """
 
     is_own: bool
@@ -185,7 +183,7 @@ class ComparedDump:
 def compare_dump(
     context: Context, store: ObjectStore, manifest: DumpManifest, refs: RefsSnapshot
 ) -> ComparedDump:
-    """Compare a dump with refs that were read after it, or with the present ones."""
+    """Compare a dump with the given refs, and with the present ones if some seem lost."""
     settings = _settings(store)
     kept = settings if isinstance(settings, KeptSettings) else None
     fits = kept is not None and belong_together(store, kept, manifest)
@@ -219,10 +217,7 @@ def _settings(store: ObjectStore) -> KeptSettings | CorruptFileError | None:
 def check_replaceable(
     context: Context, store: ObjectStore, manifest: DumpManifest | None, refs: RefsSnapshot
 ) -> None:
-    """Raise NewerDumpError for a dump of another program.
-
-    Raises RefsLostError if the own dump has what the ref store has lost, or if the log has.
-    """
+    """Raise NewerDumpError for a dump of another program, RefsLostError for lost refs."""
     lost, settled = LostRefs(), 0
     if manifest is not None:
         found = compare_dump(context, store, manifest, refs)
@@ -241,7 +236,6 @@ def check_replaceable(
 
 
 def newer_dump(store: ObjectStore) -> NewerDumpError:
-    """Return the error for a manifest that another program has written."""
     return NewerDumpError(
         f"nothing was dumped: another program, such as lakeFS, has written {REFS_MANIFEST_KEY} in "
         f"{store.uri} since this repository last read or wrote it. Restore that dump as another "

@@ -1,8 +1,8 @@
-"""The age of a dump, and tables of lakeFS which show that it is not the newest one there.
+"""The age of a dump, and files of lakeFS that are newer.
 
 Each dump has all commits that existed, so one with more commits is newer. lakeFS writes a tree for
-a commit, so one that is younger than all tables of a dump is probably that of a newer commit.
-Tables of sparklake show nothing: staged changes, failed verbs and interrupted dumps leave some.
+a commit, so a tree younger than all files of a dump probably belongs to a newer commit. Files of
+sparklake prove nothing: staged changes, failed verbs and interrupted dumps also leave some.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ _WAY_OUT = (
 
 
 def age_note(refs: RefsSnapshot, manifest: DumpManifest, trees: VerifiedTrees) -> str:
-    """Return a note on the time of a dump and of its newest commit."""
     written = max((each.mtime for each in _own_tables(manifest, trees)), default=0) // SECOND
     newest = max(refs.commits, key=lambda each: (each.creation_date, each.generation))
     days = max(0, now() - written) // _DAY
@@ -54,9 +53,9 @@ def age_note(refs: RefsSnapshot, manifest: DumpManifest, trees: VerifiedTrees) -
 def newer_problems(
     store: ObjectStore, manifest: DumpManifest, refs: RefsSnapshot, trees: VerifiedTrees
 ) -> Sequence[NewerDumpError]:
-    """Return the problem of a dump that is not the newest one.
+    """Return the error for a dump that is not the newest one, if any.
 
-    The ends of the 1,000 youngest tables that the dump does not name are read.
+    The ends of the 1,000 youngest tree files outside the dump are read.
     """
     own = {each.key for each in _own_tables(manifest, trees)}
     known = own | trees.named
@@ -95,7 +94,7 @@ def _id_of(stored: StoredObject) -> str:
 
 
 def _shown(store: ObjectStore, stored: StoredObject) -> tuple[int, bool]:
-    """Return the number of commits that a table of lakeFS dumps, and whether it is a tree."""
+    """Return the number of dumped commits in a file of lakeFS, and whether it is a tree."""
     damages = CorruptFileError, DecodeError, InvalidDumpError, MissingFileError
     with suppress(*damages):  # A damaged table shows nothing.
         kind = lakefs_kind(stored.key, EndOfFile.read(store, stored))

@@ -1,4 +1,4 @@
-"""Restore: create a repository from a dump by sparklake or lakeFS, in place."""
+"""Create a repository from a dump of sparklake or lakeFS, in place."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from sparklake.verbs.dumps.verify_trees import verify_trees
 
 
 class RestoredRefs(NamedTuple):
-    """A repository, notes on what was not carried over, and whether another program dumped it."""
+    """A repository, notes on what was not restored, and whether another program wrote the dump."""
 
     info: RepositoryInfo
     notes: Sequence[str]
@@ -54,14 +54,13 @@ class RestoredRefs(NamedTuple):
 def restore_refs(
     store: ObjectStore, ref_store: RefStore, options: RestoreOptions, committer: str
 ) -> RestoredRefs:
-    """Create a repository from the dump in a namespace, after the dump is verified.
+    """Verify the dump in a namespace and create a repository from it.
 
-    From then on the repository owns the namespace, which must not be inside another one. An error
-    names all problems of a dump and of the options.
+    The repository then owns the namespace, which must not be inside another one. One error reports
+    all problems of the dump and the options. On errors, no repository is created.
 
     Raises:
-        MissingFileError: A file of the dump or a tree is missing. As for all errors, no repository
-            is created.
+        MissingFileError: A file of the dump or of a tree is missing.
         CorruptFileError: A file is damaged.
         InvalidDumpError: The dump is invalid, or there are problems of several kinds.
         InvalidInputError: An option does not fit the dump.
@@ -101,7 +100,7 @@ def restore_refs(
 
 @dataclass(frozen=True, slots=True)
 class _VerifiedDump:
-    """The refs of a dump without problems, the commits without trees, and the settings."""
+    """The refs of a valid dump, the commits without trees, and the settings."""
 
     manifest: DumpManifest
     refs: RefsSnapshot
@@ -111,7 +110,7 @@ class _VerifiedDump:
 
 
 def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
-    """Verify a dump and the options; raise an error that names all problems."""
+    """Verify a dump and the options, and report all problems in one error."""
     try:
         with given_place(store.uri):
             manifest = _manifest(store, options.manifest)
@@ -144,7 +143,7 @@ def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
 
 
 def _manifest(store: ObjectStore, place: str | None) -> DumpManifest:
-    """Return the manifest at a path or URI, on stdin ("-"), or that of the namespace."""
+    """Return the manifest at a path or URI, on stdin ("-"), or of the namespace."""
     if place is None:
         return read_dump_manifest(store)
     if place == "-":
@@ -154,7 +153,7 @@ def _manifest(store: ObjectStore, place: str | None) -> DumpManifest:
 
 
 def address_notes(context: Context) -> Sequence[str]:
-    """Return the note on objects of branches and tags in stores that sparklake cannot read."""
+    """Return a note on objects of branches and tags in unsupported stores, if any."""
     try:
         found = find_refused(context, context.refs.snapshot(), unsupported_addresses, "restore")
     except SparklakeError as error:  # The repository is restored all the same.

@@ -1,6 +1,6 @@
-"""The settings of a restored repository: from the files beside a dump, and from options.
+"""The settings of a restored repository.
 
-Files beside a dump have the names of the dump. A restore changes them like those of refs.
+Files beside a dump have the names of the dump. A restore renames them as it renames refs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """The options of a restored repository. None means the value of the dump.
+    """Options of a restored repository. None means the value of the dump.
 
-    `renames` are new names of branches and tags by old ones, as in `find_dump`. They have
-    precedence over those of an earlier restore of the dump. With `incomplete`, missing and damaged
-    tables of trees are accepted. `manifest` is the path or URI of a manifest, or "-" for stdin;
-    None means that of the namespace. With `accept_old`, it need not be that of the newest dump.
+    `renames` maps old to new names of branches and tags, as in `find_dump`, and overrides those of
+    an earlier restore. `incomplete` accepts missing and damaged tree files. `manifest` is a path or
+    URI, "-" for stdin, or None for that of the namespace. `accept_old` accepts a dump that is not
+    the newest.
     """
 
     name: str
@@ -54,10 +54,9 @@ class RestoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The settings beside a dump. `kept` is None if there are none that belong to it.
+    """The settings beside a dump. `kept` is None if none belong to it.
 
-    `is_older` says that there are settings of an older dump, and `problems` that the file is
-    damaged.
+    `is_older` marks settings of an older dump; `problems` are set for a damaged file.
     """
 
     kept: KeptSettings | None = None
@@ -66,7 +65,6 @@ class SettingsFile:
 
 
 def find_settings(store: ObjectStore, manifest: DumpManifest) -> SettingsFile:
-    """Return the settings beside a dump."""
     try:
         kept = read_settings(store)
         if kept is None:
@@ -88,7 +86,7 @@ def find_settings(store: ObjectStore, manifest: DumpManifest) -> SettingsFile:
 
 
 def joined_renames(earlier: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the renames of an earlier restore, except those of names that are given, and these."""
+    """Merge the renames of an earlier restore with the given ones, which take precedence."""
     kept = {
         old: new
         for old, new in earlier.items()
@@ -98,9 +96,9 @@ def joined_renames(earlier: Mapping[str, str], given: Mapping[str, str]) -> Mapp
 
 
 def settled_renames(renames: Mapping[str, str], found: FoundDump) -> dict[str, str]:
-    """Return renames with `heads/` or `tags/` before each old name, without those to equal names.
+    """Return effective renames with `heads/` or `tags/` before each old name.
 
-    A valid rename without either changes a branch or a tag, because both would have one name.
+    A valid rename without a prefix changes a branch or a tag, because both would have one name.
     """
     branches = {*(each.name for each in found.refs.branches), *found.refused}
     settled = {
@@ -115,7 +113,6 @@ def _new_name(renames: Mapping[str, str], branch: str) -> str:
 
 
 def _old_name(renames: Mapping[str, str], branch: str) -> str:
-    """Return the name that a branch of a restored repository has in the dump."""
     for old, new in renames.items():
         if new == branch and old.startswith("heads/"):
             return old.removeprefix("heads/")
@@ -123,7 +120,7 @@ def _old_name(renames: Mapping[str, str], branch: str) -> str:
 
 
 def _old_pattern(renames: Mapping[str, str], pattern: str) -> str:
-    """Return the old name, unless no rule can have it."""
+    """Return the old name, or the pattern itself if no rule can have the old name."""
     old = _old_name(renames, pattern)
     with suppress(InvalidInputError):
         check_pattern(old)
@@ -134,7 +131,7 @@ def _old_pattern(renames: Mapping[str, str], pattern: str) -> str:
 def _renamed_rules(
     settings: RepositorySettings, renamed: Callable[[str], str]
 ) -> RepositorySettings:
-    """Return settings with other names in their rules. Rules of one name are joined."""
+    """Rename the patterns of rules, and join rules of one name."""
     protection: dict[str, frozenset[Action]] = {}
     for each in settings.protection:
         pattern = renamed(each.pattern)
@@ -156,7 +153,7 @@ def _renamed_retention(retention: Retention, renamed: Callable[[str], str]) -> R
 
 
 def invalid_options(options: RestoreOptions) -> list[SparklakeError]:
-    """Return the problems of options that no dump can fit."""
+    """Return the problems of options that fit no dump."""
     problems: list[SparklakeError] = []
     if options.default_branch is not None:
         try:
@@ -171,7 +168,6 @@ def invalid_options(options: RestoreOptions) -> list[SparklakeError]:
 def option_problems(
     options: RestoreOptions, file: SettingsFile, found: FoundDump, renames: Mapping[str, str]
 ) -> list[SparklakeError]:
-    """Return the problems of the default branch and of `range_records`."""
     problems = invalid_options(options)
     if not any(isinstance(each, InvalidNameError) for each in problems):
         problems += _branch_problems(options, file, found, renames)
@@ -220,9 +216,9 @@ def _range_records_problems(
 
 @dataclass(frozen=True, slots=True)
 class RestoredSettings:
-    """The settings of a restored repository, and notes on what was not carried over.
+    """The settings of a restored repository, and notes on what was not restored.
 
-    `beside` are the settings to write beside the dump. None means that those there stay.
+    `beside` are the settings to write beside the dump; None keeps those there.
     """
 
     default_branch: str
@@ -239,7 +235,7 @@ def restored_settings(
     file: SettingsFile,
     renames: Mapping[str, str],
 ) -> RestoredSettings:
-    """Return the settings of a repository from a dump without problems, by settled renames."""
+    """Return the settings of a repository from a valid dump, by settled renames."""
     default = _default_branch(options, file.kept, renames)
     kept = file.kept
     if kept is None:
@@ -313,7 +309,7 @@ _NO_PROTECTION = (
 def _rename_notes(
     earlier: Mapping[str, str], options: RestoreOptions, renames: Mapping[str, str]
 ) -> Sequence[str]:
-    """Return the note on names that an earlier restore has changed, and this one, too."""
+    """Return the note on names that an earlier restore and this one changed."""
     chosen = joined_renames(earlier, options.renames).keys() - options.renames.keys()
     again = [f"{old}={new}" for old, new in sorted(renames.items()) if old in chosen]
     if not again:
@@ -327,7 +323,7 @@ def _rename_notes(
 def _rule_notes(
     dumped: RepositorySettings, restored: RepositorySettings, renames: Mapping[str, str]
 ) -> Sequence[str]:
-    """Return notes on renamed branches that rules with wildcards keep less than before."""
+    """Return notes on renamed branches that wildcard rules protect or retain less than before."""
     branches = {
         old.removeprefix("heads/"): new for old, new in renames.items() if old.startswith("heads/")
     }

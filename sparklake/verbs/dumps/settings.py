@@ -1,4 +1,4 @@
-"""The settings beside a dump, and the dumps that they belong to."""
+"""The settings beside a dump, and the dumps to which they belong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sparklake.namespace.layout import DUMP_SETTINGS_KEY
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """The uid of the repository that wrote a dump, and its latest operation before that."""
+    """The uid of a dump's repository, and its latest operation before the dump."""
 
     repository: str
     operation: Operation
@@ -35,12 +35,12 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class KeptSettings:
-    """The settings that are stored next to a dump.
+    """The settings in the file beside a dump. All names are those of the dump.
 
-    They belong to the dumps of `manifests`: the last one, and the one before it, until the last one
-    is complete. Earlier versions wrote none. All names are those of the dump. `renames`, as in
-    `find_refs`, are those of the last restore of the last one of `manifests`. `position` belongs to
-    the first one. With `is_first`, that dump is the first one, and may not be complete yet.
+    They belong to the dumps of `manifests`: the last one and, until it is complete, the one before
+    it. Earlier versions wrote no `manifests`. `renames`, as in `find_refs`, are those of the latest
+    restore of the last dump. `position` belongs to the first of `manifests`. `is_first` marks the
+    first dump in a namespace, which may be incomplete.
     """
 
     default_branch: str
@@ -56,7 +56,7 @@ class KeptSettings:
 
     @property
     def settings(self) -> RepositorySettings:
-        """The stored settings; raises InvalidInputError if they are invalid."""
+        """The stored settings; InvalidInputError if they are invalid."""
         rules = [
             ProtectionRule(pattern, frozenset(actions))
             for pattern, actions in sorted(self.protection.items())
@@ -75,7 +75,7 @@ def write_settings(
     *,
     is_first: bool,
 ) -> KeptSettings:
-    """Write the settings that belong to some dumps of a repository; return them."""
+    """Write the settings of the given dumps of a repository, and return them."""
     made = kept_settings(info.default_branch, info.range_records, settings, manifests, renames)
     kept = replace(made, position=position, is_first=is_first)
     write_kept(store, kept)
@@ -89,7 +89,6 @@ def kept_settings(
     manifests: Sequence[DumpManifest],
     renames: Mapping[str, str] | None = None,
 ) -> KeptSettings:
-    """Return settings in the form of their file."""
     return KeptSettings(
         default_branch=default_branch,
         range_records=range_records,
@@ -103,12 +102,11 @@ def kept_settings(
 
 
 def write_kept(store: ObjectStore, kept: KeptSettings) -> None:
-    """Write the file of settings."""
     store.replace(DUMP_SETTINGS_KEY, msgspec.json.encode(kept))
 
 
 def read_settings(store: ObjectStore) -> KeptSettings | None:
-    """Return the settings in a namespace, of any dump; raise CorruptFileError."""
+    """Return the settings of any dump in a namespace."""
     if store.find(DUMP_SETTINGS_KEY) is None:
         return None
     return decode_json(
@@ -117,18 +115,18 @@ def read_settings(store: ObjectStore) -> KeptSettings | None:
 
 
 def renames_of(kept: KeptSettings | None, manifest: DumpManifest) -> Mapping[str, str]:
-    """Return the new names by old ones with which a dump was restored, as in `find_refs`."""
+    """Return the new names, by old ones, of the dump's latest restore."""
     # While a dump is written, the settings belong to it and to the one before it, which comes last.
     return kept.renames if kept is not None and kept.manifests[-1:] == (manifest,) else {}
 
 
 def position_of(kept: KeptSettings | None, manifest: DumpManifest) -> LogPosition | None:
-    """Return the position in the log at which a dump was written, if it is known."""
+    """Return the log position at which a dump was written, if known."""
     return kept.position if kept is not None and kept.manifests[:1] == (manifest,) else None
 
 
 def belong_together(store: ObjectStore, kept: KeptSettings, manifest: DumpManifest) -> bool:
-    """Return whether settings belong to a dump, rather than to an older one."""
+    """Return whether settings belong to the given dump and not to an older one."""
     if kept.manifests:
         return manifest in kept.manifests
     # An earlier version wrote the settings.
@@ -145,10 +143,7 @@ def is_by_sparklake(store: ObjectStore, manifest: DumpManifest) -> bool:
 def find_dumped_refs(
     store: ObjectStore, manifest: DumpManifest
 ) -> tuple[RefsSnapshot, list[SparklakeError]]:
-    """Return the valid part of a dump, and its problems.
-
-    Names are those that the last restore of this dump has given.
-    """
+    """Return the valid part of a dump, under the names of its latest restore, and its problems."""
     kept = None
     with suppress(CorruptFileError):
         kept = read_settings(store)
@@ -156,14 +151,14 @@ def find_dumped_refs(
 
 
 def find_manifest(store: ObjectStore) -> DumpManifest | None:
-    """Return the manifest in a namespace, or None if it has none that is readable."""
+    """Return the readable manifest of a namespace, or None."""
     with suppress(CorruptFileError, MissingFileError):
         return read_dump_manifest(store)
     return None
 
 
 def find_last_manifest(store: ObjectStore) -> DumpManifest | None:
-    """Return the manifest of the last dump: from the settings, if its own file is unreadable."""
+    """Return the latest manifest: from the settings if its own file is unreadable."""
     found = find_manifest(store)
     if found is not None:
         return found

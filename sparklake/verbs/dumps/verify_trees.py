@@ -1,4 +1,4 @@
-"""The verification of a dump's trees: all tables are there, and those of heads are whole files."""
+"""Verification of a dump's trees."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _Out = TypeVar("_Out")
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTrees:
-    """The commits whose trees a garbage collection has deleted, and all problems with the others.
+    """Commits without trees, and all problems with the other trees.
 
-    A commit that was made again since has its tree, and so has one whose tree is not deleted yet.
-    `tables` are all objects in the folder of tables by key, and `named` the keys that trees name.
+    `collected` commits lost their trees in a garbage collection. A repeated commit has its tree,
+    and so has one whose tree is not deleted yet. `tables` are all tree files by key, and `named`
+    the keys of the referenced ones.
     """
 
     collected: set[CommitId]
@@ -43,11 +44,11 @@ class VerifiedTrees:
 
 
 def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
-    """Verify the trees of a dump.
+    """Verify that the tree files of a dump exist, and that those of heads are complete.
 
-    The metarange of every commit that was not collected is read, each once, and all ranges that it
-    names must exist. The ranges of branches and tags must be whole files: their ends are read. The
-    driver keeps a few bytes for each table, and nothing for each object.
+    Each metarange of an uncollected commit is read once, and its ranges must exist. Ranges of
+    branches and tags must be whole files: their ends are read. The driver keeps a few bytes per
+    tree file, and nothing per object.
     """
     problems: list[SparklakeError] = []
     trees, listed = _trees(store, refs, problems)
@@ -83,9 +84,9 @@ def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A distinct tree, and one of its commits as an example: that of a branch or tag if possible.
+    """A distinct tree with an example commit, a head if possible.
 
-    Only the trees of commits that were collected may be gone.
+    Only trees of collected commits `may_be_gone`.
     """
 
     id: MetaRangeId
@@ -96,7 +97,7 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class _ReadTree:
-    """What was found about a tree: its ranges, and its missing tables."""
+    """The ranges of a tree, and its missing files."""
 
     tree: _Tree
     ranges: Sequence[str] = ()
@@ -107,7 +108,7 @@ class _ReadTree:
 def _trees(
     store: ObjectStore, refs: RefsSnapshot, problems: list[SparklakeError]
 ) -> tuple[dict[MetaRangeId, _Tree], Collection[CommitId]]:
-    """Return the trees of a dump, those of branches and tags first, and the collected commits."""
+    """Return the trees of a dump, those of heads first, and the collected commits."""
     heads = {each.commit_id for each in refs.named}
     try:
         listed = _listed(store) - heads
@@ -123,7 +124,7 @@ def _trees(
 
 
 def _listed(store: ObjectStore) -> set[CommitId]:
-    """Return the commits whose trees a garbage collection has deleted, or is about to delete."""
+    """Return the commits whose trees a garbage collection deletes or deleted."""
     try:
         body = store.get(COLLECTED_KEY)
     except MissingFileError:
@@ -136,7 +137,7 @@ def _listed(store: ObjectStore) -> set[CommitId]:
 
 
 def _read_tree(store: ObjectStore, tables: Mapping[str, StoredObject], tree: _Tree) -> _ReadTree:
-    """Read and verify the metarange of a tree, and look for its ranges among existing tables."""
+    """Read the metarange of a tree, and look up its ranges among the existing files."""
     key = table_key(tree.id)
     if key not in tables:
         return _ReadTree(tree, missing=(key,))
@@ -160,7 +161,7 @@ def _missing(store: ObjectStore, key: str, commit_id: CommitId) -> MissingFileEr
 
 @dataclass(frozen=True, slots=True)
 class EndOfFile:
-    """The content of an object whose end has been read. Other parts are read on request."""
+    """The content of an object whose end is in memory. Other parts are read on request."""
 
     store: ObjectStore
     key: str
@@ -169,7 +170,6 @@ class EndOfFile:
 
     @classmethod
     def read(cls, store: ObjectStore, listed: StoredObject) -> EndOfFile:
-        """Read the end of an object with a listed size; raise MissingFileError."""
         start = max(0, listed.size - _END_BYTES)
         part = store.get_part(listed.key, start, listed.size)
         return cls(store, listed.key, part.size, part.body)
@@ -188,7 +188,7 @@ class EndOfFile:
 def _end_problem(
     store: ObjectStore, tables: Mapping[str, StoredObject], needed: tuple[str, CommitId]
 ) -> list[SparklakeError]:
-    """Return the problem of a table that is not a whole file."""
+    """Return the problem of a tree file that is not a whole file."""
     key, commit_id = needed
     try:
         file = EndOfFile.read(store, tables[key])
@@ -204,7 +204,7 @@ def _end_problem(
 
 
 def in_threads(call: Callable[[_In], _Out], things: Iterable[_In]) -> Iterator[_Out]:
-    """Yield the results of a call in order. Few of them wait at a time."""
+    """Yield the results of calls in order, with bounded memory."""
     waiting = iter(things)
     with Threads(OBJECT_THREADS, "sparklake-verify") as threads:
         while some := list(islice(waiting, _READ_AT_ONCE)):

@@ -1,4 +1,4 @@
-"""Create, delete and expire branches, and create and delete tags."""
+"""Create, delete and expire branches; create and delete tags."""
 
 from __future__ import annotations
 
@@ -25,27 +25,24 @@ _LONGEST = timedelta(days=36_500)
 
 
 def checked_lifetime(lifetime: timedelta | None) -> timedelta | None:
-    """Return a valid lifetime, or None for an unlimited one; raise InvalidInputError."""
+    """Validate a lifetime. None is unlimited."""
     if lifetime is not None and not timedelta() < lifetime <= _LONGEST:
         raise InvalidInputError(f"a branch cannot expire in {lifetime}: choose up to 36,500 days")
     return lifetime
 
 
 def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> BranchState:
-    """Set a branch to expire after a lifetime from now, or never.
-
-    Raises ProtectedError for the default branch, RefNotFoundError.
-    """
+    """Set a branch to expire after a lifetime from now, or never."""
     if lifetime is not None and branch == context.info.default_branch:
         raise ProtectedError(f"{branch!r} is the default branch, which cannot expire")
     return context.refs.branches.set_lifetime(branch, checked_lifetime(lifetime))
 
 
 def prune_branches(context: Context, *, dry_run: bool) -> list[BranchState]:
-    """Delete expired branches with their staged changes. Return them.
+    """Delete expired branches with their staged changes, and return them.
 
-    The default branch and protected branches are never deleted. A branch is skipped if it has
-    meanwhile been extended, protected or deleted.
+    The default branch and protected branches stay. A branch is skipped if it is extended, protected
+    or deleted concurrently.
     """
     others = (each for each in context.refs.branches.list() if each.may_be_pruned)
     due = [each for each in others if each.name != context.info.default_branch]
@@ -72,9 +69,9 @@ def create_branch(
     expires: timedelta | None,
     exist_ok: bool | IfNeeded = False,
 ) -> BranchState:
-    """Create a branch at any ref; raise InvalidNameError, AlreadyExistsError.
+    """Create a branch at any ref.
 
-    With `exist_ok`, an existing branch is returned unchanged, wherever it is.
+    With `exist_ok`, an existing branch is returned unchanged, at any commit.
     """
     validate_branch_name(name)
     if context.refs.tags.find(name) is not None:
@@ -110,12 +107,6 @@ def _create_branch(
 
 
 def delete_branch(context: Context, name: str, *, discard_staged: bool) -> None:
-    """Delete a branch.
-
-    Raises:
-        ProtectedError: It is the default branch.
-        DirtyBranchError: It has staged changes, which are not to be discarded.
-    """
     if name == context.info.default_branch:
         raise ProtectedError(
             f"{name!r} is the default branch of {context.info.name} and cannot be deleted"
@@ -130,7 +121,7 @@ def delete_branch(context: Context, name: str, *, discard_staged: bool) -> None:
 
 
 def _staged(context: Context, state: BranchState) -> str:
-    """Return the number of staged changes as text, also if they cannot be read."""
+    """Return the number of staged changes as text, even if they are unreadable."""
     try:
         count = count_staged(context, state)
     except SparklakeError as error:
@@ -141,7 +132,7 @@ def _staged(context: Context, state: BranchState) -> str:
 def create_tag(
     context: Context, name: str, ref: str, *, exist_ok: bool | IfNeeded = False
 ) -> TagInfo:
-    """Create a tag at a ref's commit; raise InvalidNameError, AlreadyExistsError.
+    """Create a tag at a ref's commit.
 
     With `exist_ok`, an existing tag of the same commit is returned.
     """
@@ -162,6 +153,5 @@ def create_tag(
 
 
 def delete_tag(context: Context, name: str) -> None:
-    """Delete a tag; raise RefNotFoundError."""
     with context.move_guard.around_name(context, RefVerb.DELETE_TAG, name):
         context.refs.tags.delete(name, context.committer)

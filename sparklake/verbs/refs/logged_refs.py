@@ -13,12 +13,11 @@ Named = BranchState | TagInfo
 
 
 def find_ref(context: Context, name: str) -> Named | None:
-    """Return the present branch or tag with a name."""
     return context.refs.branches.find(name) or context.refs.tags.find(name)
 
 
 def read_ref(context: Context, name: str) -> tuple[Named | None, Operation | None]:
-    """Return a branch or a tag, and its latest operation, as they were at one moment."""
+    """Return a consistent pair of a ref and its latest operation."""
     log = context.refs.operations
     operation = log.latest([name]).get(name)
     while True:
@@ -30,7 +29,7 @@ def read_ref(context: Context, name: str) -> tuple[Named | None, Operation | Non
 
 
 def contains_commit(commits: Mapping[CommitId, Commit], head: CommitId, wanted: CommitId) -> bool:
-    """Return whether a history, as far as it is among some commits, contains a commit."""
+    """Return whether a history contains a commit, as far as the given commits show it."""
     least = commits[wanted].generation if wanted in commits else 0
     seen, waiting = {head}, [head]
     while waiting:

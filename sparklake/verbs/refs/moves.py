@@ -26,10 +26,9 @@ from sparklake.verbs.history.log import LogOptions, log
 def hard_reset(
     context: Context, branch: str, ref: str, expected: str | None, *, force: bool
 ) -> Commit:
-    """Move a branch to a ref, which is resolved at the moment of the move.
+    """Move a branch to a ref, resolved at the moment of the move.
 
-    With `expected`, raises UnexpectedHeadError if the head is another commit. With `force`, staged
-    changes are dropped in the same step. Without it, they raise DirtyBranchError.
+    `expected` is the required head. `force` drops staged changes in the same step.
     """
     awaited = None if expected is None else get_commit(context, expected)
 
@@ -50,12 +49,9 @@ def hard_reset(
 
 
 def undo(context: Context, branch: str) -> Commit:
-    """Move a branch back to its commit before the latest move. Return that commit.
+    """Move a branch back to its commit before the latest move, and return that commit.
 
-    Raises:
-        NothingToDoError: The branch has not moved since it was created.
-        DirtyBranchError: The branch has uncommitted changes.
-        RaceLostError: The branch moved meanwhile. A move that the caller has not seen stays.
+    A concurrent move that the caller did not see stays, and raises RaceLostError.
     """
     state = get_branch(context, branch)
     check_clean(state, "undo its latest move")
@@ -75,7 +71,7 @@ def undo(context: Context, branch: str) -> Commit:
 def _move(
     context: Context, state: BranchState, verb: str, target: Commit, latest: int | None = None
 ) -> None:
-    """Move a branch from its seen commit, and drop its staged changes.
+    """Move a branch from its observed commit, and drop its staged changes.
 
     With `latest`, the branch must not have moved since that operation, not even back again.
     """
@@ -97,7 +93,7 @@ def _move(
 
 
 def list_operations(context: Context, limit: int, ref: str | None) -> Sequence[Operation]:
-    """Return the latest moves of refs, newest first; raise InvalidInputError."""
+    """Return the latest ref moves, newest first."""
     if limit < 1:
         raise InvalidInputError(f"a log of {limit} operations is invalid: choose 1 or more")
     return context.refs.operations.list(limit, ref)
@@ -108,13 +104,12 @@ _OF_TAGS = (RefVerb.CREATE_TAG.value, RefVerb.DELETE_TAG.value)
 
 
 def head_at(context: Context, branch: str, moment: datetime) -> Commit:
-    """Return the commit that was the branch head at a timezone-aware datetime.
+    """Return the branch head at a timezone-aware datetime.
 
     The operations log has every move to the microsecond. A moment without a fraction of a second
     includes all moves of that second, because dates are shown in whole seconds. If the log does not
     reach back, as in a restored repository, the result is the latest commit up to then in the
-    history of first parents. Commits have whole seconds. Raises RefNotFoundError for a moment
-    before the branch began.
+    history of first parents. Commits have whole seconds.
     """
     if not isinstance(moment, datetime):
         raise InvalidInputError(f"a moment must be a datetime with a time zone, not {moment!r}")
@@ -148,7 +143,7 @@ def _last_microsecond(moment: datetime) -> int:
 
 
 def _moves(context: Context, branch: str) -> Iterator[Operation]:
-    """Yield the moves of a branch, the latest first."""
+    """Yield the moves of a branch, newest first."""
     limit, seen = _FIRST_PAGE, 0
     while True:
         found = context.refs.operations.list(limit, branch)

@@ -1,4 +1,4 @@
-"""The settings of a repository: read-only, protected branches, labels, retention."""
+"""Repository settings: read-only, protected branches, labels, retention."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LiveSettings:
 
     @property
     def read_only(self) -> bool:
-        """Whether the repository refuses all changes."""
+        """Whether the repository rejects all changes."""
         return self.get().read_only
 
     @property
@@ -36,19 +36,25 @@ class LiveSettings:
         return self.get().metadata
 
     def get(self) -> RepositorySettings:
-        """Return all settings as of one moment; raise RepositoryNotFoundError."""
+        """Return a consistent snapshot of all settings.
+
+        Raises:
+            RepositoryNotFoundError: The repository does not exist.
+        """
         return self._context.refs.settings.get()
 
     def set_read_only(self, read_only: bool = True) -> None:
-        """Refuse all changes of the repository, or allow them. Settings can always change."""
+        """Reject or allow all changes of the repository, except changes of settings."""
         self._context.refs.settings.change(lambda now: replace(now, read_only=read_only))
 
     def protect(self, *patterns: str, block: Iterable[Action | str] = ALL_ACTIONS) -> None:
-        """Block actions on all branches that match a pattern, now or later.
+        """Block actions on all branches that match a pattern, including future ones.
 
         Merges are never blocked. In a pattern, `*` is any number of characters and `?` is one. A
-        rule with the same pattern is replaced. On return, no blocked action is in progress. Raises
-        InvalidInputError.
+        rule with the same pattern is replaced. On return, no blocked action is in progress.
+
+        Raises:
+            InvalidInputError: The pattern matches no valid name, or an action is unknown.
         """
         actions = frozenset(map(_action, block))
         rules = {each: ProtectionRule(each, actions) for each in _named(patterns, "pattern")}
@@ -59,7 +65,11 @@ class LiveSettings:
         self._context.refs.settings.change(edit)
 
     def unprotect(self, *patterns: str) -> None:
-        """Remove the rules with exactly these patterns, or none; raise NotFoundError."""
+        """Remove the rules with exactly these patterns, or none.
+
+        Raises:
+            NotFoundError: A pattern has no rule.
+        """
         gone = _named(patterns, "pattern")
 
         def edit(now: RepositorySettings) -> RepositorySettings:
@@ -73,7 +83,7 @@ class LiveSettings:
 
     @property
     def retention(self) -> Retention | None:
-        """The retention of commits. None keeps them for ever."""
+        """The retention of commits; None keeps them forever."""
         return self.get().retention
 
     def set_retention(
@@ -82,13 +92,15 @@ class LiveSettings:
         branches: Mapping[str, int] | None = None,
         tree_days: int | None = None,
     ) -> Retention:
-        """Let garbage collections delete the objects of commits older than `default_days`.
+        """Allow garbage collection of commits older than `default_days`.
 
         `branches` sets the days of branches by patterns of names. The first matching pattern
-        counts. With `tree_days`, collections also delete ranges and metaranges that nothing names,
-        and those of a commit that expired so many days ago: it can then no longer be listed or
-        compared. Without it, all trees are kept. All earlier rules are replaced. Raises
-        InvalidInputError.
+        counts. With `tree_days`, collections also delete unreferenced ranges and metaranges, and
+        those of a commit that expired so many days ago, which can no longer be listed or compared.
+        Without it, all trees are kept. All earlier rules are replaced.
+
+        Raises:
+            InvalidInputError: A pattern or a number of days is invalid.
         """
         rules = tuple(BranchRetention(*each) for each in (branches or {}).items())
         retention = Retention(default_days, rules, tree_days)
@@ -96,15 +108,23 @@ class LiveSettings:
         return retention
 
     def clear_retention(self) -> None:
-        """Keep every commit for ever, except for commits that have already expired."""
+        """Keep every commit forever, except expired commits."""
         self._context.refs.settings.change(lambda now: replace(now, retention=None))
 
     def set_metadata(self, metadata: Mapping[str, str]) -> None:
-        """Set some labels and keep the others; raise InvalidInputError."""
+        """Set the given labels and keep the others.
+
+        Raises:
+            InvalidInputError: A label is invalid.
+        """
         self.edit_metadata(metadata, ())
 
     def remove_metadata(self, *names: str) -> None:
-        """Remove some labels, or none; raise NotFoundError."""
+        """Remove the given labels, or none.
+
+        Raises:
+            NotFoundError: A label does not exist.
+        """
         self.edit_metadata({}, _named(names, "label"))
 
     def edit_metadata(
@@ -124,7 +144,6 @@ class LiveSettings:
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return valid labels; raise InvalidInputError."""
     if not all(metadata):
         raise InvalidInputError("a label needs a name")
     check_texts([*metadata.keys(), *metadata.values()], "a repository's labels")

@@ -1,4 +1,4 @@
-"""The files in which a table differs between two trees, without equal files."""
+"""The files of a table that differ between two trees."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class TableSide:
-    """A table at one ref, as far as it differs from another ref.
+    """The differing part of a table at one of two refs.
 
-    `paths` are the paths in the repository of the files that differ. A table with its own log has a
-    `view`, which is a Delta table of these files. Other tables have `files`. `shared` is a file
-    that both sides have, or None. It may have columns that no other file has. `partitions` are the
-    values of the partition columns in all of the table's files.
+    `paths` are the repository paths of the different files. A table with its own log has a `view`,
+    a Delta table of these files; other tables have `files`. `shared` is a file of both sides, if
+    any, and may have columns that the other files lack. `partitions` are the values of the
+    partition columns in all files of the table.
     """
 
     paths: tuple[str, ...] = ()
@@ -45,13 +45,12 @@ class TableSide:
 
     @property
     def is_there(self) -> bool:
-        """Whether the table exists."""
         return bool(self.files or self.shared or self.view)
 
 
 @dataclass(frozen=True, slots=True)
 class _FolderPair:
-    """A folder in two trees. Errors name the ref of a tree."""
+    """A folder in two trees. Errors name a tree by its ref."""
 
     context: Context
     folder: str
@@ -59,7 +58,7 @@ class _FolderPair:
     trees: tuple[MetaRange, MetaRange]
 
     def changed(self) -> tuple[set[str], set[str]]:
-        """Return the paths below the folder that differ: in left, and in right."""
+        """Return the different paths below the folder, in left and in right."""
         left, right = set[str](), set[str]()
         what = " -> ".join(self.refs)
         for row in diff_trees(self.context, *self.trees, self.folder, what):
@@ -71,7 +70,6 @@ class _FolderPair:
         return left, right
 
     def paths(self, side: int) -> Iterator[str]:
-        """Yield the paths of one side below the folder."""
         for each in list_tree(self.context, self.trees[side], self.folder, self.refs[side]):
             yield each.path.removeprefix(self.folder)
 
@@ -88,7 +86,7 @@ class _FolderPair:
 def folder_sides(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> tuple[TableSide, TableSide]:
-    """Return both sides of a table whose files are all files below a folder."""
+    """Return both sides of a table that consists of all files below a folder."""
     compared = _FolderPair(context, folder, refs, trees)
     changed = compared.changed()
     both = {*changed[0], *changed[1]}
@@ -110,10 +108,7 @@ def _folder_side(
 
 
 def partition_values(paths: Iterable[str]) -> dict[str, frozenset[str | None]]:
-    """Return the values of each partition column; raise InvalidInputError.
-
-    It is an error if files have different partition columns.
-    """
+    """Return the values of each partition column. All files must have the same columns."""
     values: dict[str, set[str | None]] | None = None
     for path in paths:
         partition = folder_partition(path)

@@ -1,4 +1,4 @@
-"""The types of columns in Parquet files, which must agree within a table.
+"""Column types of Parquet files, which must agree within a table.
 
 Spark reads all files of a table with the schema of one. A file with another type for a column then
 makes the table unreadable.
@@ -24,12 +24,12 @@ _FOOTER_BYTES = 64 * 1024
 
 
 def column_types(schema: pa.Schema) -> ColumnTypes:
-    """Return the types that Spark gives to columns of a Parquet file."""
+    """Return Spark's types of the columns of a Parquet file."""
     return {each.name.lower(): _kind(each.type) for each in schema}
 
 
 def find_file_types(found: ObjectInfo, ref: str) -> ColumnTypes | None:
-    """Return the types in the footer of a file, or None for a file that is not readable Parquet."""
+    """Return the types in the footer of a file, or None if it is not readable Parquet."""
     raw = ContentReader(ObjectContent(found, ref), found.path)
     try:
         with pq.ParquetFile(
@@ -70,7 +70,7 @@ _SPARK_NAMES = {
 
 
 def _kind(kind: pa.DataType) -> str:
-    """Return Spark's name of a type, without the zone of times; "" for an unusual type."""
+    """Return Spark's name of a type, without time zones; "" for an unusual type."""
     types = pa.types
     if types.is_dictionary(kind):
         return _kind(kind.value_type)

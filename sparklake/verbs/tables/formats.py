@@ -1,4 +1,4 @@
-"""Tables with a Delta log: their detection, and the plug-in of their feature."""
+"""Detection of Delta tables, and the plug-in of their feature."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ VERSION_AS_OF = "versionAsOf"
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """A format of tables whose log shows which files of the folder are valid.
+    """A table format with a log of the valid files in the folder.
 
-    `find_view` returns the view of a version of a table, and writes it if necessary. `sides`
-    returns the files that a table has only in one of two trees, for a folder, refs and trees.
+    `find_view` returns the view of a table version, and writes it if necessary. `sides` returns the
+    files in only one of two trees, for a folder, refs and trees.
     """
 
     find_view: Callable[[Context, TableVersion, Mapping[str, Any]], View]
@@ -34,12 +34,11 @@ class TableFormat:
 
 
 def has_log(table: TableVersion) -> bool:
-    """Return whether a table is a Delta table."""
     return any(log_listing([each]).versions for each in log_files(table))
 
 
 def check_no_log(table: TableVersion) -> None:
-    """Raise InvalidInputError for a Delta table, because its folder has other files, too."""
+    """Reject a Delta table, whose folder also contains invalid files."""
     if has_log(table):
         raise InvalidInputError(
             f"{table.path!r} is a Delta table at {table.ref!r}, and only its log shows which "
@@ -48,7 +47,7 @@ def check_no_log(table: TableVersion) -> None:
 
 
 def log_files(table: TableVersion) -> Iterator[tuple[str, ObjectInfo]]:
-    """Yield the objects in the folder of a log, with their names there."""
+    """Yield the objects in the log folder with their names."""
     folder = f"{table.folder}{LOG_FOLDER}"
     for each in table.objects.within(prefix_interval(key_prefix(folder))):
         yield each.path.removeprefix(folder), each

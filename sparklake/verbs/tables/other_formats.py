@@ -1,8 +1,8 @@
-"""Tables of formats that sparklake does not support: Iceberg, Hudi, Lance.
+"""Tables of unsupported formats: Iceberg, Hudi, Lance.
 
-The files of such a table are Parquet or similar, and some of them contain rows that were later
-overwritten or deleted. Only the table's own metadata shows which rows are valid. So nothing in the
-folder of such a table is read as plain files, and nothing is written there.
+The files of such a table are Parquet or similar, and some contain overwritten or deleted rows. Only
+the table's own metadata shows the valid rows. So nothing in the folder of such a table is read as
+plain files, and nothing is written there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NAMES = {each.name.lower(): each.name for each in _FORMATS}
 
 @dataclass(frozen=True, slots=True)
 class OtherTable:
-    """A table of another format. `found` is the path of a file that identifies it."""
+    """A table of another format. `found` is the path of an identifying file."""
 
     format: str
     folder: str
@@ -61,9 +61,9 @@ def find_other_table(
 ) -> OtherTable | None:
     """Return the table of another format at or above a folder, or None.
 
-    The tree is read under staged layers, newest first, which only need the rows of
-    `mark_prefixes`. If no key is in a metadata folder at the path or above it, the cost is a few
-    lookups and no listing.
+    The tree is read under staged layers, newest first, which need only the rows of `mark_prefixes`.
+    Without a key in a metadata folder at the path or above it, the cost is a few lookups and no
+    listing.
     """
     places = {
         prefix_interval(key_prefix(above + each.folder)): (above, each)
@@ -79,12 +79,12 @@ def find_other_table(
 
 
 def mark_prefixes(folder: str) -> list[bytes]:
-    """Return the key prefixes that show whether a folder is such a table or inside one."""
+    """Return the prefixes of the metadata keys at and above a folder."""
     return [key_prefix(above + each.folder) for above in _folders(folder) for each in _FORMATS]
 
 
 def check_supported(table_format: str) -> None:
-    """Raise InvalidInputError for a format that is known but not supported."""
+    """Reject a known but unsupported format."""
     name = _NAMES.get(table_format.lower())
     if name is not None:
         raise InvalidInputError(
@@ -93,7 +93,7 @@ def check_supported(table_format: str) -> None:
 
 
 def check_no_other(table: OtherTable | None, path: str, ref: str) -> None:
-    """Raise InvalidInputError for a path at or in a table of another format."""
+    """Reject a path at or in a table of another format."""
     if table is None:
         return
     place = "" if path.strip("/") == table.folder.strip("/") else "in "
@@ -121,7 +121,7 @@ def _folders(folder: str) -> Iterator[str]:
 def _holding(
     context: Context, base: Ranges, staged: Sequence[SideStream], intervals: Sequence[Interval]
 ) -> list[Interval]:
-    """Return those of some intervals, in their order, in which a tree or a layer has a key."""
+    """Return, in order, the given intervals in which a tree or a layer has a key."""
     held = set(context.open_ranges.holding(base, intervals))
     for side in staged:
         held.update(context.open_ranges.holding(side.ranges, intervals))
@@ -132,7 +132,7 @@ def _holding(
 def _find_mark(
     context: Context, base: Ranges, staged: Sequence[SideStream], above: str, known: OtherFormat
 ) -> str | None:
-    """Return the path that shows that a folder is a table."""
+    """Return the path of a file that identifies a table, if any."""
     folder = above + known.folder
     for prefix in known.prefixes:
         for each in list_level(context, base, staged, folder + prefix, known.pattern):

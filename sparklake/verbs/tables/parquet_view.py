@@ -35,10 +35,10 @@ _MERGES = "spark.sql.parquet.mergeSchema"
 def find_parquet_view(
     context: Context, table: TableVersion, options: Mapping[str, Any]
 ) -> View | None:
-    """Return the view of a table of Parquet files. Write it if it does not exist.
+    """Return the view of a table of Parquet files, and write it if necessary.
 
-    Returns None if Delta cannot represent the table: the reader has options that Delta does not
-    know, or the files have types that Delta lacks. Also returns None if the store is not writable.
+    Returns None if the store is read-only, or if Delta cannot represent the table: it does not know
+    the reader's options or lacks a type.
     """
     from sparklake.frames.tables.parquet_views import read_settings
 
@@ -63,7 +63,7 @@ def find_parquet_view(
 def _shape(
     spark: SparkSession, view: View, table: TableVersion, listing: _FileTotals, *, merges: bool
 ) -> TableShape | None:
-    """Return the table's properties, with one file's schema or all files' merged."""
+    """Return the table's properties, with the schema of one file or the merged schema of all."""
     from sparklake.frames.tables.exact_files import infers_types, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
     from sparklake.frames.tables.spark_sources import spark_schema
@@ -83,7 +83,7 @@ def _shape(
 
 @dataclass(slots=True)
 class _FileTotals:
-    """The totals of a table's files. Memory contains one number per file."""
+    """The totals of a table's files, with one number per file in memory."""
 
     first: str = ""
     size: int = 0
@@ -92,7 +92,6 @@ class _FileTotals:
 
     @staticmethod
     def of(table: TableVersion) -> _FileTotals:
-        """Read the listing of a table; raise ObjectNotFoundError if it has no data file."""
         listing, numbers = _FileTotals(), []
         for batch in data_files(table.objects.batches(), table.folder):
             listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")
@@ -106,5 +105,4 @@ class _FileTotals:
 
 
 def no_data_file(table: TableVersion) -> ObjectNotFoundError:
-    """Return the error for a table without files."""
     return ObjectNotFoundError(f"{table.ref!r} has no data file under {table.path!r}")

@@ -34,7 +34,7 @@ def read_table(
 ) -> DataFrame:
     """Return the rows of a table, including partition columns.
 
-    Without a format, a table with a Delta log is a Delta table, and others are Parquet.
+    By default, a table with a Delta log is read as Delta, and others as Parquet.
 
     Parquet and Delta are read through a Delta log of the version, so that Spark prunes partitions
     and files. Other formats, and all formats without Delta, are read from a list of files.
@@ -78,11 +78,9 @@ def view_table(
     options: Mapping[str, Any],
     delta: TableFormat,
 ) -> str:
-    """Return the URI of a Delta table with the content of a version of a table.
+    """Return the URI of a Delta table with the content of a table version.
 
-    Without a format, it is found as in `read_table`.
-
-    Raises InvalidInputError if Delta cannot represent the table.
+    The format defaults as in `read_table`.
     """
     table_format = table_format or _found_format(table)
     check_supported(table_format)
@@ -117,11 +115,9 @@ def _view(
 
 
 def _check_plain(context: Context, table: TableVersion) -> None:
-    """Raise InvalidInputError for a path with its own metadata, before Spark starts.
+    """Reject an empty path or a path with its own metadata, before Spark starts.
 
     Such a path is a Delta table, a partition of one, or at or in a table of another format.
-
-    Raises ObjectNotFoundError if the path has no objects.
     """
     if next(iter(table.objects), None) is None:
         raise no_data_file(table)
@@ -133,7 +129,7 @@ def _check_plain(context: Context, table: TableVersion) -> None:
 
 
 def _whole_table(path: str) -> str | None:
-    """Return the path of the table that a path may be a partition of, or None."""
+    """Return the path of the table whose partition a path may be, or None."""
     parts = path.strip("/").split("/")
     above = list(parts)
     while above and "=" in above[-1]:
@@ -168,7 +164,6 @@ FORMATS = {
 
 
 def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None:
-    """Register the formats in a session; raise MissingDependencyError before Spark 4."""
     try:
         from sparklake.frames.datasources import register_sources
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Rows of a table that differ between two refs. Only differing files are read."""
+"""Different rows of a table at two refs. Only different files are read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ComparedFormat(str, Enum):
-    """A format of tables with comparable rows. Its files contain the schema."""
+    """A table format with comparable rows. Its files contain the schema."""
 
     PARQUET = "parquet"
     ORC = "orc"
@@ -39,7 +39,7 @@ class ComparedFormat(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """The numbers of rows that differ."""
+    """The numbers of different rows."""
 
     added: int = 0
     removed: int = 0
@@ -48,10 +48,10 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableDiff:
-    """The differences between the rows of a table at two refs, computed on demand.
+    """Differences between the rows of a table at two refs, computed on demand.
 
-    `left_files` and `right_files` are the paths of the files that are read. `schema_changes` are
-    the columns that were added, removed or changed in type.
+    `left_files` and `right_files` are the paths of the files to read. `schema_changes` are the
+    columns that differ in existence or type.
     """
 
     left_files: tuple[str, ...]
@@ -61,16 +61,20 @@ class TableDiff:
     _title: str
 
     def to_df(self) -> DataFrame:
-        """Return one row for each row that differs, in no particular order.
+        """Return one row per different row, in no particular order.
 
         `change` is added, removed or changed. The key columns follow. `changed_columns` are the
-        names of the columns that differ, only for changed rows. `left` and `right` are structs of
+        names of the different columns, only for changed rows. `left` and `right` are structs of
         the old and new row, null if the row does not exist.
         """
         return self._rows
 
     def counts(self) -> RowCounts:
-        """Count the rows that differ; raise InvalidInputError for a repeated key."""
+        """Count the different rows.
+
+        Raises:
+            InvalidInputError: Several rows have the same key.
+        """
         with job_description(self._rows.sparkSession, self._title), _duplicates():
             found = self._rows.groupBy("change").count().collect()
         return RowCounts(**{row["change"]: row["count"] for row in found})
@@ -84,7 +88,11 @@ class TableDiff:
         return replace(self, _rows=spark.read.parquet(place))
 
     def documents(self, limit: int) -> list[Mapping[str, Any]]:
-        """Return at most `limit` rows as JSON values; raise InvalidInputError as `counts`."""
+        """Return at most `limit` rows as JSON values.
+
+        Raises:
+            InvalidInputError: Several rows have the same key.
+        """
         from pyspark.sql import functions as F  # noqa: N812
 
         columns = [F.col(f"`{name.replace('`', '``')}`") for name in self._rows.columns]
@@ -105,7 +113,7 @@ def diff_table(
 ) -> TableDiff:
     """Return the differences of a table between two refs, as committed.
 
-    Without a format, a table with a Delta log is a Delta table, and others are Parquet.
+    By default, a table with a Delta log is compared as Delta, and others as Parquet.
 
     Raises:
         ObjectNotFoundError: Neither ref has the table.
@@ -163,7 +171,7 @@ def _format(name: str) -> ComparedFormat:
 def _found_format(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> ComparedFormat:
-    """Return the format of a table at both refs; raise InvalidInputError if they differ."""
+    """Return the format of a table at both refs, which must agree."""
     tables = [tree_table(context, tree, ref, folder) for ref, tree in zip(refs, trees, strict=True)]
     is_delta = [has_log(each) for each in tables if next(iter(each.objects), None) is not None]
     if len(set(is_delta)) > 1:

@@ -1,4 +1,4 @@
-"""Places that users name for Spark to read and write."""
+"""URIs of users for Spark to read and write."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NOWHERE = "_sparklake/no/such/path"
 
 
 def handled_uri(spark: SparkSession, uri: str) -> str:
-    """Return a URI for a session: with `s3a://` if nothing in it handles `s3://`.
+    """Return a URI with `s3a://` if nothing in the session handles `s3://`.
 
-    On EMR, EMRFS handles `s3://`. Spark Connect shows no Hadoop settings, so a read tells.
+    On EMR, EMRFS handles `s3://`. Spark Connect shows no Hadoop settings, so this attempts a read.
     """
     if spark_uri(uri) == uri:
         return uri

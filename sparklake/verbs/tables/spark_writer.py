@@ -46,9 +46,9 @@ Check = Callable[[pa.ChunkedArray], None]
 
 
 def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> Check:
-    """Write all rows under a new prefix of the storage namespace. Return a check.
+    """Write all rows under a new prefix of the storage namespace.
 
-    The caller must pass the names of the files to the check before it stages them.
+    The caller must pass the names of the files to the returned check before staging them.
     """
     namespace = context.info.storage_namespace
     if namespace.startswith("file://"):
@@ -74,7 +74,7 @@ def _unchecked(names: pa.ChunkedArray) -> None:
 
 
 def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
-    """Write rows to the Delta table at a URI, as Delta does in the requested mode."""
+    """Write rows to the Delta table at a URI, as Delta does in the given mode."""
     # Spark Connect knows `errorifexists` only by its short name.
     mode = "error" if request.mode is WriteMode.ERROR_IF_EXISTS else request.mode.value
     options = dict(request.options)
@@ -87,7 +87,7 @@ def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def check_native(context: Context) -> None:
-    """Raise MissingDependencyError if Spark cannot write to the storage namespace."""
+    """Reject a session whose Spark cannot write to the storage namespace."""
     if not context.info.storage_namespace.startswith("file://") and not _speaks_s3(context):
         raise MissingDependencyError(
             "this Spark session lacks the S3 client S3A, which writes Delta tables in "
@@ -103,7 +103,7 @@ def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def _speaks_s3(context: Context) -> bool:
-    """Return whether Spark itself writes to the bucket. It needs Hadoop's client."""
+    """Return whether Spark itself writes to the bucket, which needs Hadoop's client."""
     # Lazy import: the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import lacks_client
 
@@ -126,7 +126,7 @@ def _speaks_s3(context: Context) -> bool:
 
 
 def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> None:
-    """Let Spark write to local disk, and upload the committed files in tasks."""
+    """Write with Spark to local disk, and upload the committed files in tasks."""
     with scratch_folder(disk_root()) as scratch:
         with _observed(rows, request) as (observed, check):
             _save(observed, request, f"file://{scratch}/table")
@@ -145,11 +145,11 @@ def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, p
 
 @contextmanager
 def _observed(rows: DataFrame, request: WriteRequest) -> Iterator[tuple[DataFrame, Check]]:
-    """Yield rows to write, and a check that raises MissingFileError for missing files.
+    """Yield rows to write, and a check for missing files.
 
-    If machines do not share a disk, Spark's committer sees only the files on the driver's disk and
-    assumes that they are all. So the numbers of the partitions with rows are observed during the
-    write, and must occur among the file names.
+    Without a shared disk, Spark's committer sees only the files on the driver's disk and assumes
+    that they are all. So the numbers of the partitions with rows are observed during the write, and
+    must occur among the file names.
     """
     if request.format not in _NUMBERED:
         yield rows, _unchecked

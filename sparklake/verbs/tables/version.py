@@ -1,4 +1,4 @@
-"""A table at one commit: its folder, its files and its URIs."""
+"""A table at one moment: its folder, its files and its URIs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from sparklake.verbs.tables.other_formats import OtherTable, find_other_table, m
 
 
 def table_prefix(path: str) -> str:
-    """Return the prefix of a table; raise InvalidInputError, InvalidKeyError."""
     stripped = path.strip("/")
     if not stripped:
         raise InvalidInputError("a table needs a path below the root of the ref")
@@ -37,7 +36,7 @@ def spark_uri(uri: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """The objects under a path at one moment. `ref` is its name in errors.
+    """The objects under a path at one moment. Errors name it by its `ref`.
 
     `other` is set if the path is at or in a table of an unsupported format.
     """
@@ -50,20 +49,15 @@ class TableVersion:
 
     @property
     def folder(self) -> str:
-        """The common prefix of the paths of its objects."""
         return table_prefix(self.path)
 
     @property
     def has_objects(self) -> bool:
-        """Whether any object is under the path."""
         return next(iter(self.objects), None) is not None
 
 
 def open_table(context: Context, ref: str, path: str) -> TableVersion:
-    """Return the table under a path in the current state of a ref, to read its files.
-
-    A branch's staged changes are included. Raises ExpiredError.
-    """
+    """Return the table under a path of a ref, including staged changes, to read its files."""
     folder = table_prefix(path)
 
     def read(found: ResolvedRef) -> TableVersion:
@@ -77,7 +71,7 @@ def open_table(context: Context, ref: str, path: str) -> TableVersion:
 
 
 def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> TableVersion:
-    """Return the table under a path of a tree, which need not belong to a commit."""
+    """Return the table under a path of a tree, with or without a commit."""
     return _table_over(context, what, path, tree)
 
 

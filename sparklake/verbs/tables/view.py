@@ -1,7 +1,7 @@
 """Delta tables of a version's own files, with logs in the storage namespace.
 
-The name of a view is a hash of its inputs, and a view never changes. Reading a version again
-therefore writes nothing.
+The name of a view is a hash of its inputs, and a view never changes. Repeated reads of a version
+therefore write nothing.
 """
 
 from __future__ import annotations
@@ -64,12 +64,11 @@ class View:
 
     @property
     def folder(self) -> str:
-        """The folder of the view, as a key in the store."""
         return f"{VIEWS_FOLDER}{self.id}"
 
     @property
     def exists(self) -> bool:
-        """Whether the view is complete. The file that is checked is written last."""
+        """Whether the view is complete: its last file exists."""
         return self.store.find(f"{self.folder}/{log_key(self.version)}") is not None
 
     def put(self, files: Mapping[str, Path | bytes]) -> None:
@@ -85,9 +84,9 @@ class View:
 
 
 def view_of(context: Context, table: TableVersion, version: int, *terms: Any) -> View:
-    """Return the view of a table, named by the ranges and rows that contain its objects.
+    """Return the view of a table, named by the ranges and rows of its objects.
 
-    A range of one id may name other objects after a tree sweep, so the views get other names.
+    After a tree sweep, a range id may stand for other objects, so views get other names.
     """
     named = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
     if context.workspace.tree_sweeps:
@@ -118,7 +117,7 @@ def write_view(
 
 
 def write_checkpoint(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write actions to a file. Return their number."""
+    """Write actions to a file, and return their number."""
     size = 0
     with pq.ParquetWriter(path, schema) as writer:
         for held in sliced(batches, _ROW_GROUP, len):

@@ -40,7 +40,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
     Raises:
         AlreadyExistsError: The mode is `errorifexists`, and the table has objects.
-        WriteEndedError: The write was abandoned meanwhile.
+        WriteEndedError: The write was abandoned concurrently.
     """
     table = open_table_to_write(context, request)
     if not may_write(request, table):
@@ -57,13 +57,13 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 
 def open_table_to_write(context: Context, request: WriteRequest) -> TableVersion:
-    """Return the table on the branch, which the steps of a write before its landing share."""
+    """Return the table on the branch, shared by the steps of a write before its landing."""
     open_branch(context, request.branch, Action.STAGE)
     return open_table(context, request.branch, request.path)
 
 
 def may_write(request: WriteRequest, table: TableVersion) -> bool:
-    """Return whether the mode allows the write; raises AlreadyExistsError."""
+    """Return whether the mode allows the write, or raise AlreadyExistsError."""
     if not request.mode.is_first or not table.has_objects:
         return True
     if request.mode is WriteMode.IGNORE:
@@ -75,7 +75,7 @@ def may_write(request: WriteRequest, table: TableVersion) -> bool:
 
 
 def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> None:
-    """Raise InvalidInputError for files that do not fit the table's existing files."""
+    """Reject a write that does not fit the existing files of the table."""
     check_no_other_table(request, table)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
         return
@@ -99,7 +99,7 @@ def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> 
 
 
 def _check_schema(rows: DataFrame, request: WriteRequest, file: ObjectInfo) -> None:
-    """Raise InvalidInputError for rows whose columns differ from those of a table's file."""
+    """Reject rows whose columns differ from those of a table's file."""
     # Lazy import: it loads Spark.
     from sparklake.frames.tables.parquet_views import type_names
 
@@ -125,10 +125,7 @@ def _check_schema(rows: DataFrame, request: WriteRequest, file: ObjectInfo) -> N
 
 
 def check_no_other_table(request: WriteRequest, table: TableVersion) -> None:
-    """Raise InvalidInputError for a write into a table of another format.
-
-    A write that replaces the whole table is allowed.
-    """
+    """Reject a write into a table of another format, unless it replaces the whole table."""
     other = table.other
     replaces = request.mode is WriteMode.OVERWRITE and other and other.folder == request.folder
     if not replaces:
@@ -144,7 +141,7 @@ def _find_file(table: TableVersion) -> ObjectInfo | None:
 
 @retry_on_gc
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
-    """Stage the files of a write. Changes to older files apply to the sealed state only."""
+    """Stage the files of a write. Removals of older files apply to the sealed state only."""
     branch, seen, batches = request.branch, None, _staged(request, write.place, files)
     fence = get_branch(context, branch).fence
     if request.mode is not WriteMode.APPEND:
@@ -172,7 +169,7 @@ def staged_rows(
 ) -> pa.RecordBatch:
     """Return files as rows of STAGE_SCHEMA, by their names in a folder of the tree.
 
-    Without `names`, the names are those below the place.
+    `names` default to those below the place.
     """
     name = files.column("name")
     given = {
@@ -187,7 +184,7 @@ def staged_rows(
 def removals(
     request: WriteRequest, table: TableVersion, names: pa.Array
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the removals of files that an overwrite replaces. `names` are the new files."""
+    """Yield the removals of files that an overwrite replaces with `names`."""
     if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
         return
     depth = len(request.partition_by)

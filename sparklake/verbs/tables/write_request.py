@@ -22,7 +22,7 @@ _OVERWRITES_SETTING = "spark.sql.sources.partitionOverwriteMode"
 
 
 class WriteMode(str, Enum):
-    """The treatment of the objects that a table already has.
+    """The treatment of existing objects of a table.
 
     `overwrite-partitions` replaces the partitions of the new rows and keeps the others.
     """
@@ -35,7 +35,7 @@ class WriteMode(str, Enum):
 
     @property
     def is_first(self) -> bool:
-        """Whether the mode writes only if the table has no objects."""
+        """Whether the mode writes only to a table without objects."""
         return self in (WriteMode.ERROR_IF_EXISTS, WriteMode.IGNORE)
 
 
@@ -70,13 +70,12 @@ class WriteRequest:
 
     @property
     def merges_schema(self) -> bool:
-        """Whether the rows may have other columns than the table."""
+        """Whether the rows may have columns that differ from the table's."""
         given = {name.lower(): str(value).lower() for name, value in self.options.items()}
         return given.get("mergeschema") == "true"
 
     @property
     def is_delta(self) -> bool:
-        """Whether the table has a Delta log."""
         return self.format == DELTA
 
 
@@ -90,7 +89,6 @@ def write_request(
     options: Mapping[str, Any],
     schema_check: bool = True,
 ) -> WriteRequest:
-    """Return a valid request; raise InvalidInputError, InvalidKeyError."""
     if not hasattr(rows, "sparkSession"):
         raise InvalidInputError(f"write needs a Spark DataFrame, not {type(rows)}")
     _check_options(options)
@@ -110,7 +108,7 @@ def write_request(
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Raise InvalidInputError for options that Spark's sources would silently ignore."""
+    """Reject options that Spark's sources would silently ignore."""
     for name in options:
         if name.lower() == "partitionby":
             raise InvalidInputError(

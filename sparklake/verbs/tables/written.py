@@ -1,4 +1,4 @@
-"""The files that a write left in its place, and the register of writes."""
+"""The written files of a table, and the register of writes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _RUN_LETTERS = 16
 def written_files(
     context: Context, branch: str, place: str, names: pa.Array | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the files in a place as FILE_SCHEMA. The rows are on local disk until the end.
+    """Yield the files in a place as FILE_SCHEMA, on local disk until the end.
 
-    With `names`, only those files are listed. Only committed files are listed: Spark's committer
-    keeps other files below `_temporary` until the commit, and then removes them.
+    Only committed files, and of them the given `names`, are listed: Spark's committer keeps other
+    files below `_temporary` until the commit, and then removes them.
     """
     with kept(_named(visible_files(context.store, f"{place}/"), names)) as files:
         if pc.all(pc.not_equal(files["checksum"], "")).as_py():
@@ -129,10 +129,10 @@ def file_shares(files: pa.Table) -> pa.Table:
 
 @contextmanager
 def begun(context: Context, branch: str) -> Iterator[Write]:
-    """Register a write to a new place. Abandon it at the end if it has not landed.
+    """Register a write to a new place, and abandon it at the end unless it landed.
 
-    The write stays open if its driver dies, or if Postgres is unreachable at the end. A run with
-    a once key abandons the open writes of earlier runs with this key.
+    The write stays open if its driver dies, or if Postgres is unreachable at the end. A run with an
+    idempotency key abandons the open writes of earlier runs with this key.
     """
     name = uuid.uuid4().hex
     if context.once is not None:
@@ -146,9 +146,9 @@ def begun(context: Context, branch: str) -> Iterator[Write]:
 
 
 def _abandon_earlier(context: Context, run: OnceRun) -> str:
-    """Abandon the writes of earlier runs with a once key; return the prefix of their ids.
+    """Abandon the writes of earlier runs with an idempotency key, and return their id prefix.
 
-    The key's turn is held: these runs have died, or lost the turn. They must not stage any more.
+    The key's queue slot is held: earlier runs died or lost the slot, and must not stage any more.
     """
     prefix = sha256(run.key.encode()).hexdigest()[:_RUN_LETTERS]
     open_ids = [each.id for each in context.refs.writes.list() if each.state is WriteState.OPEN]
@@ -159,16 +159,16 @@ def _abandon_earlier(context: Context, run: OnceRun) -> str:
 
 
 def list_writes(context: Context) -> Sequence[Write]:
-    """Return the writes that are open or abandoned."""
+    """Return the open and abandoned writes."""
     return context.refs.writes.list()
 
 
 def abandon_write(context: Context, write_id: str) -> Write:
-    """Abandon an open write, and return it. Abandoning it again is a no-op.
+    """Abandon an open write, and return it. Repeated calls are no-ops.
 
     Raises:
-        NotFoundError: There is no such write.
-        WriteEndedError: The write has landed.
+        NotFoundError: The write does not exist.
+        WriteEndedError: The write landed.
     """
     found = next(iter(context.refs.writes.abandon([write_id])), None)
     found = found or context.refs.writes.find(write_id)
