@@ -25,7 +25,7 @@ OF_FILES = ("add", "remove", "cdc")
 
 
 def decode_actions(body: bytes, name: str) -> list[dict[str, Any]]:
-    """Return the actions of a commit; raise CorruptFileError, which contains `name`."""
+    """Decode the actions of a commit. Errors contain `name`."""
     try:
         actions = [msgspec.json.decode(line) for line in body.splitlines() if line.strip()]
     except BAD_JSON as error:
@@ -36,12 +36,11 @@ def decode_actions(body: bytes, name: str) -> list[dict[str, Any]]:
 
 
 def encode_actions(actions: Iterable[Action]) -> bytes:
-    """Return the bytes of a commit."""
     return b"".join(msgspec.json.encode(each) + b"\n" for each in actions)
 
 
 def said_of(actions: Iterable[Action], *kinds: str) -> Iterator[dict[str, Any]]:
-    """Yield the fields of the actions of some kinds. Null actions are skipped."""
+    """Yield the fields of the actions of the given kinds, without null actions."""
     return (each[kind] for each in actions for kind in kinds if each.get(kind) is not None)
 
 
@@ -57,7 +56,6 @@ class FileKey:
 
     @staticmethod
     def of(said: Said) -> FileKey:
-        """Return the key of an `add` or a `remove`."""
         path, vector = name_of(said["path"]), said.get("deletionVector")
         if not vector:
             return FileKey(path)
@@ -70,7 +68,7 @@ SECOND_FORM = ("checkpointMetadata", "sidecar")
 
 
 def has_any(actions: pa.RecordBatch | pa.Table, *kinds: str) -> bool:
-    """Return whether a checkpoint has an action of some kinds."""
+    """Return whether a checkpoint has an action of the given kinds."""
     there = (actions.column(kind) for kind in kinds if kind in actions.schema.names)
     return any(each.null_count < len(each) for each in there)
 
@@ -83,7 +81,7 @@ def said_in(actions: pa.Table, kind: str) -> Iterator[Said]:
 
 
 def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
-    """Yield a checkpoint's `add` fields of live files: all of them, or some names."""
+    """Yield a checkpoint's `add` fields of live files, by default of all."""
     if "add" not in actions.column_names:
         return
     adds = actions["add"].combine_chunks().drop_null()
@@ -96,7 +94,7 @@ def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """Return a Parquet value in the log's JSON form: maps as objects, nulls omitted."""
+    """Convert a Parquet value to the log's JSON form: maps as objects, nulls omitted."""
     if value is None:
         return None
     if pa.types.is_map(kind):

@@ -31,12 +31,11 @@ File = TypeVar("File")
 
 
 def commit_name(version: int) -> str:
-    """Return the name of a version's commit in its log."""
     return f"{version:020}.json"
 
 
 def commit_version(name: str) -> int | None:
-    """Return the version of a commit file in a log; None for another file."""
+    """Return the version of a commit file in a log, or None for another file."""
     found = _COMMIT.fullmatch(name)
     return int(found[1]) if found else None
 
@@ -57,23 +56,22 @@ def checksum_key(version: int) -> str:
 
 
 def commit_key(folder: bytes, version: int) -> bytes:
-    """Return the key of a version's commit in a tree, from the folder of its log."""
+    """Return the key of a version's commit in a tree, from its log folder."""
     return folder + commit_name(version).encode()
 
 
 def log_folder(key: bytes) -> bytes | None:
-    """Return the folder, with its slash, of the log that a key belongs to; or None."""
+    """Return the folder, with its slash, of a key's log, or None."""
     found = _FOLDER.match(key)
     return found[0] if found else None
 
 
 def folder_of_log(folder: bytes) -> bytes:
-    """Return the folder of the table with a log folder. '' is the root."""
+    """Return the table folder of a log folder. '' is the root."""
     return folder.removesuffix(LOG_FOLDER.encode())
 
 
 def table_name(folder: bytes) -> str:
-    """Return the name of the table with a log folder."""
     return folder_of_log(folder).removesuffix(b"/").decode(errors="replace") or "/"
 
 
@@ -86,12 +84,11 @@ class LogListing(Generic[File]):
 
     @property
     def versions(self) -> set[int]:
-        """The versions of all files."""
         return {*self.commits, *self.checkpoints}
 
 
 def log_listing(files: Iterable[tuple[str, File]], *, classic: bool = False) -> LogListing[File]:
-    """Return the commits and checkpoints among some files, given with their names.
+    """Return the commits and checkpoints among files, given with their names.
 
     A checkpoint with missing parts is omitted. `classic` omits V2 checkpoints.
     """
@@ -114,15 +111,12 @@ MAX_TABLES = 10_000
 
 @dataclass(slots=True)
 class ChangedLogs:
-    """The folders of the logs in which the sides of a merge differ."""
+    """The folders of the logs that differ between the sides of a merge."""
 
     folders: set[bytes] = field(default_factory=set)
 
     def observe(self, changes: BlockChanges) -> None:
-        """Add the differences between two sides.
-
-        Raises InvalidInputError for too many tables.
-        """
+        """Add the differences between two sides."""
         keys = changes.keys()
         inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
         self.folders.update(filter(None, map(log_folder, inside.to_pylist())))
@@ -130,19 +124,17 @@ class ChangedLogs:
             raise too_many_tables()
 
     def in_order(self) -> tuple[bytes, ...]:
-        """Return the folders in the order of keys."""
         return tuple(sorted(self.folders))
 
 
 def log_folders_batch(changes: BlockChanges) -> pa.RecordBatch:
-    """Return the folders of the logs in which two sides differ, as keys."""
+    """Return the folders of the different logs of two sides, as keys."""
     logs = ChangedLogs()
     logs.observe(changes)
     return pa.record_batch([pa.array(logs.in_order(), pa.binary())], names=["key"])
 
 
 def too_many_tables() -> InvalidInputError:
-    """Return the error of a merge that changes too many Delta tables."""
     return InvalidInputError(
         f"more than {MAX_TABLES:,} Delta tables have changed. Merge some paths at a time, or use "
         "--no-delta to merge logs file by file"

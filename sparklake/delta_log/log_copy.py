@@ -22,7 +22,7 @@ from sparklake.graveler.parquet_files import decode_parquet
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """The files of a log that determine the table: from a checkpoint on, or all.
+    """The files of a log that determine the table: starting at a checkpoint, or all.
 
     Names are relative to the log's folder. `version` is the latest, or -1 without one.
     """
@@ -33,12 +33,11 @@ class LogFiles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all these files."""
         return (*([self.checkpoint] if self.checkpoint else ()), *self.commits)
 
 
 def files_to_read(names: Iterable[str], folder: str) -> LogFiles:
-    """Return the files to read of a log; raise InvalidInputError if some are missing."""
+    """Return the files to read of a log, which must be complete."""
     log = log_listing(((name, name) for name in names), classic=True)
     checkpoints = {version: one[0] for version, one in log.checkpoints.items() if len(one) == 1}
     latest = max([*log.commits, *checkpoints], default=-1)
@@ -58,7 +57,7 @@ def files_to_read(names: Iterable[str], folder: str) -> LogFiles:
 def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
     """Return the actions of a log entry with other paths.
 
-    Raises CorruptFileError, and InvalidInputError for checkpoints in several files.
+    Rejects checkpoints in several files.
     """
     actions = rewritten_actions(body, name, rewrite)
     if any(True for _ in said_of(actions, *SECOND_FORM)):
@@ -67,7 +66,7 @@ def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, A
 
 
 def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
-    """Return a checkpoint with other paths; raises CorruptFileError, InvalidInputError."""
+    """Return a checkpoint with other paths."""
     table = decode_parquet(body, "a checkpoint of a Delta log")
     if has_any(table, *SECOND_FORM):
         raise _several_files()

@@ -19,7 +19,6 @@ _UUID_DIGITS = 20
 
 
 def is_relative_path(path: str) -> bool:
-    """Return whether a path in a log is relative to the table."""
     return _ABSOLUTE.match(path) is None
 
 
@@ -29,7 +28,7 @@ def name_of(path: str) -> str:
 
 
 def encoded_path(uri: str) -> str:
-    """Return a verbatim URI as a path in a log, in Hadoop's spelling.
+    """Encode a verbatim URI as a path in a log, in Hadoop's spelling.
 
     Delta compares it with the paths of Spark's scans, and local ones have a single slash there.
     """

@@ -23,19 +23,17 @@ _VECTOR_PATH = "pathOrInlineDv"
 
 
 def rewritten_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
-    """Return the actions of a commit with other paths; raise CorruptFileError."""
+    """Return the actions of a commit with other paths."""
     actions = decode_actions(body, name)
     rewrite(list(said_of(actions, *OF_FILES)))
     return actions
 
 
 def rewritten_commit(body: bytes, name: str, rewrite: Rewrite) -> bytes:
-    """Return a commit with other paths; raise CorruptFileError."""
     return encode_actions(rewritten_actions(body, name, rewrite))
 
 
 def rewritten_batch(batch: pa.RecordBatch, rewrite: Rewrite) -> pa.RecordBatch:
-    """Return the actions of a checkpoint with other paths."""
     for name in OF_FILES:
         at = batch.schema.get_field_index(name)
         if at >= 0:
@@ -92,14 +90,12 @@ class RelativePlace:
         return text
 
     def replace(self, address: str) -> None:
-        """Put an absolute path there."""
         self.holder[self.key] = address
         if self.key == _VECTOR_PATH:
             self.holder["storageType"] = "p"
 
 
 def relative_places(said: dict[str, Any]) -> Iterator[RelativePlace]:
-    """Yield the relative paths of an action of a file."""
     path, vector = said.get("path"), said.get(_VECTOR)
     if path is not None and is_relative_path(path):
         yield RelativePlace(said, "path", name_of(path))
@@ -108,7 +104,7 @@ def relative_places(said: dict[str, Any]) -> Iterator[RelativePlace]:
 
 
 def restore_relative(said: dict[str, Any], find: Callable[[str], str | None]) -> None:
-    """Replace the absolute paths of an action by the relative ones that `find` returns."""
+    """Replace the absolute paths of an action with the relative ones that `find` returns."""
     vector = said.get(_VECTOR) or {}
     for holder, key in ((said, "path"), (vector, _VECTOR_PATH)):
         relative = find(holder[key]) if key in holder else None

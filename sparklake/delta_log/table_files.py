@@ -74,7 +74,7 @@ def partition_value(text: str) -> str | None:
 
 
 def quoted(uris: pa.Array) -> pa.Array:
-    """Return URIs percent-encoded, as in Delta's log."""
+    """Percent-encode URIs, as in Delta's log."""
     if not pc.any(pc.match_substring_regex(uris, _TO_QUOTE)).as_py():
         return uris
     return pa.array([quote(uri, safe=_PLAIN) for uri in uris.to_pylist()], pa.string())
@@ -84,12 +84,12 @@ def quoted(uris: pa.Array) -> pa.Array:
 
 
 def hashes(uris: pa.Array) -> NDArray[np.int64]:
-    """Return a hash of each URI. Equal URIs have equal hashes within this process."""
+    """Hash each URI. Equal URIs have equal hashes within this process."""
     return np.fromiter(map(hash, uris.to_pylist()), np.int64, len(uris))
 
 
 def repeated(batches: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the numbers that occur more than once, sorted. Memory is 8 bytes per file."""
+    """Return the repeated numbers, sorted. Memory is 8 bytes per file."""
     numbers = np.sort(np.concatenate([np.zeros(0, np.int64), *batches]))
     return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
 

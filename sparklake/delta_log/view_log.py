@@ -93,7 +93,6 @@ class TableShape:
     reader_features: Sequence[str] = ()
 
     def protocol(self) -> dict[str, Any]:
-        """Return the protocol action: who may read and write the table."""
         features = list(self.reader_features)
         return {
             "minReaderVersion": 3 if features else 1,
@@ -103,7 +102,6 @@ class TableShape:
         }
 
     def meta_data(self) -> dict[str, Any]:
-        """Return the metaData action: the columns of the table."""
         return {
             "id": str(UUID(self.id[:32])),
             "format": {"provider": "parquet", "options": {}},
@@ -115,12 +113,12 @@ class TableShape:
 
 
 def last_checkpoint(version: int, size: int) -> bytes:
-    """Return the pointer file to a checkpoint of some number of actions."""
+    """Return the pointer file to a checkpoint of `size` actions."""
     return json.dumps({"version": version, "size": size}).encode()
 
 
 def checkpointed_commit() -> bytes:
-    """Return the commit file of a version that is completely in its checkpoint."""
+    """Return the commit file of a version whose checkpoint has all its actions."""
     info = {"timestamp": 0, "operation": "VIEW", "operationParameters": {}}
     return json.dumps({"commitInfo": info}).encode() + b"\n"
 
@@ -151,7 +149,7 @@ def add_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield a table's files, given as FILE_SCHEMA, as CHECKPOINT_SCHEMA.
 
-    `shared` are the hashes of the URIs that several files have.
+    `shared` are the hashes of repeated URIs.
     """
     for batch in files:
         uris, relative = batch.column("uri"), batch.column("relative")

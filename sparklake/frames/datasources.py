@@ -37,8 +37,6 @@ _TRUE, _FALSE = {"true", "1"}, {"false", "0"}
 
 
 class TaskPartition(InputPartition):
-    """The work of one task."""
-
     def __init__(self, task: bytes) -> None:
         super().__init__(task)
 
@@ -55,11 +53,10 @@ class TaskReader(DataSourceReader):
         return {"_body": self._body, "_tasks": []}
 
     def partitions(self) -> list[InputPartition]:
-        """Return a partition for each task, in their order."""
         return [TaskPartition(each) for each in self._tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the body's output for a task; nothing for a partition without a task."""
+        """Yield the body's output for a task, or nothing for a partition without a task."""
         if isinstance(partition, TaskPartition):
             task = pa.record_batch([pa.array([0]), pa.array([partition.value])], TASK_SCHEMA)
             yield from map(_as_declared, self._body([task]))
@@ -75,12 +72,10 @@ class LakeSource(DataSource):
     hint: ClassVar[str] = ""
 
     def schema(self) -> str:
-        """Return the columns as DDL."""
         self._checked()
         return self.ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Plan the read."""
         given = self._checked()
         home = {"home": given["home"]} if given.get("home") else {}
         with type(self).opener(**home) as lake:
@@ -88,15 +83,15 @@ class LakeSource(DataSource):
         return TaskReader(body, work.column("task").to_pylist())
 
     def work(self, repository: Any, given: Options) -> Work:
-        """Return the body and the tasks for some options."""
+        """Return the body and the tasks for the given options."""
         raise NotImplementedError
 
     def named(self) -> Options:
-        """Return the options, with those that a path stands for."""
+        """Return the options, including those that a path stands for."""
         return dict(self.options)
 
     def _checked(self) -> Options:
-        """Return the options; raise InvalidInputError for unknown and missing ones."""
+        """Return the options, without unknown or missing ones."""
         named = self.named()
         given, known = {*named}, {*_COMMON, *self.needs, *self.takes}
         # Spark passes option names in lower case.
@@ -112,7 +107,7 @@ class LakeSource(DataSource):
 
 
 class ObjectsSource(LakeSource):
-    """The objects of a ref: of a URI, or of a repository, a ref and a prefix."""
+    """The objects of a ref, given by a URI or by repository, ref and prefix."""
 
     needs = frozenset({"ref"})
     takes = frozenset({"prefix"})
@@ -120,11 +115,9 @@ class ObjectsSource(LakeSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "sparklake.objects"
 
     def named(self) -> Options:
-        """Return the options, with those of the path; raise InvalidUriError."""
         given = dict(self.options)
         path = given.pop("path", None)
         if path is None:
@@ -138,7 +131,6 @@ class ObjectsSource(LakeSource):
         return {**given, **named}
 
     def work(self, repository: Any, given: Options) -> Work:
-        """Return the tasks of `repository.objects`."""
         rows = repository.objects(given["ref"], given.get("prefix", ""))
         return _shared(rows)
 
@@ -151,16 +143,14 @@ class DiffSource(LakeSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "sparklake.diff"
 
     def schema(self) -> str:
-        """Return the columns as DDL. A three-way diff has also those of the sides."""
+        """Return the columns as DDL, with the sides of a three-way diff."""
         columns = super().schema()
         return THREE_WAY_DDL if _flag(self.options, "three_way") else columns
 
     def work(self, repository: Any, given: Options) -> Work:
-        """Return the tasks of `repository.diff`."""
         flags = {each: _flag(given, each) for each in ("three_way", "three_dot")}
         rows = repository.diff(given["left"], given["right"], given.get("prefix", ""), **flags)
         return _shared(rows)
@@ -174,11 +164,9 @@ class LogSource(LakeSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "sparklake.log"
 
     def work(self, repository: Any, given: Options) -> Work:
-        """Return the commits of `repository.log`."""
         asked: dict[str, Any] = {each: given.get(each) for each in ("path", "prefix")}
         asked |= {each: _flag(given, each) for each in ("first_parent", "no_merges")}
         asked["amount"] = _number(given, "amount")
@@ -189,7 +177,6 @@ SOURCES = (ObjectsSource, DiffSource, LogSource)
 
 
 def register_sources(spark: SparkSession, opener: OpenLake, ddls: Mapping[str, str]) -> None:
-    """Register the sources of a lake in a Spark session."""
     for source in SOURCES:
         name = source.name()
         own = type(source.__name__, (source,), {"opener": staticmethod(opener), "ddl": ddls[name]})

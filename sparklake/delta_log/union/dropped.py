@@ -1,4 +1,4 @@
-"""The commits of a table that a merge drops where it takes the other side as a whole."""
+"""Commits that a merge drops when it takes one side of a table as a whole."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class DroppedCommits:
 
 
 def _rows(said: Said) -> int | None:
-    """Return the number of rows of a live file, or None if the log does not show it."""
+    """Return the number of rows of a live file, or None if unknown."""
     try:
         rows = _decode(said.get("stats") or "{}").numRecords
     except BAD_JSON:

@@ -29,8 +29,7 @@ class LogSide:
     """A table on one side: its commits since the sides diverged, and its final state.
 
     A side without a log has neither metadata nor protocol. `had_file_beside` is about the table
-    before the commits. It returns False where that is unknown. `find_adds` is about the final
-    state.
+    before the commits, and returns False if that is unknown. `find_adds` is about the final state.
     """
 
     commits: tuple[DeltaCommit, ...] = ()
@@ -51,7 +50,6 @@ class UnionSignature:
 def commit_info(
     made: UnionSignature, parameters: Mapping[str, str], more: Mapping[str, Any]
 ) -> Action:
-    """Return the commitInfo of a commit made by a merge."""
     return {
         "commitInfo": {
             "timestamp": made.timestamp,

@@ -72,7 +72,7 @@ class Predicate:
 
 
 def parse_predicate(text: str, metadata: Mapping[str, Any]) -> Predicate | None:
-    """Return the predicate of a string on a table's columns; None for another grammar."""
+    """Parse a predicate on a table's columns, or return None for another grammar."""
     tokens, at = [], 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -100,7 +100,6 @@ class _Parser:
 
     @property
     def is_done(self) -> bool:
-        """Whether no token is left."""
         return not self._left
 
     def conjunction(self) -> Iterator[Comparison]:
@@ -175,7 +174,7 @@ class _Parser:
 def _types(metadata: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Return the names and types of columns that compare as literals do.
 
-    Omitted are columns with other rules, such as collations and CHAR(n), and columns whose
+    Columns with other rules, such as collations and CHAR(n), are omitted, and so are columns whose
     names differ only in case.
     """
     found: dict[str, tuple[str, str]] = {}
@@ -191,7 +190,7 @@ def _types(metadata: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def _value_of(kind: str, literal: Literal) -> Value | None:
-    """Return a literal as a value of a column's type; None if Spark would convert it."""
+    """Return a literal as a value of a column's type, or None if Spark would convert it."""
     if kind in _NUMBERS:
         return literal.value if literal.kind == "number" else None
     if kind == "date":
@@ -200,7 +199,7 @@ def _value_of(kind: str, literal: Literal) -> Value | None:
 
 
 def _parsed(kind: str, said: object) -> Value | None:
-    """Return a log's value as a value of a type; None for an invalid one."""
+    """Parse a log's value as a value of a type, or return None."""
     if kind in _NUMBERS:
         if isinstance(said, str) and _WHOLE.fullmatch(said):
             return int(said)
@@ -223,7 +222,7 @@ def _is_date(text: str) -> bool:
 
 
 def _bounds(add: Mapping[str, Any], name: str, kind: str) -> tuple[Value | None, Value | None]:
-    """Return a column's least and greatest value in a file; None for unknown ones."""
+    """Return a column's least and greatest value in a file, None if unknown."""
     partition = add.get("partitionValues") or {}
     if name in partition:
         value = _parsed(kind, partition[name])
@@ -235,7 +234,7 @@ def _bounds(add: Mapping[str, Any], name: str, kind: str) -> tuple[Value | None,
 
 
 def _stats(add: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the least and greatest values by column; empty without statistics."""
+    """Return the least and greatest values by column, or nothing without statistics."""
     try:
         said = json.loads(add.get("stats") or "{}")
         low, high = said.get("minValues") or {}, said.get("maxValues") or {}

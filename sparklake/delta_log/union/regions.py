@@ -1,4 +1,4 @@
-"""The regions that commits overwrite: a table, partitions, or rows of a predicate."""
+"""Overwritten regions of commits: a table, partitions, or rows of a predicate."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Region:
 def region_of(commit: DeltaCommit, metadata: Mapping[str, Any] | None) -> Region | None:
     """Return the region that a commit overwrites; None for only its removed files.
 
-    The safe answer is the whole table. It is given for an unknown operation, an unparsed
-    predicate, and a mode that may mean all or single partitions.
+    The safe answer is the whole table: for an unknown operation, an unparsed predicate, and a mode
+    that may mean all or single partitions.
     """
     operation, parameters = _operation(commit)
     if any(each in operation for each in _WHOLE) or _said(parameters, "outputMode") == "complete":
@@ -118,7 +118,7 @@ _REPEATED_KEYS = ("operation", "version")
 
 
 def _operation(commit: DeltaCommit) -> tuple[str, Mapping[str, Any]]:
-    """Return the operation and parameters of a commit, or of the one that it repeats."""
+    """Return the operation and parameters of a commit, or of the commit that it repeats."""
     said = commit.info.get("operationParameters")
     parameters = said if isinstance(said, dict) else {}
     operation = str(commit.info.get("operation") or "").upper()

@@ -1,4 +1,4 @@
-"""One side of a compared table as a DataFrame of only the files that differ."""
+"""One side of a compared table as a DataFrame of its different files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Side(Protocol):
 def side_schema(
     spark: SparkSession, side: Side, table_format: str, options: Mapping[str, Any]
 ) -> StructType:
-    """Return the columns of a side, from differing files, a shared file and folders."""
+    """Return the columns of a side, from different files, a shared file and folders."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).schema
     fields: dict[str, StructField] = {}
@@ -79,7 +79,7 @@ def rows_of(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Return the rows of differing files, with some columns of the side's schema."""
+    """Return the rows of different files, with the given columns of the side's schema."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).select(*map(_quoted, schema.names))
     if not side.files:
@@ -100,7 +100,7 @@ def rows_of(
 
 
 def _scans(files: Iterable[File]) -> Iterator[tuple[Partition, list[File]]]:
-    """Yield files of one partition, each once: Spark reads a path once per scan."""
+    """Yield the files of one partition, each once: Spark reads a path once per scan."""
     groups: dict[tuple[Partition, int], list[File]] = {}
     seen: Counter[tuple[Partition, str]] = Counter()
     for each in files:

@@ -1,4 +1,4 @@
-"""Tables read from an exact list of files: nothing is listed, nothing is copied."""
+"""Tables of an exact list of files: nothing is listed, nothing is copied."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ def read_files(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Return the rows of files, given as FILE_SCHEMA, with their folders' columns.
-
-    Every file is given to Spark explicitly. Raises MissingFileError for a missing file.
-    """
+    """Return the rows of files, given as FILE_SCHEMA, with their folders' columns."""
     uris = files.column("uri").to_pylist()
     with reading_files():
         rows = load(spark, uris, table_format, options)
@@ -61,7 +58,7 @@ def read_files(
 
 
 def with_partitions(written: StructType, types: Types) -> StructType:
-    """Return a table's schema from its files' schema and its folders' columns.
+    """Join the schema of a table's files and the columns of its folders.
 
     If a file has a folder's column, too, the folder's type wins.
     """
@@ -74,10 +71,7 @@ def with_partitions(written: StructType, types: Types) -> StructType:
 def scan_groups(
     uris: Sequence[str], relatives: Sequence[str]
 ) -> Iterator[tuple[str | None, Partition, list[str]]]:
-    """Yield files that one scan can read, grouped by root or by partition.
-
-    The grouping with fewer groups is used.
-    """
+    """Yield the files of each scan, grouped by root or by partition, whichever has fewer groups."""
     roots = list(map(root_of, uris, relatives))
     partitions = [partition_of(relative) for relative in relatives]
     by_root = len(set(roots)) <= len(set(partitions))
@@ -89,7 +83,7 @@ def scan_groups(
 
 
 def root_of(uri: str, relative: str) -> str | None:
-    """Return the root from which Spark finds a file's partition, or None."""
+    """Return the root from which Spark infers a file's partition, or None."""
     *folders, _ = relative.split("/")
     below = list(dropwhile(lambda folder: "=" not in folder, folders))
     if not uri.endswith(f"/{relative}") or not all("=" in each for each in below):
@@ -98,7 +92,7 @@ def root_of(uri: str, relative: str) -> str | None:
 
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all parts, united in halves to keep the plan shallow."""
+    """Unite the rows of all parts in halves, to keep the plan shallow."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2

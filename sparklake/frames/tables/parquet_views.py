@@ -29,14 +29,13 @@ _PLAIN = {
 
 
 def read_settings(spark: SparkSession) -> list[str | None]:
-    """Return a session's values of READ_SETTINGS."""
     return [spark.conf.get(each, None) for each in READ_SETTINGS]
 
 
 def type_names(schema: StructType) -> dict[str, str]:
     """Return Spark's names of types by lower-case column name.
 
-    "" stands for a type that Parquet files do not show, such as a user's own.
+    "" stands for a type that Parquet files do not show, such as a user-defined one.
     """
     return {
         each.name.lower(): _NTZ.sub("timestamp", each.dataType.simpleString())
@@ -47,7 +46,7 @@ def type_names(schema: StructType) -> dict[str, str]:
 
 
 def reader_features(schema: StructType) -> list[str] | None:
-    """Return the Delta reader features of a schema; None if Delta does not support it.
+    """Return the Delta reader features of a schema, or None if Delta does not support it.
 
     Delta column names must differ by more than case, and Delta lacks some types of Spark.
     """

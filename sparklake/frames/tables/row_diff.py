@@ -27,14 +27,13 @@ class SchemaChange:
 
     @property
     def change(self) -> str:
-        """The kind of change from left to right."""
         if self.left is None:
             return "added"
         return "removed" if self.right is None else "changed"
 
 
 def schema_changes(left: StructType, right: StructType) -> tuple[SchemaChange, ...]:
-    """Return the columns in which two schemas differ. Nullability is ignored."""
+    """Return the columns that differ between two schemas, except in nullability."""
     names = dict.fromkeys([*left.names, *right.names])
     types = ((name, _type_name(left, name), _type_name(right, name)) for name in names)
     return tuple(SchemaChange(*each) for each in types if each[1] != each[2])
@@ -45,7 +44,7 @@ def _type_name(schema: StructType, name: str) -> str | None:
 
 
 def chosen(schema: StructType, key: Sequence[str], columns: Sequence[str] | None) -> StructType:
-    """Return the key columns of a schema and the columns to compare: all, or some."""
+    """Return the key columns of a schema and the columns to compare, by default all."""
     wanted = schema.names if columns is None else [*key, *columns]
     return StructType([each for each in schema.fields if each.name in wanted])
 
@@ -53,7 +52,7 @@ def chosen(schema: StructType, key: Sequence[str], columns: Sequence[str] | None
 def check_columns(
     left: StructType, right: StructType, key: Sequence[str], columns: Sequence[str] | None
 ) -> None:
-    """Raise InvalidInputError for columns that are missing or cannot be the key."""
+    """Reject columns that are missing or cannot be the key."""
     both = [name for name in left.names if name in right.names]
     for name in key:
         if name not in both:
@@ -72,7 +71,7 @@ def check_columns(
 
 
 def row_diff(left: DataFrame, right: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Return the rows that were added, removed or changed from left to right.
+    """Return the added, removed or changed rows from left to right.
 
     Keys are compared as `<=>` does, so nulls are equal. A column missing on one side is null
     there. A duplicate key fails the job that reads it.
@@ -130,7 +129,7 @@ def _same(left: StructType, right: StructType, name: str) -> Column:
 
 
 def _comparable(value: Column, own: DataType, other: DataType) -> Column:
-    """Return a value in a form comparable with the same column of the other side."""
+    """Convert a value to a form comparable with the same column of the other side."""
     if _holds_map(own) or _holds_map(other) or "variant" in own.simpleString():
         return value.cast("string")
     return value if _fits(own, other) else value.cast("string")

@@ -1,4 +1,4 @@
-"""What a Spark session can read, and the errors for files that are gone."""
+"""The sources of a Spark session, and errors for missing files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def load_delta(spark: SparkSession, uri: str, options: Mapping[str, Any]) -> Dat
 def spark_schema(
     spark: SparkSession, uris: Iterable[str], table_format: str, options: Mapping[str, Any]
 ) -> StructType:
-    """Return the schema of files, as Spark reads it; raise the errors of `reading_files`."""
+    """Return Spark's schema of files; errors are those of `reading_files`."""
     with reading_files():
         return load(spark, uris, table_format, options).schema
 
@@ -68,7 +68,7 @@ def has_delta(spark: SparkSession) -> bool:
 
 
 class _Missing(Enum):
-    """What a session lacks for Delta tables."""
+    """The missing parts of a session for Delta tables."""
 
     NOTHING = 0
     SETTINGS = 1
@@ -95,7 +95,7 @@ def _missing_for_delta(spark: SparkSession) -> _Missing:
 
 
 def check_delta(spark: SparkSession) -> None:
-    """Raise MissingDependencyError for a session that cannot read Delta tables."""
+    """Reject a session that cannot read Delta tables."""
     missing = _missing_for_delta(spark)
     if missing is _Missing.NOTHING:
         return

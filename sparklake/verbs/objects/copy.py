@@ -1,4 +1,4 @@
-"""Move and copy: stage objects under other paths. No object bytes are copied."""
+"""Move and copy objects by staging records; no object bytes are copied."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ from sparklake.verbs.base.versions import with_versions
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """The source and destination of a move or copy, and its options. See `routes`.
+    """The source, destination and options of a move or copy. See `routes`.
 
-    Without `ref`, objects come from the branch itself. With `force`, existing objects are
-    overwritten.
+    `ref` defaults to the branch itself. `force` overwrites existing objects.
     """
 
     source: str
@@ -43,7 +42,7 @@ class CopyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An interval of keys with a common prefix, and the key or prefix to replace it."""
+    """An interval of keys with a common prefix, and the replacement of key or prefix."""
 
     start: bytes
     goal: bytes
@@ -79,7 +78,7 @@ class Route:
 
 
 def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
-    """Return the routes from source to dest; raise InvalidKeyError.
+    """Return the routes from source to dest.
 
     A source that ends with a slash, or is empty, is a folder: everything below it goes below dest.
     Any other source is an object and, if recursive, also the folder of its name. If dest ends with
@@ -101,13 +100,15 @@ def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
 
 
 def move(context: Context, branch: str, request: CopyRequest) -> int:
-    """Stage objects under new paths, and removals of the old. Return their number.
+    """Stage objects under new paths and removals of the old ones, and return their number.
+
+    On errors, nothing is staged.
 
     Raises:
         InvalidInputError: Source and dest overlap.
         ObjectNotFoundError: There is no object to move.
-        AlreadyExistsError: A path is taken. Nothing is staged.
-        InvalidKeyError: A path would be too long. Nothing is staged.
+        AlreadyExistsError: A new path already has an object.
+        InvalidKeyError: A path would be too long.
     """
     ways = routes(request.source, request.dest, recursive=request.recursive)
     if any(each.overlaps for each in ways):
@@ -119,12 +120,14 @@ def move(context: Context, branch: str, request: CopyRequest) -> int:
 
 
 def copy(context: Context, branch: str, request: CopyRequest) -> int:
-    """Stage objects of a ref under other paths. Return the number of objects.
+    """Stage objects of a ref under other paths, and return their number.
+
+    On errors, nothing is staged.
 
     Raises:
         ObjectNotFoundError: There is no object to copy.
-        AlreadyExistsError: A path is taken. Nothing is staged.
-        InvalidKeyError: A path would be too long. Nothing is staged.
+        AlreadyExistsError: A new path already has an object.
+        InvalidKeyError: A path would be too long.
     """
     ways = routes(request.source, request.dest, recursive=request.recursive)
     return _transfer(context, "cp", branch, request, ways)
@@ -168,7 +171,7 @@ def _transfer(
 
 @dataclass(frozen=True, slots=True)
 class _CopyPlans:
-    """The plans to read the records of a route, and those that it must not overwrite."""
+    """Plans to read the records of a route, and the existing records at the new keys."""
 
     route: Route
     listed: Plan
@@ -200,7 +203,7 @@ def _listing(context: Context, found: ResolvedRef, prefix: bytes, within: Interv
 
 
 def _whole(plan: Plan | None) -> Task | None:
-    """Return a whole plan as one task, or None if there is nothing to read."""
+    """Return a plan as one task, or None if there is nothing to read."""
     if plan is None or not plan.records:
         return None
     return Task(tuple(TaskPiece(at, piece) for at, piece in enumerate(plan.stretches)))
@@ -218,7 +221,7 @@ def _shares(work: Sequence[_CopyPlans], runner: Runner, *, removing: bool) -> li
 def _written(
     context: Context, runner: Runner, shares: Sequence[Transfer]
 ) -> dict[int, tuple[WrittenRange, ...]]:
-    """Return the ranges that tasks wrote, by position; raise LostResultError."""
+    """Return the ranges that tasks wrote, by position."""
     body = partial(transfer_body, context.workspace)
     results = decode_results(runner.collect(body, encode_transfers(shares)))
     found = {each.position: each.written for each in results if isinstance(each, PieceResult)}

@@ -42,7 +42,7 @@ doubles."""
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """All objects whose path begins with `path`, which ends in '/'."""
+    """All objects below `path`, which ends in '/'."""
 
     path: str
 
@@ -60,9 +60,9 @@ def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo 
 def list_level(
     context: Context, base: Ranges, staged: Sequence[SideStream], prefix: str, pattern: str = ""
 ) -> Iterator[ObjectInfo | Folder]:
-    """Yield what `list_folder` does, of a tree under staged layers, newest first.
+    """Yield one level, as `list_folder` does, of a tree under staged layers, newest first.
 
-    With a regular expression, these are objects in whose names it is found, and maybe folders.
+    A regular expression restricts the objects by name, and some folders may remain.
     """
     level = _Level(key_prefix(prefix), context.info.storage_namespace, pattern)
     committed = _RangeReader(context.open_ranges, base, level)
@@ -121,7 +121,7 @@ class _Level:
         return None if slash < 0 else key[: slash + 1]
 
     def shown(self, block: Block) -> Iterator[ObjectInfo | Folder]:
-        """Yield the objects and folders of records, all of which are under the prefix."""
+        """Yield the objects and folders of records under the prefix."""
         if not len(block):
             return
         keys, depth = block.keys, len(self.prefix)
@@ -167,18 +167,17 @@ class _RangeReader:
         self._together = 1
 
     def stop(self, key: bytes) -> bytes | None:
-        """Return the end of the range that contains a key, or else of the next range."""
+        """Return the end of the range that contains a key, or of the next range."""
         at = position_reaching(self._ranges, key)
         return successor(self._ranges[at].max_key) if at < len(self._ranges) else None
 
     def least_key(self, window: Interval) -> bytes | None:
-        """Return the least key in a window, or None if a range must be read to know it."""
+        """Return the least key in a window, or None if only reading a range shows it."""
         at = position_reaching(self._ranges, window.start)
         key = self._ranges[at].min_key if at < len(self._ranges) else None
         return key if key is not None and key in window else None
 
     def within(self, window: Interval) -> Block:
-        """Return the records in a window."""
         return concatenated(
             [restricted(self._block(each), window) for each in overlapping(self._ranges, window)]
         )

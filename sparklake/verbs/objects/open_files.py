@@ -39,7 +39,7 @@ class FileMode:
 
     @staticmethod
     def of(text: str) -> FileMode:
-        """Parse a mode of Python's `open`; raise InvalidInputError."""
+        """Parse a mode of Python's `open`."""
         kind = text.replace("b", "", 1).replace("t", "", 1)
         if kind not in ("r", "w", "x") or {"b", "t"} <= set(text):
             raise InvalidInputError(
@@ -63,7 +63,7 @@ def open_to_read(
 ) -> IO[Any]:
     """Open an object of a ref in its current state. Only requested parts are read.
 
-    A read from start to end is verified. Raises ExpiredError.
+    A read from start to end is verified.
     """
     if mode.kind != "r":
         raise InvalidInputError(
@@ -96,7 +96,7 @@ def open_to_write(
 
 
 def check_can_stage(context: Context, branch: str, path: str, *, exclusive: bool) -> None:
-    """Raise the errors of staging an object, and AlreadyExistsError if `exclusive`."""
+    """Verify early that an object can be staged, and is new if `exclusive`."""
     object_key(path)
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
@@ -129,19 +129,15 @@ class ContentReader(io.RawIOBase):
         self.name = name
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return the position of the next read."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Set the position of the next read."""
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}
         if whence not in starts or starts[whence] + offset < 0:
             raise ValueError(f"the position {offset} from {whence} is invalid in {self.name!r}")
@@ -157,7 +153,6 @@ class ContentReader(io.RawIOBase):
         return len(read)
 
     def readall(self) -> bytes:
-        """Read the rest of the content."""
         read = self._content[self._at :]
         self._at += len(read)
         return read
@@ -190,7 +185,7 @@ class ObjectWriter(io.BufferedWriter):
     def name(self) -> PurePosixPath:
         """The path of the object.
 
-        No text: pandas opens a file whose name is a text, by that name, on the local disk.
+        Not a string: pandas opens a file whose name is a string, by that name, on the local disk.
         """
         return PurePosixPath(self._name)
 
@@ -225,7 +220,6 @@ class ObjectWriter(io.BufferedWriter):
                 publish(self._file)
 
     def discard(self) -> None:
-        """Close the file and delete it."""
         self._waits, self._publish = False, None
         self.close()
 
@@ -248,7 +242,7 @@ class ObjectTextWriter(io.TextIOWrapper):
     """A text file that is published on close, like an ObjectWriter."""
 
     def close(self) -> None:
-        """Publish the file, unless it is already closed or cannot be fully written."""
+        """Publish the file, unless it is already closed or its text cannot be flushed."""
         if not self.closed:
             try:
                 self.flush()
@@ -258,7 +252,6 @@ class ObjectTextWriter(io.TextIOWrapper):
         super().close()
 
     def discard(self) -> None:
-        """Close the file and delete it."""
         cast("ObjectWriter", self.buffer).discard()
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""Restore: stage the state that chosen paths have at any ref."""
+"""Restore selected paths of a branch to their state at any ref."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sparklake.verbs.diffs.diff import diff_of_plan
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a restore: how the paths now differ from the branch's head."""
+    """The result of a restore: the differences of the paths from the branch's head."""
 
     commit: Commit
     added: int
@@ -40,7 +40,7 @@ class Restored:
 
 
 def _stored(made: Restored) -> Mapping[str, Any]:
-    """Return a restore as JSON for a once key."""
+    """Encode a restore for an idempotency key."""
     counts = {"added": made.added, "changed": made.changed, "removed": made.removed}
     return {"commit": made.commit.id, **counts}
 
@@ -56,11 +56,9 @@ RESULT: ResultCodec[Restored] = ResultCodec(_stored, _restored)
 @with_versions
 @retry_on_gc
 def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
-    """Stage the changes that make the chosen paths of a branch equal to a ref.
+    """Stage the changes that make the selected paths of a branch equal to a ref.
 
     They replace earlier staged changes of these paths, in one step. Other staged changes stay.
-    Raises ObjectNotFoundError if neither side has such a path, and NoChangesError if both are
-    equal.
     """
     path_filter = filter_for(paths)
     fence = open_branch(context, branch, Action.STAGE).fence
@@ -84,7 +82,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
 def _staged_run(
     context: Context, state: BranchState, commit: Commit, path_filter: PathFilter
 ) -> tuple[MetaRangeId, ChangeCounts]:
-    """Write a run that turns a branch's head into a commit. Only differing ranges are read."""
+    """Write a run that turns a branch's head into a commit. Only different ranges are read."""
     head = context.graph.commit(state.commit_id)
     plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, path_filter)
     runner = context.runner(plan.records, "restore", state.name)
@@ -94,7 +92,7 @@ def _staged_run(
 
 
 def _takes(context: Context, state: BranchState, path_filter: PathFilter, cut: LayerCut) -> bool:
-    """Return whether a cut of the chosen keys removes anything from a branch's layers."""
+    """Return whether a cut of the selected keys removes anything from a branch's layers."""
     if any(
         cut.runs.get(each.id, each.meta_range_id) != each.meta_range_id for each in state.layers
     ):

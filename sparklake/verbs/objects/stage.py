@@ -64,7 +64,6 @@ def put_bytes(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> ObjectInfo:
-    """Write an object to a new key and stage it."""
     if not isinstance(body, bytes | bytearray | memoryview):
         raise InvalidInputError(
             f"the body of {path!r} is {type(body)}: use bytes, or `put_file` for a file"
@@ -111,7 +110,7 @@ def put_copy(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> ObjectInfo:
-    """Move a file that no longer changes to a new key, and stage it."""
+    """Move an immutable file to a new key and stage it."""
     fence = open_branch(context, branch, Action.STAGE).fence
     new = object_of_copy(context, path, copy, metadata, content_type)
     size, progress = new.info.size, context.runners.progress
@@ -123,7 +122,7 @@ def put_copy(
 
 
 def write_files(context: Context, files: Mapping[str, Path]) -> int:
-    """Write new objects from files. Return the number of bytes reported as progress."""
+    """Write new objects from files, and return the bytes already reported as progress."""
     reported = list[int]()
 
     def watch(size: int) -> None:
@@ -135,14 +134,14 @@ def write_files(context: Context, files: Mapping[str, Path]) -> int:
 
 
 def delete_object(context: Context, branch: str, path: str) -> None:
-    """Stage the removal of an object. A missing object is no error."""
+    """Stage the removal of an object, existing or not."""
     removal = tombstone(existing_key(path))
     context.refs.staging.put(branch, [removal], fence=None, once=context.recorded(None))
 
 
 @retry_on_gc
 def delete_prefix(context: Context, branch: str, prefix: str, also: Sequence[str] = ()) -> int:
-    """Stage the removal of all objects under a prefix, and of some others that exist, at once.
+    """Stage the removal of all objects under a prefix and of existing `also` paths at once.
 
     Returns their number.
     """
@@ -195,12 +194,12 @@ def stage_batches(
 ) -> None:
     """Stage batches of STAGE_SCHEMA as one run, or nothing if they are empty.
 
-    The fence was read before anything that the run names, and the run's own ranges, were written.
+    The fence must be older than everything that the run references, and than the run's own ranges.
 
-    With `seen`, the sealed branch, raises RaceLostError if the branch has changed since. `write` is
-    the id of the write that this call ends. With `closed`, raises CollectionOpenError for an
-    address inside of the namespace. `result` returns the result of the verb after the batches are
-    read; a once key records it.
+    With `seen`, the sealed branch, raises RaceLostError after a later change of the branch. `write`
+    is the id of the write that this call ends. `closed` rejects addresses inside of the namespace
+    with CollectionOpenError. `result` returns the result of the verb after the batches are read,
+    for the idempotency key.
     """
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns(), closed=closed)
@@ -230,7 +229,7 @@ def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class StagedObject:
-    """An object that can be staged, and the new key in the namespace for its body."""
+    """An object to stage, and the new key in the namespace for its body."""
 
     key: str
     info: ObjectInfo
@@ -245,7 +244,7 @@ def new_object(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> StagedObject:
-    """Return an object that is not yet written. Raise the fitting error if it is invalid."""
+    """Validate an object that is not yet written."""
     namespace = context.info.storage_namespace
     key = f"{DATA_FOLDER}{uuid.uuid4().hex}"
     info = ObjectInfo(
@@ -263,7 +262,6 @@ def new_object(
 def object_of_copy(
     context: Context, path: str, copy: Path, metadata: Mapping[str, str], content_type: str
 ) -> StagedObject:
-    """Return the object for a file."""
     checksum, size = _md5(copy), copy.stat().st_size
     return new_object(context, path, size, checksum, metadata, content_type)
 
@@ -291,7 +289,7 @@ def _md5(path: Path) -> str:
 
 
 def remove_object(context: Context, branch: str, path: str) -> int:
-    """Stage the removal of one object, and return 1; raise ObjectNotFoundError."""
+    """Stage the removal of one existing object, and return 1."""
     open_snapshot(context, branch).stat(path)
     removal = tombstone(existing_key(path))
     context.refs.staging.put(branch, [removal], fence=None, once=context.recorded(1))
@@ -300,7 +298,7 @@ def remove_object(context: Context, branch: str, path: str) -> int:
 
 @retry_on_gc
 def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
-    """Stage the removal of all existing objects of `paths` at once. Return their number."""
+    """Stage the removal of all existing objects of `paths` at once, and return their number."""
     fence = open_branch(context, branch, Action.STAGE).fence
     snapshot = open_snapshot(context, branch)
     there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
@@ -318,10 +316,9 @@ def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
 
 
 def remove_folder(context: Context, branch: str, path: str) -> int:
-    """Stage the removal of the objects below a path. Return their number.
+    """Stage the removal of the objects below a path, and return their number.
 
-    The object at the path itself is also removed, unless the path ends with a slash. Raises
-    ObjectNotFoundError if there is no such object.
+    The object at the path itself is also removed, unless the path ends with a slash.
     """
     is_folder = not path or path.endswith("/")
     also = [] if is_folder or not open_snapshot(context, branch).exists(path) else [path]

@@ -1,4 +1,4 @@
-"""Put many objects: bodies are written in batches, and all objects staged at once."""
+"""Put many objects: write bodies in batches, and stage all objects at once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class FolderUpload:
-    """The result of putting a folder: the number of staged objects, and skipped paths."""
+    """The number of staged objects of a folder, and the skipped paths."""
 
     count: int
     skipped: tuple[SkippedPath, ...] = ()
@@ -69,7 +69,7 @@ _STORED_PATHS = 100
 
 
 def _stored(made: FolderUpload) -> Mapping[str, Any]:
-    """Return an upload as JSON for a once key, with the first skipped paths."""
+    """Encode an upload, with the first skipped paths, for an idempotency key."""
     skipped = [[each.path, each.reason.value] for each in made.skipped[:_STORED_PATHS]]
     return {"count": made.count, "skipped": skipped}
 
@@ -88,10 +88,10 @@ def put_many(
 ) -> int:
     """Write objects to new keys and stage all of them, or none. Return their number.
 
-    If the call fails, written objects stay as orphans. At most one batch of bodies is in memory. If
-    a garbage collection begins meanwhile, the call starts again. It cannot start again with objects
-    that can be read only once, such as those of a generator: then it raises CollectionBegunError. A
-    Path that is a symbolic link is an error, unless `follow_links` is set.
+    If the call fails, written objects stay as orphans. At most one batch of bodies is in memory.
+    After a concurrent garbage collection the call starts again, or raises CollectionBegunError if
+    its objects can be read only once, such as those of a generator. A Path that is a symbolic link
+    is an error, unless `follow_links` is set.
     """
     put = _put_many if isinstance(objects, Iterator) else with_versions(retry_on_gc(_put_many))
     return put(context, branch, objects, labels, follow_links)
@@ -131,7 +131,7 @@ def put_folder(
     """Put all files below a folder, under a prefix, as `put_many` does.
 
     The folder itself may be a link. Links below it, also to folders, are skipped unless
-    `follow_links` is set. Raises InvalidInputError if a link leads to the namespace.
+    `follow_links` is set. Links into the namespace are an error.
     """
     if not folder.is_dir():
         instead = " but a file: use put_file, or `put` without -r" if folder.is_file() else ""
@@ -168,8 +168,7 @@ def put_folder(
 def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
     """Stage objects of a ref under other paths, all or none. Return their number.
 
-    `paths` are pairs of source and dest. No object bytes are copied. Raises CollectionBegunError as
-    `put_many` does.
+    `paths` are pairs of source and dest. No object bytes are copied.
     """
     copy = _copy_many if isinstance(paths, Iterator) else with_versions(retry_on_gc(_copy_many))
     return copy(context, branch, ref, paths)
@@ -189,10 +188,10 @@ def stage_objects(
     fence: int,
     result: Callable[[int], object] = int,
 ) -> int:
-    """Stage objects that are already written, all or none. Return their number.
+    """Stage already written objects, all or none. Return their number.
 
     Few objects are staged as rows, many as one run. `result` returns the result of the verb for
-    that number; a once key records it. Raises InvalidRecordError for a repeated path.
+    that number, for the idempotency key.
     """
     remaining = iter(objects)
     first = list(islice(remaining, INLINE_ROWS + 1))
@@ -221,9 +220,9 @@ def stage_objects(
 def _checked(
     pairs: Iterable[tuple[str, BytesOrPath]], *, follow_links: bool
 ) -> Iterator[tuple[str, BytesOrPath]]:
-    """Yield the pairs after checks. Among the first ones, also check for repeated paths.
+    """Yield the valid pairs. Among the first ones, also check for repeated paths.
 
-    Repeated paths among later pairs are found by the run that stages them.
+    Repeated paths among later pairs are detected by the run that stages them.
     """
     seen: set[str] = set()
     for path, body in pairs:
@@ -267,7 +266,7 @@ def _batches(pairs: Iterable[tuple[str, BytesOrPath]]) -> Iterator[list[tuple[st
 def _write(
     context: Context, batch: list[tuple[str, BytesOrPath]], scratch: Path, labels: Labels
 ) -> list[ObjectInfo]:
-    """Write a batch. It is durable on return."""
+    """Write a batch, which is durable on return."""
     bodies: dict[str, bytes] = {}
     copies: dict[str, Path] = {}
     infos = []
