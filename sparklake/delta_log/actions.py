@@ -1,4 +1,4 @@
-"""Actions of a Delta log: JSON lines of a commit, or rows of a checkpoint."""
+"""Actions of a Delta log: a commit's JSON lines, or a checkpoint's rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def encode_actions(actions: Iterable[Action]) -> bytes:
 
 
 def said_of(actions: Iterable[Action], *kinds: str) -> Iterator[dict[str, Any]]:
-    """Yield the fields of the actions of the given kinds, without null actions."""
+    """Yield the fields of the given kinds of actions, without null actions."""
     return (each[kind] for each in actions for kind in kinds if each.get(kind) is not None)
 
 
@@ -74,14 +74,14 @@ def has_any(actions: pa.RecordBatch | pa.Table, *kinds: str) -> bool:
 
 
 def said_in(actions: pa.Table, kind: str) -> Iterator[Said]:
-    """Yield the fields of a checkpoint's actions of a kind, in the form of a commit."""
+    """Yield the fields of a checkpoint's actions, in the form of a commit."""
     if kind in actions.column_names:
         rows = actions[kind].combine_chunks().drop_null()
         yield from (_plain(each.as_py(), rows.type) for each in rows)
 
 
 def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
-    """Yield a checkpoint's `add` fields of live files, by default of all."""
+    """Yield a checkpoint's `add` fields for live files, by default all."""
     if "add" not in actions.column_names:
         return
     adds = actions["add"].combine_chunks().drop_null()

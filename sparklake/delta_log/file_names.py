@@ -1,4 +1,4 @@
-"""File names of a Delta log, and the keys of a tree that belong to one."""
+"""File names of a Delta log, and keys of logs in trees."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ MAX_TABLES = 10_000
 
 @dataclass(slots=True)
 class ChangedLogs:
-    """The folders of the logs that differ between the sides of a merge."""
+    """The folders of logs with differences between the sides of a merge."""
 
     folders: set[bytes] = field(default_factory=set)
 
@@ -128,7 +128,7 @@ class ChangedLogs:
 
 
 def log_folders_batch(changes: BlockChanges) -> pa.RecordBatch:
-    """Return the folders of the different logs of two sides, as keys."""
+    """Return the folders of two sides' different logs, as keys."""
     logs = ChangedLogs()
     logs.observe(changes)
     return pa.record_batch([pa.array(logs.in_order(), pa.binary())], names=["key"])

@@ -1,4 +1,4 @@
-"""The copy of a Delta table's log, to which Delta can commit.
+"""A copy of a Delta table's log for Delta's commits.
 
 In a tree the log refers to files by paths relative to the table. Spark works on a copy in another
 place, which refers to each file by its absolute address.
@@ -22,7 +22,7 @@ from sparklake.graveler.parquet_files import decode_parquet
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """The files of a log that determine the table: starting at a checkpoint, or all.
+    """The required files of a log: since a checkpoint, or all.
 
     Names are relative to the log's folder. `version` is the latest, or -1 without one.
     """
@@ -37,7 +37,7 @@ class LogFiles:
 
 
 def files_to_read(names: Iterable[str], folder: str) -> LogFiles:
-    """Return the files to read of a log, which must be complete."""
+    """Return the required files of a complete log."""
     log = log_listing(((name, name) for name in names), classic=True)
     checkpoints = {version: one[0] for version, one in log.checkpoints.items() if len(one) == 1}
     latest = max([*log.commits, *checkpoints], default=-1)

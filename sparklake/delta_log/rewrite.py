@@ -74,7 +74,7 @@ def to_addresses(resolve: Resolve) -> Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class RelativePlace:
-    """A relative path in an action: of its file, or of its deletion vector.
+    """A relative path in an action: a file's or a deletion vector's.
 
     `name` is the file name below the table.
     """
@@ -104,7 +104,7 @@ def relative_places(said: dict[str, Any]) -> Iterator[RelativePlace]:
 
 
 def restore_relative(said: dict[str, Any], find: Callable[[str], str | None]) -> None:
-    """Replace the absolute paths of an action with the relative ones that `find` returns."""
+    """Replace an action's absolute paths with the relative ones from `find`."""
     vector = said.get(_VECTOR) or {}
     for holder, key in ((said, "path"), (vector, _VECTOR_PATH)):
         relative = find(holder[key]) if key in holder else None

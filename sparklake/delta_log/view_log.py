@@ -1,4 +1,4 @@
-"""The log of a table of files at any address: an Arrow checkpoint lists them."""
+"""The log of a table of files at any address, as an Arrow checkpoint."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def last_checkpoint(version: int, size: int) -> bytes:
 
 
 def checkpointed_commit() -> bytes:
-    """Return the commit file of a version whose checkpoint has all its actions."""
+    """Return the commit file of a version with all actions in its checkpoint."""
     info = {"timestamp": 0, "operation": "VIEW", "operationParameters": {}}
     return json.dumps({"commitInfo": info}).encode() + b"\n"
 
@@ -130,7 +130,7 @@ def shape_batch(shape: TableShape) -> pa.RecordBatch:
 
 
 def version_checksum(shape: TableShape, files: int, size: int) -> bytes:
-    """Return the checksum file, which saves readers a scan of the checkpoint."""
+    """Return the checksum file: it saves readers a scan of the checkpoint."""
     summary = {
         "tableSizeBytes": size,
         "numFiles": files,

@@ -42,7 +42,7 @@ class TaskPartition(InputPartition):
 
 
 class TaskReader(DataSourceReader):
-    """A reader that runs a body over the work of its tasks."""
+    """A reader of a body's output over the work of its tasks."""
 
     def __init__(self, body: Body, tasks: list[bytes]) -> None:
         self._body = body
@@ -87,7 +87,7 @@ class LakeSource(DataSource):
         raise NotImplementedError
 
     def named(self) -> Options:
-        """Return the options, including those that a path stands for."""
+        """Return the options, including those from a path."""
         return dict(self.options)
 
     def _checked(self) -> Options:

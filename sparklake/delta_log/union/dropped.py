@@ -1,4 +1,4 @@
-"""Commits that a merge drops when it takes one side of a table as a whole."""
+"""Commits dropped by a merge with one side of a table taken as a whole."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DroppedCommits:
         winner: Sequence[DeltaCommit],
         base: Sequence[DeltaCommit],
     ) -> DroppedCommits:
-        """Return the commits of the loser that neither the winner nor base has."""
+        """Return the loser's commits missing from both the winner and base."""
         own = commits_but(commits_but(loser, origins(base)), origins(winner))
         added = live_after((each.actions for each in own), {})
         rows = [_rows(each) for each in added]
@@ -58,7 +58,7 @@ class DroppedCommits:
 
 
 def _rows(said: Said) -> int | None:
-    """Return the number of rows of a live file, or None if unknown."""
+    """Return a live file's number of rows, or None if unknown."""
     try:
         rows = _decode(said.get("stats") or "{}").numRecords
     except BAD_JSON:

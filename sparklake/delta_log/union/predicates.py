@@ -1,4 +1,4 @@
-"""Predicates of `replaceWhere`: conjunctions of simple comparisons."""
+"""`replaceWhere` predicates: conjunctions of simple comparisons."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A conjunction of comparisons over the columns of a table."""
+    """A conjunction of comparisons over a table's columns."""
 
     comparisons: tuple[Comparison, ...]
     types: Mapping[str, tuple[str, str]]
@@ -89,7 +89,7 @@ def parse_predicate(text: str, metadata: Mapping[str, Any]) -> Predicate | None:
 
 
 class _OtherGrammarError(Exception):
-    """An error for a string that is not a conjunction of simple comparisons."""
+    """An error for an unsupported predicate."""
 
 
 class _Parser:
@@ -172,7 +172,7 @@ class _Parser:
 
 
 def _types(metadata: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return the names and types of columns that compare as literals do.
+    """Return the names and types of columns with the comparison rules of literals.
 
     Columns with other rules, such as collations and CHAR(n), are omitted, and so are columns whose
     names differ only in case.

@@ -1,4 +1,4 @@
-"""Overwritten regions of commits: a table, partitions, or rows of a predicate."""
+"""Overwritten regions: a table, partitions, or a predicate's rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FILES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The rows that a commit may replace: all, partitions or a predicate's.
+    """The rows possibly replaced by a commit: all, partitions or a predicate's.
 
     With `ends_files`, no row of a removed file is copied into an added file.
     """
@@ -51,7 +51,7 @@ class Region:
 
 
 def region_of(commit: DeltaCommit, metadata: Mapping[str, Any] | None) -> Region | None:
-    """Return the region that a commit overwrites; None for only its removed files.
+    """Return a commit's overwritten region; None for only its removed files.
 
     The safe answer is the whole table: for an unknown operation, an unparsed predicate, and a mode
     that may mean all or single partitions.
@@ -81,7 +81,7 @@ def _of_overwrite(
 
 
 def partitions_of(commit: DeltaCommit) -> Region:
-    """Return the partitions that a commit adds to, as its overwritten region."""
+    """Return the partitions of a commit's added files, as its overwritten region."""
     found = frozenset(map(partition_key, added_rows(commit)))
     name = f"the partition {min(found)}" if len(found) == 1 else f"{len(found):,} partitions"
     return Region(name, found)
@@ -118,7 +118,7 @@ _REPEATED_KEYS = ("operation", "version")
 
 
 def _operation(commit: DeltaCommit) -> tuple[str, Mapping[str, Any]]:
-    """Return the operation and parameters of a commit, or of the commit that it repeats."""
+    """Return the operation and parameters of a commit or its original."""
     said = commit.info.get("operationParameters")
     parameters = said if isinstance(said, dict) else {}
     operation = str(commit.info.get("operation") or "").upper()

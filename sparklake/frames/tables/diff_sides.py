@@ -1,4 +1,4 @@
-"""One side of a compared table as a DataFrame of its different files."""
+"""One side of a compared table, as a DataFrame of its different files."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Side(Protocol):
 
     @property
     def files(self) -> Sequence[File]:
-        """The files that differ."""
+        """The different files."""
 
     @property
     def shared(self) -> File | None:
-        """A file that both sides have, or None."""
+        """A file of both sides, or None."""
 
     @property
     def partitions(self) -> Mapping[str, frozenset[str | None]]:
@@ -49,7 +49,7 @@ class Side(Protocol):
 
     @property
     def view(self) -> str | None:
-        """The place of a Delta table of the files that differ, if any."""
+        """The place of a Delta table of the different files, if any."""
 
 
 def side_schema(
@@ -79,7 +79,7 @@ def rows_of(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Return the rows of different files, with the given columns of the side's schema."""
+    """Return the rows of different files, with the given columns."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).select(*map(_quoted, schema.names))
     if not side.files:

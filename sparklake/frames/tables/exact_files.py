@@ -58,7 +58,7 @@ def read_files(
 
 
 def with_partitions(written: StructType, types: Types) -> StructType:
-    """Join the schema of a table's files and the columns of its folders.
+    """Join the schema of a table's files and its folders' columns.
 
     If a file has a folder's column, too, the folder's type wins.
     """
@@ -83,7 +83,7 @@ def scan_groups(
 
 
 def root_of(uri: str, relative: str) -> str | None:
-    """Return the root from which Spark infers a file's partition, or None."""
+    """Return Spark's root for a file's partition, or None."""
     *folders, _ = relative.split("/")
     below = list(dropwhile(lambda folder: "=" not in folder, folders))
     if not uri.endswith(f"/{relative}") or not all("=" in each for each in below):

@@ -1,4 +1,4 @@
-"""Schemas of Delta tables made of plain Parquet files."""
+"""Delta schemas of plain Parquet files."""
 
 from __future__ import annotations
 

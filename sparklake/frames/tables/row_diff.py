@@ -19,7 +19,7 @@ DUPLICATE = "several rows of one side have the key"
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """A column that differs between two tables. A type is None where the column is missing."""
+    """A different column of two tables. A type is None where the column is missing."""
 
     column: str
     left: str | None
@@ -33,7 +33,7 @@ class SchemaChange:
 
 
 def schema_changes(left: StructType, right: StructType) -> tuple[SchemaChange, ...]:
-    """Return the columns that differ between two schemas, except in nullability."""
+    """Return the different columns of two schemas, ignoring nullability."""
     names = dict.fromkeys([*left.names, *right.names])
     types = ((name, _type_name(left, name), _type_name(right, name)) for name in names)
     return tuple(SchemaChange(*each) for each in types if each[1] != each[2])
@@ -52,7 +52,7 @@ def chosen(schema: StructType, key: Sequence[str], columns: Sequence[str] | None
 def check_columns(
     left: StructType, right: StructType, key: Sequence[str], columns: Sequence[str] | None
 ) -> None:
-    """Reject columns that are missing or cannot be the key."""
+    """Reject missing columns and unsuitable keys."""
     both = [name for name in left.names if name in right.names]
     for name in key:
         if name not in both:

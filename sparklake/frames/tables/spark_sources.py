@@ -57,7 +57,7 @@ def load_delta(spark: SparkSession, uri: str, options: Mapping[str, Any]) -> Dat
 def spark_schema(
     spark: SparkSession, uris: Iterable[str], table_format: str, options: Mapping[str, Any]
 ) -> StructType:
-    """Return Spark's schema of files; errors are those of `reading_files`."""
+    """Return Spark's schema of files, with errors as in `reading_files`."""
     with reading_files():
         return load(spark, uris, table_format, options).schema
 
@@ -76,7 +76,7 @@ class _Missing(Enum):
 
 
 def _missing_for_delta(spark: SparkSession) -> _Missing:
-    """Return what a session lacks, from the error for a table that does not exist.
+    """Return a session's missing parts, from the error for a missing table.
 
     The public API does not list installed sources.
     """
@@ -95,7 +95,7 @@ def _missing_for_delta(spark: SparkSession) -> _Missing:
 
 
 def check_delta(spark: SparkSession) -> None:
-    """Reject a session that cannot read Delta tables."""
+    """Reject a session without Delta."""
     missing = _missing_for_delta(spark)
     if missing is _Missing.NOTHING:
         return

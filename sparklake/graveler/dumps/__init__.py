@@ -1,1 +1,1 @@
-"""Dumps of refs in the format of lakeFS."""
+"""Dumps of refs in lakeFS's format."""

@@ -1,4 +1,4 @@
-"""Dumps of refs: files of branches, tags and commits next to a repository's trees.
+"""Dumps of refs: files of branches, tags and commits beside the trees.
 
 The format is lakeFS's, and lakeFS can restore a dump. Reading checks the whole dump: each commit
 against its id, and each name against the commits.
@@ -182,7 +182,7 @@ def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
 
 @dataclass(slots=True)
 class _DumpReading:
-    """A reading of a dump that collects problems.
+    """A reading of a dump, collecting problems.
 
     The ids of invalid commits are kept, so that nothing is reported twice.
     """
@@ -303,7 +303,7 @@ _KINDS = {Entity.BRANCH: "heads", Entity.TAG: "tags"}
 
 
 def _kinds_of(old: str) -> list[Entity]:
-    """Return the kinds of refs that a rename of this old name may mean."""
+    """Return the kinds of refs possibly meant by a rename of this old name."""
     chosen = [entity for entity, kind in _KINDS.items() if old.startswith(f"{kind}/")]
     return chosen or [*_KINDS]
 
@@ -334,7 +334,7 @@ def _commit(message: Any) -> Commit:
 
 
 def _check_kept(commit: Commit, version: int) -> None:
-    """Reject a commit that this version cannot keep unchanged."""
+    """Reject a commit with parts unknown to this version."""
     if version > _VERSION or (version < _VERSION and len(commit.parents) > 1):
         raise InvalidDumpError(
             f"the commit {commit.id} in the dump has the unknown version {version}: use a "

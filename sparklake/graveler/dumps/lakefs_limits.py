@@ -1,4 +1,4 @@
-"""Names and addresses that only one of sparklake and lakeFS accepts."""
+"""Names and addresses accepted by only one of sparklake and lakeFS."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _STORE = r"^(s3|s3a|file|local):/"
 
 
 def refused_branches(refs: RefsSnapshot) -> list[str]:
-    """Return the branches whose names lakeFS rejects."""
+    """Return the branches with names invalid in lakeFS."""
     return [each.name for each in refs.branches if not _BRANCH.fullmatch(each.name)]
 
 
 def refused_tags(refs: RefsSnapshot) -> list[str]:
-    """Return the tags whose names lakeFS rejects."""
+    """Return the tags with names invalid in lakeFS."""
     return [each.name for each in refs.tags if _NOT_IN_TAGS in each.name]
 
 
 def unsupported_addresses(addresses: pa.StringArray) -> pa.BooleanArray:
-    """Return the mask of full addresses in stores that sparklake cannot read."""
+    """Return the mask of full addresses in unsupported stores."""
     is_supported = pc.match_substring_regex(addresses, _STORE)
     return pc.and_not(pc.match_substring_regex(addresses, _OTHER_STORE), is_supported)
 
 
 def refused_addresses(addresses: pa.StringArray) -> pa.BooleanArray:
-    """Return the mask of full addresses that lakeFS cannot parse: listing such a commit fails."""
+    """Return the mask of full addresses unparsable by lakeFS: listing such a commit fails."""
     is_url = pc.match_substring_regex(addresses, _READ_URL)
     is_local = pc.starts_with(addresses, "local:")
     is_path = pc.match_substring_regex(addresses, _LOCAL_PATH)

@@ -26,7 +26,7 @@ _ACTIONS = {_STAGING_WRITE: (Action.STAGE, Action.RESET), _COMMIT: (Action.COMMI
 
 @dataclass(slots=True)
 class LakefsRules:
-    """The rules that a repository can adopt, and notes on the others."""
+    """The adoptable rules, and notes on the others."""
 
     retention: Retention | None = None
     protection: tuple[ProtectionRule, ...] = ()

@@ -1,4 +1,4 @@
-"""Errors that report several problems at once."""
+"""Errors for several problems at once."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def find_ref_records(
 
 
 def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str]:
-    """Return the ids of a metarange, which is verified, and of its ranges."""
+    """Verify a metarange, and return its id and those of its ranges."""
     if not table_id:
         return []
     (ranges,) = _read(store, [table_id], entity, META_RANGES)
@@ -121,7 +121,7 @@ def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str
 
 
 def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
-    """Return the kind of records in a file of lakeFS, "" for a tree's, and the file's type.
+    """Return the kind of records in a lakeFS file, "" for a tree's, and the file's type.
 
     Both are "" for a file of sparklake.
     """
@@ -133,7 +133,7 @@ def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
 
 
 def record_total(store: ObjectStore, table_id: str, entity: Entity) -> int:
-    """Return the recorded number of records under a metarange, reading only that file.
+    """Return a metarange's recorded number of records, without reading ranges.
 
     May raise DecodeError, too.
     """

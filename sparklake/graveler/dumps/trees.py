@@ -23,7 +23,7 @@ def dump_table_ids(store: ObjectStore, manifest: DumpManifest) -> list[str]:
 
 
 def dump_roots(manifest: DumpManifest) -> tuple[tuple[str, Entity], ...]:
-    """Return the metaranges of a dump, each with its kind of records."""
+    """Return a dump's metaranges, each with its kind of records."""
     return (
         (manifest.branches_meta_range_id, Entity.BRANCH),
         (manifest.commits_meta_range_id, Entity.COMMIT),

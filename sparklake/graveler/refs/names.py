@@ -1,4 +1,4 @@
-"""Names of refs, ref expressions, and patterns of branch names."""
+"""Names and expressions of refs, and patterns for branch names."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def name_taken(noun: str, name: str) -> AlreadyExistsError:
-    """Return the error for a new ref whose name a ref of the other kind has."""
+    """Return the error for a new ref with the name of another kind of ref."""
     return AlreadyExistsError(f"there is already a {noun} {name!r}: choose another name")
 
 

@@ -1,4 +1,4 @@
-"""Diffs of Delta logs for merges: logs that shrink, and missing files."""
+"""Diffs of Delta logs for merges: shrinking logs and missing files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparklake.verbs.diffs.diff import streamed_keys
 
 
 def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) -> frozenset[bytes]:
-    """Return the folders of Delta logs that may lose keys from one tree to another.
+    """Return the folders of Delta logs with possibly fewer keys in the second tree.
 
     Ranges are read only where both trees have some. If only one tree has ranges in a stretch, a log
     that is partly in the other tree extends beyond the stretch, so an edge of the stretch is a key
@@ -41,7 +41,7 @@ def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) 
 def gone_files(
     context: Context, folder: bytes, base: MetaRangeId, side: MetaRangeId
 ) -> frozenset[str]:
-    """Return the names of a Delta table's files that only the base tree has.
+    """Return the names of a Delta table's files missing from a side but not from base.
 
     Only different ranges of the two trees are read.
     """

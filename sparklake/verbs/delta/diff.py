@@ -59,7 +59,7 @@ class _Place:
 def delta_sides(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> tuple[TableSide, TableSide]:
-    """Return both sides of a Delta table, and write a view of each.
+    """Return both sides of a Delta table, and write their views.
 
     Raises:
         InvalidInputError: A log is not supported.
@@ -116,7 +116,7 @@ def _changed(
 
 
 def _apart(files: Files, others: Files, log_folder: bytes, changed: set[bytes]) -> list[Said]:
-    """Return the file actions that the other side lacks in exactly this form."""
+    """Return the file actions without an equal one on the other side."""
     return [
         said
         for key, said in sorted(files.items(), key=lambda each: (each[0].path, each[0].vector))
@@ -132,7 +132,7 @@ def _side(place: _Place, side: LogSide, files: Sequence[Said]) -> TableSide:
 
 
 def _view(place: _Place, protocol: Said, metadata: Said, files: Iterable[Said]) -> View:
-    """Return a Delta table of the given files, named by the content of its log."""
+    """Return a Delta table of the given files, named by a hash of its log."""
     settings = (metadata.get("configuration") or {}).items()
     kept = {name: value for name, value in settings if name.startswith(_READ_PROPERTIES)}
     adds = ({"add": {**each, "dataChange": True}} for each in files)

@@ -1,4 +1,4 @@
-"""Unite the logs of Delta tables that both sides of a merge changed."""
+"""Unite Delta logs after changes on both sides of a merge."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from sparklake.verbs.delta.tree_log import (
 
 @dataclass(frozen=True, slots=True)
 class MovedRanges:
-    """The ranges of only one of a side and base, and their hulls."""
+    """Ranges present only in a side or only in base, and their hulls."""
 
     ranges: Sequence[RangeInfo]
     hulls: Sequence[Interval]
@@ -76,7 +76,7 @@ class MovedSides:
         return self.source.meets(interval) and self.dest.meets(interval)
 
     def places_of_logs(self) -> Iterator[tuple[RangeInfo, bytes]]:
-        """Yield ranges that no task reads, with the folders of logs that they may contain.
+        """Yield unread ranges, with the folders of logs possibly in them.
 
         If only one side moved a range with a log, and the other side changed another part of the
         table, then the table extends beyond that range. So one of the range's edges is a key of the
@@ -105,7 +105,7 @@ _SOURCE, _DEST = 1, 2
 def table_unions(
     context: Context, sides: ThreeWayTrees, resolution: Resolution, seen: Iterable[bytes]
 ) -> list[TableUnion]:
-    """Return the unions of tables whose logs tasks observed, and of unread logs."""
+    """Return the unions of tables with observed or unread logs."""
     if not resolution.delta:
         return []
     moved = MovedSides.of(*(context.trees.get(each).ranges for each in sides.trees))
@@ -127,7 +127,7 @@ def table_unions(
 
 
 def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
-    """Yield the log folders, of either side, of tables that contain selected paths."""
+    """Yield the log folders, on either side, of tables with selected paths."""
     if sides.path_filter.is_everything:
         return
     trees = [context.trees.get(each).ranges for each in {sides.source, sides.dest}]
@@ -232,7 +232,7 @@ def _of_one_side(
     place: int,
     moved: MovedSides,
 ) -> TableUnion | None:
-    """Return the union of a table whose log only one side changed.
+    """Return the union of a table with a log changed on one side only.
 
     Returns None if a merge by keys keeps all files of the table.
     """
@@ -255,7 +255,7 @@ def _needed(
     place: int,
     more: Sequence[Sequence[Action]] = (),
 ) -> list[bytes]:
-    """Return the keys of one side's files that a merge by keys may not keep.
+    """Return the keys of one side's files possibly lost in a merge by keys.
 
     These are the files that the side added, including those of `more` commits, and live files that
     other commits removed, because a vacuum may have followed.

@@ -46,7 +46,7 @@ class StoredValues(NamedTuple):
 
     @property
     def by_keys(self) -> bytes | None:
-        """The result of a merge by keys for a key of a log. A conflict keeps dest's value."""
+        """The value after a merge by keys. A conflict keeps dest's value."""
         return self.source if self.outcome is KeyOutcome.TAKE_SOURCE else self.dest
 
 
@@ -90,13 +90,13 @@ class TableUnion:
         return {commit_key(self.folder, each): body for each, body in self.commits.items()}
 
     def becomes(self, stored: StoredValues) -> bytes | None:
-        """Return the final value of an existing key of the log."""
+        """Return the final value of an existing log key."""
         if self.is_of_one_side:
             return stored.by_keys
         return stored.source if self.taken is Strategy.SOURCE_WINS else stored.dest
 
     def corrections(self) -> Iterator[Record]:
-        """Yield the records of the log that differ from a merge by keys."""
+        """Yield the log records unlike those of a merge by keys."""
         for key, stored in self.log.items():
             end = self.becomes(stored)
             if stored_record_id(end) != stored_record_id(stored.by_keys):
@@ -139,7 +139,7 @@ def refused_conflicts(refused: Iterable[TableUnion]) -> Iterator[tuple[Conflict,
 
 
 def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:
-    """Write the new commits, and return the records that correct the merged logs."""
+    """Write the new commits, and return corrections of the merged logs."""
     objects = Objects(context.info.storage_namespace)
     records = [record for each in unions for record in each.corrections()]
     for each in unions:

@@ -1,4 +1,4 @@
-"""The effect of a merge on Delta logs, for the counts of a preview."""
+"""The effect of a merge on Delta logs, for previews."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sparklake.verbs.delta.merged_log import (
 
 @dataclass(frozen=True, slots=True)
 class PreviewedUnions:
-    """The tables of unions, and their change of the counts, possibly negative."""
+    """The united tables, and their possibly negative change of the counts."""
 
     united: tuple[str, ...]
     taken: Mapping[str, str]
@@ -43,7 +43,7 @@ def preview_unions(
     folders: Iterable[bytes],
     find_many: FindMany,
 ) -> PreviewedUnions:
-    """Return the effect of a merge on table logs that both sides changed.
+    """Return the effect of a merge on the logs changed on both sides.
 
     `find_many` looks up keys in the merged tree.
     """

@@ -141,7 +141,7 @@ def _write(
 def _write_checkpoint(
     table: TableVersion, parts: Sequence[ObjectInfo], rewrite: Rewrite, scratch: Path, made: Path
 ) -> int:
-    """Join the parts of a checkpoint into one file, and return its number of actions."""
+    """Join a checkpoint's parts into one file, and return its number of actions."""
     local = []
     for number, part in enumerate(parts):
         store, key = open_object(part.address)

@@ -1,4 +1,4 @@
-"""A copy of the log of a branch's Delta table, for Delta to read and commit to."""
+"""A copy of a branch's Delta log, for Delta to read and commit to."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BaseTable:
 def copy_log(
     context: Context, table: TableVersion, write: Write, *, names_files: bool
 ) -> BaseTable:
-    """Copy the log of a table to the place of a write.
+    """Copy a table's log to the place of a write.
 
     `names_files` is required if Delta's commits may name existing files.
     """
@@ -73,13 +73,13 @@ def copy_log(
 def entry_bodies(
     log: Mapping[str, ObjectInfo], names: tuple[str, ...], branch: str
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the names and contents of the given files of a log."""
+    """Yield the names and contents of the given log files."""
     bodies = overlapped(lambda name: read_body(log[name], branch), names)
     yield from zip(names, bodies, strict=True)
 
 
 def new_entries(context: Context, write: Write, base: BaseTable) -> list[Sequence[Action]]:
-    """Return the actions of each version that Delta committed to the copy.
+    """Return the actions of each version committed to the copy.
 
     Their paths are those of the branch's log.
     """

@@ -98,7 +98,7 @@ class TreeLog:
         return tuple(map(self.commit, versions))
 
     def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Said]:
-        """Return the add actions of the wanted files that are live in the latest version."""
+        """Return the add actions of the wanted live files of the latest version."""
         live = self.live({key.path for key in wanted})
         return {key: said for key, said in live.items() if key in wanted}
 
@@ -211,7 +211,7 @@ def commits_apart(logs: Sequence[TreeLog]) -> list[Commits]:
 
 
 def _parting(logs: Sequence[TreeLog]) -> int:
-    """Return the first version that differs between the sides.
+    """Return the first different version of the sides.
 
     A side's log lacks the versions before its first one, because they were cleaned up. So all sides
     must have the version before the divergence, or they must differ from the start. Otherwise they

@@ -95,7 +95,7 @@ def edit_delta(
 
 @contextmanager
 def edit_delta_once(context: Context, branch: str, path: str, once: Once | None) -> Iterator[str]:
-    """Yield a URI as `edit_delta` does, and discard an edit whose key was already used."""
+    """Yield a URI as `edit_delta` does, and discard a repeated edit of the key."""
     if once is None:
         with edit_delta(context, branch, path) as location:
             yield location
@@ -121,7 +121,7 @@ def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A write, and the table whose copied log receives its commits."""
+    """A write, and the table with a copied log for its commits."""
 
     context: Context
     request: WriteRequest
@@ -150,7 +150,7 @@ def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Ite
 
 
 def _check_format(copy: _Copy, table: TableVersion) -> None:
-    """Reject a new log among files that it does not list."""
+    """Reject a new log among unlisted files."""
     request = copy.request
     if not copy.base.is_new:
         return
@@ -190,7 +190,7 @@ def _stage(copy: _Copy) -> TableWrite:
 
 
 def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
-    """Return the names of the files that Delta wrote. Other files are ignored.
+    """Return the names of the files written by Delta. Other files are ignored.
 
     A file that a RESTORE brings back is already in the tree.
     """
@@ -254,7 +254,7 @@ def _land(
 
 
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: TableVersion) -> int:
-    """Return the number of concurrent new entries after which this write is still valid.
+    """Count the concurrent entries, if this write is still valid after them.
 
     Raises TableMovedError if it may be invalid.
     """

@@ -1,1 +1,1 @@
-"""Diffs of refs, of trees and of staged changes, object by object."""
+"""Diffs of refs, trees and staged changes, object by object."""

@@ -1,4 +1,4 @@
-"""Diffs of refs, of trees and of staged changes."""
+"""Diffs of refs, trees and staged changes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def differences_of_plan(
 
 
 def streamed_keys(context: Context, plan: Plan, encode: Encode, what: str) -> Iterator[bytes]:
-    """Yield the `key` column of the batches that `encode` returns."""
+    """Yield the `key` column of a two-way diff's encoded batches."""
     if not plan.pieces:
         return
     runner = context.runner(plan.records, "merge", what)

@@ -24,7 +24,7 @@ FOLDERS: RowShape[FolderDiff] = RowShape(FOLDER_SCHEMA, FOLDER_DDL, folder_rows)
 
 @dataclass(frozen=True, slots=True)
 class Differences(Rows[Row]):
-    """Differences, one row per object, which tasks can sum by folder."""
+    """Differences, one row per object, with sums by folder."""
 
     prefix: str = ""
 

@@ -45,7 +45,7 @@ class TextDiff:
 def diff_texts(
     context: Context, left: str, right: str | None, prefix: str, *, three_dot: bool
 ) -> Iterator[TextDiff]:
-    """Yield the differences of two refs, or of a branch's staged changes, with their lines."""
+    """Yield two refs' differences, or a branch's staged changes, with their lines."""
     if right is None:
         rows, ids = diff_uncommitted(context, left, prefix), (f"{left}@", left)
         right, left = left, f"{left}@"

@@ -1,4 +1,4 @@
-"""Refs and commits of a dump that the ref store lacks."""
+"""Dumped refs and commits missing from the ref store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sparklake.verbs.refs.logged_refs import Named, contains_commit, read_ref
 
 @dataclass(frozen=True, slots=True)
 class LostRefs:
-    """Dumped refs and commits that the ref store lacks without a logged reason.
+    """Dumped refs and commits missing from the ref store without a logged reason.
 
     `named` are missing branches and tags, and tags at another commit. `behind` are branches whose
     dumped commit is neither in their log nor in their history.
@@ -63,7 +63,7 @@ def find_lost(
     refs: RefsSnapshot,
     position: LogPosition | None = None,
 ) -> LostRefs:
-    """Return what a dump has and a later snapshot of the refs lacks."""
+    """Return the dumped refs and commits missing from a later snapshot."""
     known = {each.id: each for each in refs.commits}
     commits = tuple(each.id for each in dumped.commits if each.id not in known)
     present: Mapping[str, Named] = {each.name: each for each in refs.named}
@@ -99,7 +99,7 @@ def _explained(
     latest: Mapping[str, Operation],
     position: LogPosition | None,
 ) -> Set[str]:
-    """Return the refs that a logged operation moved or deleted after the dump."""
+    """Return the refs moved or deleted by a logged operation after the dump."""
     log = context.refs.operations
     dumped = {each.name: each.commit_id for each in moved}
     if position is not None and position.repository == context.info.uid:
@@ -149,7 +149,7 @@ def _at(named: Named | None) -> CommitId | None:
 
 
 def lost_operations(context: Context, refs: RefsSnapshot, settled: int) -> Iterator[Operation]:
-    """Yield the latest operations of refs that are missing but not deleted.
+    """Yield the latest operations of missing, undeleted refs.
 
     Operations up to `settled` are ignored: a later dump accepted the loss.
     """

@@ -1,4 +1,4 @@
-"""The age of a dump, and files of lakeFS that are newer.
+"""The age of a dump, and newer files of lakeFS.
 
 Each dump has all commits that existed, so one with more commits is newer. lakeFS writes a tree for
 a commit, so a tree younger than all files of a dump probably belongs to a newer commit. Files of
@@ -53,7 +53,7 @@ def age_note(refs: RefsSnapshot, manifest: DumpManifest, trees: VerifiedTrees) -
 def newer_problems(
     store: ObjectStore, manifest: DumpManifest, refs: RefsSnapshot, trees: VerifiedTrees
 ) -> Sequence[NewerDumpError]:
-    """Return the error for a dump that is not the newest one, if any.
+    """Return the error for an outdated dump, if any.
 
     The ends of the 1,000 youngest tree files outside the dump are read.
     """
@@ -94,7 +94,7 @@ def _id_of(stored: StoredObject) -> str:
 
 
 def _shown(store: ObjectStore, stored: StoredObject) -> tuple[int, bool]:
-    """Return the number of dumped commits in a file of lakeFS, and whether it is a tree."""
+    """Return a lakeFS file's number of dumped commits, and whether it is a tree."""
     damages = CorruptFileError, DecodeError, InvalidDumpError, MissingFileError
     with suppress(*damages):  # A damaged table shows nothing.
         kind = lakefs_kind(stored.key, EndOfFile.read(store, stored))

@@ -44,7 +44,7 @@ from sparklake.verbs.dumps.verify_trees import verify_trees
 
 
 class RestoredRefs(NamedTuple):
-    """A repository, notes on what was not restored, and whether another program wrote the dump."""
+    """A repository, notes on omitted parts, and whether another program wrote the dump."""
 
     info: RepositoryInfo
     notes: Sequence[str]

@@ -86,7 +86,7 @@ def find_settings(store: ObjectStore, manifest: DumpManifest) -> SettingsFile:
 
 
 def joined_renames(earlier: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
-    """Merge the renames of an earlier restore with the given ones, which take precedence."""
+    """Merge an earlier restore's renames with the given ones, which take precedence."""
     kept = {
         old: new
         for old, new in earlier.items()
@@ -131,7 +131,7 @@ def _old_pattern(renames: Mapping[str, str], pattern: str) -> str:
 def _renamed_rules(
     settings: RepositorySettings, renamed: Callable[[str], str]
 ) -> RepositorySettings:
-    """Rename the patterns of rules, and join rules of one name."""
+    """Rename rule patterns, and join rules of one name."""
     protection: dict[str, frozenset[Action]] = {}
     for each in settings.protection:
         pattern = renamed(each.pattern)
@@ -153,7 +153,7 @@ def _renamed_retention(retention: Retention, renamed: Callable[[str], str]) -> R
 
 
 def invalid_options(options: RestoreOptions) -> list[SparklakeError]:
-    """Return the problems of options that fit no dump."""
+    """Return the problems of options regardless of the dump."""
     problems: list[SparklakeError] = []
     if options.default_branch is not None:
         try:
@@ -216,7 +216,7 @@ def _range_records_problems(
 
 @dataclass(frozen=True, slots=True)
 class RestoredSettings:
-    """The settings of a restored repository, and notes on what was not restored.
+    """The settings of a restored repository, and notes on omitted parts.
 
     `beside` are the settings to write beside the dump; None keeps those there.
     """
@@ -309,7 +309,7 @@ _NO_PROTECTION = (
 def _rename_notes(
     earlier: Mapping[str, str], options: RestoreOptions, renames: Mapping[str, str]
 ) -> Sequence[str]:
-    """Return the note on names that an earlier restore and this one changed."""
+    """Return the note on names changed by an earlier restore and this one."""
     chosen = joined_renames(earlier, options.renames).keys() - options.renames.keys()
     again = [f"{old}={new}" for old, new in sorted(renames.items()) if old in chosen]
     if not again:
@@ -323,7 +323,7 @@ def _rename_notes(
 def _rule_notes(
     dumped: RepositorySettings, restored: RepositorySettings, renames: Mapping[str, str]
 ) -> Sequence[str]:
-    """Return notes on renamed branches that wildcard rules protect or retain less than before."""
+    """Return notes on renamed branches with less protection or retention by wildcard rules."""
     branches = {
         old.removeprefix("heads/"): new for old, new in renames.items() if old.startswith("heads/")
     }

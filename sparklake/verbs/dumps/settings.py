@@ -1,4 +1,4 @@
-"""The settings beside a dump, and the dumps to which they belong."""
+"""The settings beside dumps."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def write_settings(
     *,
     is_first: bool,
 ) -> KeptSettings:
-    """Write the settings of the given dumps of a repository, and return them."""
+    """Write the settings of the given dumps, and return them."""
     made = kept_settings(info.default_branch, info.range_records, settings, manifests, renames)
     kept = replace(made, position=position, is_first=is_first)
     write_kept(store, kept)
@@ -121,7 +121,7 @@ def renames_of(kept: KeptSettings | None, manifest: DumpManifest) -> Mapping[str
 
 
 def position_of(kept: KeptSettings | None, manifest: DumpManifest) -> LogPosition | None:
-    """Return the log position at which a dump was written, if known."""
+    """Return a dump's log position, if known."""
     return kept.position if kept is not None and kept.manifests[:1] == (manifest,) else None
 
 
@@ -143,7 +143,7 @@ def is_by_sparklake(store: ObjectStore, manifest: DumpManifest) -> bool:
 def find_dumped_refs(
     store: ObjectStore, manifest: DumpManifest
 ) -> tuple[RefsSnapshot, list[SparklakeError]]:
-    """Return the valid part of a dump, under the names of its latest restore, and its problems."""
+    """Return a dump's valid part, under the names of the latest restore, and its problems."""
     kept = None
     with suppress(CorruptFileError):
         kept = read_settings(store)

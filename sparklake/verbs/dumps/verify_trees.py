@@ -44,7 +44,7 @@ class VerifiedTrees:
 
 
 def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
-    """Verify that the tree files of a dump exist, and that those of heads are complete.
+    """Verify that a dump's tree files exist, and that heads have complete ones.
 
     Each metarange of an uncollected commit is read once, and its ranges must exist. Ranges of
     branches and tags must be whole files: their ends are read. The driver keeps a few bytes per
@@ -108,7 +108,7 @@ class _ReadTree:
 def _trees(
     store: ObjectStore, refs: RefsSnapshot, problems: list[SparklakeError]
 ) -> tuple[dict[MetaRangeId, _Tree], Collection[CommitId]]:
-    """Return the trees of a dump, those of heads first, and the collected commits."""
+    """Return a dump's trees, heads first, and the collected commits."""
     heads = {each.commit_id for each in refs.named}
     try:
         listed = _listed(store) - heads
@@ -124,7 +124,7 @@ def _trees(
 
 
 def _listed(store: ObjectStore) -> set[CommitId]:
-    """Return the commits whose trees a garbage collection deletes or deleted."""
+    """Return the commits with collected trees, even if their deletion is unfinished."""
     try:
         body = store.get(COLLECTED_KEY)
     except MissingFileError:
@@ -161,7 +161,7 @@ def _missing(store: ObjectStore, key: str, commit_id: CommitId) -> MissingFileEr
 
 @dataclass(frozen=True, slots=True)
 class EndOfFile:
-    """The content of an object whose end is in memory. Other parts are read on request."""
+    """An object's content with its end in memory. Other parts are read on request."""
 
     store: ObjectStore
     key: str
@@ -188,7 +188,7 @@ class EndOfFile:
 def _end_problem(
     store: ObjectStore, tables: Mapping[str, StoredObject], needed: tuple[str, CommitId]
 ) -> list[SparklakeError]:
-    """Return the problem of a tree file that is not a whole file."""
+    """Return the problem of an incomplete tree file."""
     key, commit_id = needed
     try:
         file = EndOfFile.read(store, tables[key])

@@ -42,7 +42,7 @@ class CopyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An interval of keys with a common prefix, and the replacement of key or prefix."""
+    """An interval of keys with a common prefix, and its replacement."""
 
     start: bytes
     goal: bytes
@@ -66,7 +66,7 @@ class Route:
         return self.start == self.goal
 
     def moved(self, interval: Interval) -> Interval:
-        """Return the interval of new keys for a part of the old keys."""
+        """Return the new keys' interval for a part of the old keys."""
         cut = len(self.start)
         stop = self.dest.stop
         if interval.stop is not None and interval.stop != self.source.stop:
@@ -221,7 +221,7 @@ def _shares(work: Sequence[_CopyPlans], runner: Runner, *, removing: bool) -> li
 def _written(
     context: Context, runner: Runner, shares: Sequence[Transfer]
 ) -> dict[int, tuple[WrittenRange, ...]]:
-    """Return the ranges that tasks wrote, by position."""
+    """Return the written ranges by task position."""
     body = partial(transfer_body, context.workspace)
     results = decode_results(runner.collect(body, encode_transfers(shares)))
     found = {each.position: each.written for each in results if isinstance(each, PieceResult)}

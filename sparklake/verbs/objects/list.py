@@ -78,7 +78,7 @@ def list_level(
 def _walk(
     level: _Level, base: _RangeReader, staged: Sequence[_StagedRecords | _RangeReader]
 ) -> Iterator[ObjectInfo | Folder]:
-    """Yield the level by windows of keys in which each side has at most one range."""
+    """Yield the level by windows of keys with at most one range per side."""
     within = prefix_interval(level.prefix)
     start: bytes | None = within.start
     while start is not None:
@@ -114,7 +114,7 @@ class _Level:
     pattern: str = ""
 
     def folder(self, key: bytes) -> bytes | None:
-        """Return the folder of this level that contains a key, or None for an object."""
+        """Return a key's folder on this level, or None for an object."""
         if not key.startswith(self.prefix):
             return None
         slash = key.find(b"/", len(self.prefix))
@@ -157,7 +157,7 @@ class _StagedRecords:
 
 
 class _RangeReader:
-    """A commit or a staged run, whose ranges are read on demand."""
+    """A commit or a staged run, with ranges read on demand."""
 
     def __init__(self, opened: OpenRanges, ranges: Ranges, level: _Level) -> None:
         self._opened = opened
@@ -167,7 +167,7 @@ class _RangeReader:
         self._together = 1
 
     def stop(self, key: bytes) -> bytes | None:
-        """Return the end of the range that contains a key, or of the next range."""
+        """Return the end of a key's range, or of the next range."""
         at = position_reaching(self._ranges, key)
         return successor(self._ranges[at].max_key) if at < len(self._ranges) else None
 
@@ -191,7 +191,7 @@ class _RangeReader:
         return self._read[info.id]
 
     def _needed(self, info: RangeInfo) -> Iterator[RangeInfo]:
-        """Yield a range and the later ranges that a walk to the end must read."""
+        """Yield a range and the later ranges required by a walk to the end."""
         yield info
         at = position_reaching(self._ranges, info.max_key) + 1
         while at < len(self._ranges):

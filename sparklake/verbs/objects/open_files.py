@@ -85,7 +85,7 @@ def open_to_write(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> IO[Any]:
-    """Open a new object, which is staged on close."""
+    """Open a new object, to be staged on close."""
     check_can_stage(context, branch, path, exclusive=mode.kind == "x")
     new_object(context, path, 0, "", metadata, content_type)  # Raises for invalid labels.
     publish = partial(_publish, context, branch, path, metadata, content_type)
@@ -96,7 +96,7 @@ def open_to_write(
 
 
 def check_can_stage(context: Context, branch: str, path: str, *, exclusive: bool) -> None:
-    """Verify early that an object can be staged, and is new if `exclusive`."""
+    """Raise staging errors early, and AlreadyExistsError if `exclusive`."""
     object_key(path)
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
@@ -167,7 +167,7 @@ class _Discarding(Protocol):
 
 
 class ObjectWriter(io.BufferedWriter):
-    """A file on local disk that is published on close.
+    """A file on local disk, published on close.
 
     Nothing is published if the body of its `with` raises, or if it is never closed.
     """
@@ -232,14 +232,14 @@ class ObjectWriter(io.BufferedWriter):
         _leave(self, error)
 
     def __del__(self) -> None:
-        """Discard a file that was never closed, because it may be incomplete."""
+        """Discard an unclosed file, because it may be incomplete."""
         if self._publish is not None:
             warnings.warn(f"{self._name!r} was never closed: it is not staged", ResourceWarning, 2)
             self.discard()
 
 
 class ObjectTextWriter(io.TextIOWrapper):
-    """A text file that is published on close, like an ObjectWriter."""
+    """A text file, published on close like an ObjectWriter."""
 
     def close(self) -> None:
         """Publish the file, unless it is already closed or its text cannot be flushed."""

@@ -31,7 +31,7 @@ from sparklake.verbs.diffs.diff import diff_of_plan
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a restore: the differences of the paths from the branch's head."""
+    """The result of a restore: differences of the paths from the branch's head."""
 
     commit: Commit
     added: int
@@ -56,7 +56,7 @@ RESULT: ResultCodec[Restored] = ResultCodec(_stored, _restored)
 @with_versions
 @retry_on_gc
 def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
-    """Stage the changes that make the selected paths of a branch equal to a ref.
+    """Make the selected paths of a branch equal to a ref, by staging their differences.
 
     They replace earlier staged changes of these paths, in one step. Other staged changes stay.
     """
@@ -82,7 +82,10 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
 def _staged_run(
     context: Context, state: BranchState, commit: Commit, path_filter: PathFilter
 ) -> tuple[MetaRangeId, ChangeCounts]:
-    """Write a run that turns a branch's head into a commit. Only different ranges are read."""
+    """Write a run of the changes from a branch's head to a commit.
+
+    Only different ranges are read.
+    """
     head = context.graph.commit(state.commit_id)
     plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, path_filter)
     runner = context.runner(plan.records, "restore", state.name)

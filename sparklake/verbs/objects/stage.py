@@ -141,7 +141,7 @@ def delete_object(context: Context, branch: str, path: str) -> None:
 
 @retry_on_gc
 def delete_prefix(context: Context, branch: str, prefix: str, also: Sequence[str] = ()) -> int:
-    """Stage the removal of all objects under a prefix and of existing `also` paths at once.
+    """Stage the removal of all objects under a prefix and at existing `also` paths.
 
     Returns their number.
     """
@@ -221,7 +221,7 @@ def _has_landed(context: Context, write: str) -> bool:
 
 
 def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
-    """Return rows of STAGE_SCHEMA that delete paths."""
+    """Return the rows of STAGE_SCHEMA for deleted paths."""
     given = {"path": pa.array(paths, pa.string()), "deleted": pa.repeat(True, len(paths))}
     columns = [given.get(each.name, pa.nulls(len(paths), each.type)) for each in STAGE_SCHEMA]
     return pa.record_batch(columns, schema=STAGE_SCHEMA)
@@ -244,7 +244,7 @@ def new_object(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> StagedObject:
-    """Validate an object that is not yet written."""
+    """Validate an unwritten object."""
     namespace = context.info.storage_namespace
     key = f"{DATA_FOLDER}{uuid.uuid4().hex}"
     info = ObjectInfo(
@@ -298,7 +298,7 @@ def remove_object(context: Context, branch: str, path: str) -> int:
 
 @retry_on_gc
 def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
-    """Stage the removal of all existing objects of `paths` at once, and return their number."""
+    """Stage the removal of the existing objects of `paths`, and return their number."""
     fence = open_branch(context, branch, Action.STAGE).fence
     snapshot = open_snapshot(context, branch)
     there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]

@@ -51,7 +51,7 @@ _STAGED_TOGETHER = 8192
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The metadata and content type of all objects of one call."""
+    """The metadata and content type for all objects of a call."""
 
     metadata: Mapping[str, str]
     content_type: str
@@ -59,7 +59,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class FolderUpload:
-    """The number of staged objects of a folder, and the skipped paths."""
+    """The number of a folder's staged objects, and the skipped paths."""
 
     count: int
     skipped: tuple[SkippedPath, ...] = ()
@@ -249,7 +249,7 @@ def _checked(
 
 
 def _batches(pairs: Iterable[tuple[str, BytesOrPath]]) -> Iterator[list[tuple[str, BytesOrPath]]]:
-    """Yield batches of at least one object, within the limits of one batch."""
+    """Yield batches of at least one object, within their limits."""
     batch: list[tuple[str, BytesOrPath]] = []
     size = 0
     for path, body in pairs:
@@ -266,7 +266,7 @@ def _batches(pairs: Iterable[tuple[str, BytesOrPath]]) -> Iterator[list[tuple[st
 def _write(
     context: Context, batch: list[tuple[str, BytesOrPath]], scratch: Path, labels: Labels
 ) -> list[ObjectInfo]:
-    """Write a batch, which is durable on return."""
+    """Write a batch durably."""
     bodies: dict[str, bytes] = {}
     copies: dict[str, Path] = {}
     infos = []

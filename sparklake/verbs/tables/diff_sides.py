@@ -1,4 +1,4 @@
-"""The files of a table that differ between two trees."""
+"""The different files of a table in two trees."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class TableSide:
-    """The differing part of a table at one of two refs.
+    """The differing part of a table at one ref.
 
     `paths` are the repository paths of the different files. A table with its own log has a `view`,
     a Delta table of these files; other tables have `files`. `shared` is a file of both sides, if
@@ -86,7 +86,7 @@ class _FolderPair:
 def folder_sides(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> tuple[TableSide, TableSide]:
-    """Return both sides of a table that consists of all files below a folder."""
+    """Return both sides of a table made of all files below a folder."""
     compared = _FolderPair(context, folder, refs, trees)
     changed = compared.changed()
     both = {*changed[0], *changed[1]}
@@ -130,7 +130,7 @@ def folder_partition(relative: str) -> Partition:
 
 
 def _data(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the paths that Spark reads, without markers, logs and temporary files."""
+    """Yield the paths of Spark's data files, without markers, logs and temporary files."""
     for path in paths:
         parts = path.split("/")
         if not any(

@@ -24,7 +24,7 @@ _FOOTER_BYTES = 64 * 1024
 
 
 def column_types(schema: pa.Schema) -> ColumnTypes:
-    """Return Spark's types of the columns of a Parquet file."""
+    """Return Spark's types of a Parquet file's columns."""
     return {each.name.lower(): _kind(each.type) for each in schema}
 
 

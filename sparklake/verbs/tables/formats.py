@@ -1,4 +1,4 @@
-"""Detection of Delta tables, and the plug-in of their feature."""
+"""Detection of Delta tables, and their plug-in."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def has_log(table: TableVersion) -> bool:
 
 
 def check_no_log(table: TableVersion) -> None:
-    """Reject a Delta table, whose folder also contains invalid files."""
+    """Reject a Delta table: its folder also contains invalid files."""
     if has_log(table):
         raise InvalidInputError(
             f"{table.path!r} is a Delta table at {table.ref!r}, and only its log shows which "

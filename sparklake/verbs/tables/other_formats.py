@@ -20,7 +20,7 @@ from sparklake.verbs.objects.list import Folder, list_level
 
 @dataclass(frozen=True, slots=True)
 class OtherFormat:
-    """A table format, and the files that identify such a table.
+    """A table format, and its identifying files.
 
     `pattern` is a regular expression for the names of such files, directly in the folder. Without
     one, every file in the folder is metadata. `prefixes` are the names to try first.
@@ -121,7 +121,7 @@ def _folders(folder: str) -> Iterator[str]:
 def _holding(
     context: Context, base: Ranges, staged: Sequence[SideStream], intervals: Sequence[Interval]
 ) -> list[Interval]:
-    """Return, in order, the given intervals in which a tree or a layer has a key."""
+    """Return, in order, the intervals with a key of the tree or a layer."""
     held = set(context.open_ranges.holding(base, intervals))
     for side in staged:
         held.update(context.open_ranges.holding(side.ranges, intervals))
@@ -132,7 +132,7 @@ def _holding(
 def _find_mark(
     context: Context, base: Ranges, staged: Sequence[SideStream], above: str, known: OtherFormat
 ) -> str | None:
-    """Return the path of a file that identifies a table, if any."""
+    """Return the path of an identifying file, if any."""
     folder = above + known.folder
     for prefix in known.prefixes:
         for each in list_level(context, base, staged, folder + prefix, known.pattern):

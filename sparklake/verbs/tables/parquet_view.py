@@ -35,7 +35,7 @@ _MERGES = "spark.sql.parquet.mergeSchema"
 def find_parquet_view(
     context: Context, table: TableVersion, options: Mapping[str, Any]
 ) -> View | None:
-    """Return the view of a table of Parquet files, and write it if necessary.
+    """Return the view of a Parquet table, and write it if necessary.
 
     Returns None if the store is read-only, or if Delta cannot represent the table: it does not know
     the reader's options or lacks a type.
@@ -63,7 +63,7 @@ def find_parquet_view(
 def _shape(
     spark: SparkSession, view: View, table: TableVersion, listing: _FileTotals, *, merges: bool
 ) -> TableShape | None:
-    """Return the table's properties, with the schema of one file or the merged schema of all."""
+    """Return the table's properties, with one file's schema or the merged schema."""
     from sparklake.frames.tables.exact_files import infers_types, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
     from sparklake.frames.tables.spark_sources import spark_schema

@@ -78,7 +78,7 @@ def view_table(
     options: Mapping[str, Any],
     delta: TableFormat,
 ) -> str:
-    """Return the URI of a Delta table with the content of a table version.
+    """Return the URI of a Delta table with a table version's content.
 
     The format defaults as in `read_table`.
     """
@@ -129,7 +129,7 @@ def _check_plain(context: Context, table: TableVersion) -> None:
 
 
 def _whole_table(path: str) -> str | None:
-    """Return the path of the table whose partition a path may be, or None."""
+    """Return the path of the whole table for a possible partition, or None."""
     parts = path.strip("/").split("/")
     above = list(parts)
     while above and "=" in above[-1]:

@@ -171,7 +171,7 @@ def _format(name: str) -> ComparedFormat:
 def _found_format(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> ComparedFormat:
-    """Return the format of a table at both refs, which must agree."""
+    """Return the common format of a table at both refs."""
     tables = [tree_table(context, tree, ref, folder) for ref, tree in zip(refs, trees, strict=True)]
     is_delta = [has_log(each) for each in tables if next(iter(each.objects), None) is not None]
     if len(set(is_delta)) > 1:

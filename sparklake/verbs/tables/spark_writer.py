@@ -1,4 +1,4 @@
-"""Spark's own writers, which put the files of a write under a new prefix."""
+"""Write a table's files with Spark's own writers under a new prefix."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def check_native(context: Context) -> None:
-    """Reject a session whose Spark cannot write to the storage namespace."""
+    """Reject a session without access to the storage namespace."""
     if not context.info.storage_namespace.startswith("file://") and not _speaks_s3(context):
         raise MissingDependencyError(
             "this Spark session lacks the S3 client S3A, which writes Delta tables in "
@@ -103,7 +103,7 @@ def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def _speaks_s3(context: Context) -> bool:
-    """Return whether Spark itself writes to the bucket, which needs Hadoop's client."""
+    """Return whether Spark itself can write to the bucket, by Hadoop's client."""
     # Lazy import: the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import lacks_client
 

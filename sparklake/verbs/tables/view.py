@@ -72,7 +72,7 @@ class View:
         return self.store.find(f"{self.folder}/{log_key(self.version)}") is not None
 
     def put(self, files: Mapping[str, Path | bytes]) -> None:
-        """Put the files of the log, the commit of its version last."""
+        """Put the log files, the commit of the version last."""
         last = log_key(self.version)
         paths = {f"{self.folder}/{key}": each for key, each in files.items()}
         local = {key: each for key, each in paths.items() if isinstance(each, Path)}
@@ -84,7 +84,7 @@ class View:
 
 
 def view_of(context: Context, table: TableVersion, version: int, *terms: Any) -> View:
-    """Return the view of a table, named by the ranges and rows of its objects.
+    """Return a table's view, named by the ranges and rows of its objects.
 
     After a tree sweep, a range id may stand for other objects, so views get other names.
     """
@@ -97,7 +97,7 @@ def view_of(context: Context, table: TableVersion, version: int, *terms: Any) ->
 def write_view(
     view: View, table: TableVersion, shape: TableShape, shared: NDArray[np.int64], size: int
 ) -> None:
-    """Write the log of a table of plain files, streamed from their listing.
+    """Write a log for plain files, streamed from their listing.
 
     `size` is the total bytes of the files.
     """

@@ -75,7 +75,7 @@ def may_write(request: WriteRequest, table: TableVersion) -> bool:
 
 
 def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> None:
-    """Reject a write that does not fit the existing files of the table."""
+    """Reject a write in conflict with the table's existing files."""
     check_no_other_table(request, table)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
         return
@@ -99,7 +99,7 @@ def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> 
 
 
 def _check_schema(rows: DataFrame, request: WriteRequest, file: ObjectInfo) -> None:
-    """Reject rows whose columns differ from those of a table's file."""
+    """Reject rows with columns unlike those of a table's file."""
     # Lazy import: it loads Spark.
     from sparklake.frames.tables.parquet_views import type_names
 
@@ -167,7 +167,7 @@ def _staged(request: WriteRequest, place: str, files: pa.Table) -> Iterator[pa.R
 def staged_rows(
     files: pa.RecordBatch, folder: str, place: str, names: pa.Array | None = None
 ) -> pa.RecordBatch:
-    """Return files as rows of STAGE_SCHEMA, by their names in a folder of the tree.
+    """Return files as rows of STAGE_SCHEMA, named in a folder of the tree.
 
     `names` default to those below the place.
     """
@@ -184,7 +184,7 @@ def staged_rows(
 def removals(
     request: WriteRequest, table: TableVersion, names: pa.Array
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the removals of files that an overwrite replaces with `names`."""
+    """Yield the removals of files replaced with `names` by an overwrite."""
     if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
         return
     depth = len(request.partition_by)

@@ -22,7 +22,7 @@ _OVERWRITES_SETTING = "spark.sql.sources.partitionOverwriteMode"
 
 
 class WriteMode(str, Enum):
-    """The treatment of existing objects of a table.
+    """The treatment of a table's existing objects.
 
     `overwrite-partitions` replaces the partitions of the new rows and keeps the others.
     """
@@ -70,7 +70,7 @@ class WriteRequest:
 
     @property
     def merges_schema(self) -> bool:
-        """Whether the rows may have columns that differ from the table's."""
+        """Whether the rows may add columns to the table."""
         given = {name.lower(): str(value).lower() for name, value in self.options.items()}
         return given.get("mergeschema") == "true"
 
@@ -108,7 +108,7 @@ def write_request(
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Reject options that Spark's sources would silently ignore."""
+    """Reject options silently ignored by Spark's sources."""
     for name in options:
         if name.lower() == "partitionby":
             raise InvalidInputError(

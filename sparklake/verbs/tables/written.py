@@ -1,4 +1,4 @@
-"""The written files of a table, and the register of writes."""
+"""A table's written files, and the register of writes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _hashed(context: Context, branch: str, place: str, files: pa.Table) -> Itera
 
 
 def bytes_runner(context: Context, branch: str, size: int) -> Runner:
-    """Return the runner for tasks that read this many bytes of files."""
+    """Return the runner for tasks reading this many bytes."""
     if context.runners.engine is not Engine.LOCAL and size >= READ_BY_TASKS_BYTES:
         return context.runners.on_spark(context.title("write", branch))
     return context.runner(0, "write", branch)
