@@ -111,3 +111,57 @@ def test_every_name_on_a_page_is_defined_in_its_file(page: str) -> None:
 def defines(code: str, name: str) -> bool:
     """Return whether a module defines a function, class, constant or field of a name."""
     return bool(re.search(rf"^ *(?:def |class )?{name}(?:\(| ?[:=])", code, re.MULTILINE))
+
+
+STORES = ROOT / "sparklake" / "stores" / "objects"
+STORE_CLASSES = {"LocalStore", "S3Store", "LocalDestination", "S3Destination"}
+BARE_SCHEME = re.compile(r"[\^(]*(?:file|local|s3a?):/{0,3}")
+# What lakeFS reads, and how Hadoop spells local paths in the logs of Delta, are formats.
+FORMATS = {"sparklake/graveler/dumps/lakefs_limits.py", "sparklake/delta_log/paths.py"}
+
+
+def kinds_of_stores(code: str) -> Iterator[str]:
+    """Yield the classes of stores that code names, and the bare schemes that it may compare."""
+    tree = ast.parse(code)
+    parts = {
+        id(part)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.JoinedStr)
+        for part in each.values
+    }
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Name) and each.id in STORE_CLASSES:
+            yield f"{each.lineno}: {each.id}"
+        elif (
+            isinstance(each, ast.Constant)
+            and isinstance(each.value, str)
+            and id(each) not in parts
+            and BARE_SCHEME.fullmatch(each.value)
+        ):
+            yield f"{each.lineno}: {each.value!r}"
+
+
+def test_no_module_outside_the_stores_asks_for_the_kind_of_a_store() -> None:
+    modules = (each for each in (ROOT / "sparklake").rglob("*.py") if STORES not in each.parents)
+    found = [
+        f"{name}:{kind}"
+        for each in sorted(modules)
+        if (name := str(each.relative_to(ROOT))) not in FORMATS
+        for kind in kinds_of_stores(each.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'uri.startswith("file://")',
+        "uri.startswith(('s3://', 's3a://'))",
+        "_FILE = 'file:'",
+        "re.sub('^s3://', 's3a://', uri)",
+        "isinstance(store, LocalStore)",
+    ],
+)
+def test_a_question_for_the_kind_of_a_store_is_detected(code: str) -> None:
+    assert list(kinds_of_stores(code))
+    assert not list(kinds_of_stores('store.traits.is_local; f"s3://{bucket}/{key}"'))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import md5
 from itertools import islice
 from pathlib import Path
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from sparklake.errors import MissingFileError
-from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects.key_checks import check_key, check_prefix
+from sparklake.stores.objects.local.provider import LOCAL
+from sparklake.stores.objects.s3.provider import S3
 
 if TYPE_CHECKING:
     from sparklake.graveler.ports import ObjectStore
@@ -58,9 +60,9 @@ class SimulatedStore:
         return f"s3://{self.name}/{self.prefix}" if self.prefix else f"s3://{self.name}"
 
     @property
-    def verifies(self) -> bool:
-        """Whether tables are verified: never here."""
-        return False
+    def traits(self) -> StoreTraits:
+        """The properties of the store, as of a bucket."""
+        return StoreTraits()
 
     def get(self, key: str) -> bytes:
         """Return the bytes of an object."""
@@ -180,14 +182,16 @@ def _stored(key: str, body: _Body) -> StoredObject:
 def simulated_buckets(buckets: Mapping[str, Bucket]) -> Iterator[None]:
     """Let `s3://` URIs mean buckets in memory."""
 
-    def open_bucket(name: str, prefix: str) -> ObjectStore:
+    def open_bucket(root: str) -> ObjectStore:
+        name, _, prefix = root.removeprefix("s3://").partition("/")
         return SimulatedStore(buckets[name], name, prefix)
 
     def no_uploads(_: ObjectStore) -> Iterator[StoredObject]:
         return iter(())
 
+    simulated = (LOCAL, replace(S3, open=open_bucket))
     with (
-        mock.patch("sparklake.stores.objects.registry._s3_store", open_bucket),
+        mock.patch("sparklake.stores.objects.registry.BUILT_IN", simulated),
         mock.patch("sparklake.stores.objects.temporary._uploads", no_uploads),
     ):
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -38,8 +38,13 @@ _PLAIN = "/:=@,;!$&'()*+~._-"
 _TO_QUOTE = rf"[^A-Za-z0-9{re.escape(_PLAIN)}]"
 
 
-def data_files(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Yield FILE_SCHEMA for a table's visible objects, given as OBJECT_SCHEMA."""
+def data_files(
+    batches: Iterable[pa.RecordBatch], folder: str, spark_uris: Callable[[pa.Array], pa.Array]
+) -> Iterator[pa.RecordBatch]:
+    """Yield FILE_SCHEMA for a table's visible objects, given as OBJECT_SCHEMA.
+
+    `spark_uris` converts addresses to Spark's spelling.
+    """
     for batch in batches:
         relative = pc.utf8_slice_codeunits(batch.column("path"), len(folder))
         files = [
@@ -50,11 +55,6 @@ def data_files(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.Re
         ]
         rows = pa.record_batch(files, schema=FILE_SCHEMA)
         yield rows.filter(pc.invert(pc.match_substring_regex(relative, _HIDDEN)))
-
-
-def spark_uris(uris: pa.Array) -> pa.Array:
-    """Return URIs in Spark's form, with s3a as the scheme of S3."""
-    return pc.replace_substring_regex(uris, "^s3://", "s3a://")
 
 
 def folders_of(relative: pa.Array) -> pa.DictionaryArray:

@@ -16,9 +16,8 @@ from pathlib import Path
 from sparklake.errors import NamespaceInUseError, StorePermissionError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
-from sparklake.stores.objects import open_store
+from sparklake.stores.objects import find_local_path, local_uri, open_store
 
-_FILE = "file://"
 _FOLDERS_KEPT = 65536
 
 
@@ -27,8 +26,9 @@ def find_enclosing(uri: str) -> str | None:
 
     The marker may be of any lake. Unreadable folders count as unmarked.
     """
-    if uri.startswith(_FILE):
-        return _find_marked_folder(uri.removeprefix(_FILE))
+    path = find_local_path(uri)
+    if path is not None:
+        return _find_marked_folder(path)
     return next((each for each in _prefixes_above(uri) if _is_marked(each)), None)
 
 
@@ -42,11 +42,8 @@ class NamespaceMarks:
     def __init__(self, store: ObjectStore, *, own_root: bool = False) -> None:
         self._store = store
         self._own_root = own_root
-        self._root = (
-            os.path.realpath(store.uri.removeprefix(_FILE) or "/")
-            if store.uri.startswith("file:")
-            else None
-        )
+        path = find_local_path(store.uri)
+        self._root = None if path is None else os.path.realpath(path or "/")
         self._above: Callable[[str], str | None] = lru_cache(_FOLDERS_KEPT)(self._find)
 
     def find(self, key: str) -> str | None:
@@ -82,7 +79,7 @@ class NamespaceMarks:
         if folder == self._root and not self._own_root:
             return None
         if _has_mark(folder):
-            return f"{_FILE}{folder}"
+            return local_uri(folder)
         return None if folder == self._root else self._above(str(Path(folder).parent))
 
 
@@ -96,7 +93,7 @@ def nested_error(root: str) -> NamespaceInUseError:
 
 def _find_marked_folder(path: str) -> str | None:
     above = (*Path(os.path.realpath(path)).parents, *Path(path).parents)
-    return next((f"{_FILE}{each}" for each in above if _has_mark(str(each))), None)
+    return next((local_uri(str(each)) for each in above if _has_mark(str(each))), None)
 
 
 def _has_mark(folder: str) -> bool:

@@ -30,7 +30,7 @@ from sparklake.graveler.times import (
     SECOND_MICROS,
     shown_nanoseconds,
 )
-from sparklake.namespace.addresses import shown_address, shown_addresses, stored_address
+from sparklake.stores.objects.addresses import shown_address, shown_addresses, stored_address
 from sparklake.stores.objects.key_checks import check_key
 
 OBJECT_SCHEMA = pa.schema(

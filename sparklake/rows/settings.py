@@ -8,6 +8,7 @@ from sparklake.config import NO_CACHE, CacheSettings
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.cache import open_cached_store
+from sparklake.stores.objects import describe_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Workspace:
     @property
     def compresses(self) -> bool:
         """Whether tree files are compressed. Only those of remote stores are."""
-        return not self.storage_namespace.startswith("file://")
+        return describe_store(self.storage_namespace).compresses
 
     def open_store(self) -> ObjectStore:
         """Open the repository's store. Tree files of a remote store are cached on this machine."""

@@ -14,7 +14,7 @@ from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.times import shown_microseconds
-from sparklake.namespace.addresses import shown_address
+from sparklake.stores.objects.addresses import shown_address
 from sparklake.strategies.object_access import NewObject, Objects
 
 ENTRY_TYPE = pa.struct(

@@ -27,7 +27,7 @@ from sparklake.graveler.sstable.range_files import read_each, read_together
 from sparklake.graveler.sums import column_sum
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.interrupts import Threads
-from sparklake.namespace.addresses import OwnNamespace, shown_addresses
+from sparklake.namespace.addresses import OwnNamespace
 from sparklake.namespace.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY
 from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.namespace.markers import check_sweep
@@ -36,6 +36,7 @@ from sparklake.rows.objects import ObjectInfo, object_record
 from sparklake.rows.records import record_batch, record_block
 from sparklake.rows.results import PieceResult, encode_results
 from sparklake.stores.objects import open_store
+from sparklake.stores.objects.addresses import shown_addresses
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
 

@@ -17,7 +17,6 @@ from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import existing_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
-from sparklake.namespace.addresses import shown_addresses, stored_addresses
 from sparklake.rows.objects import (
     STAGE_SCHEMA,
     ObjectInfo,
@@ -25,9 +24,15 @@ from sparklake.rows.objects import (
     object_record,
 )
 from sparklake.rows.records import RECORD_SCHEMA, in_key_order, record_batch
-from sparklake.stores.objects import check_object_uri, open_object, open_store
+from sparklake.stores.objects import normalise_object_uri, open_object, open_store
+from sparklake.stores.objects.addresses import (
+    URI_START,
+    canonical_schemes,
+    shown_addresses,
+    stored_addresses,
+)
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.udfs.objects.plain_texts import SCHEME, plain_addresses, plain_keys
+from sparklake.udfs.objects.plain_texts import plain_addresses, plain_keys
 from sparklake.udfs.workspace import Workspace
 
 _PLAIN_TEXT_BYTES = 8 * 1024
@@ -67,7 +72,7 @@ def _staged_records(workspace: Workspace, rows: pa.RecordBatch, staged_at: int) 
 
 
 def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
-    same_scheme = pc.replace_substring_regex(shown_addresses(addresses), "^s3a://", "s3://")
+    same_scheme = canonical_schemes(shown_addresses(addresses))
     inside = pc.or_(
         pc.invert(pc.match_substring(addresses, "://")),
         pc.starts_with(same_scheme, f"{storage_namespace}/"),
@@ -203,8 +208,8 @@ def staged_record(
         if row.get(name) is None:
             raise InvalidRecordError(f"the row of {path!r} has no {name}; every row needs one")
     if "://" in row["address"]:
-        check_object_uri(row["address"])
-    elif SCHEME.match(row["address"]):
+        normalise_object_uri(row["address"])
+    elif URI_START.match(row["address"]):
         raise InvalidRecordError(
             f"the address of {path!r} is {row['address']!r}: write file:///path or "
             "s3://bucket/key, or a key in the storage namespace"

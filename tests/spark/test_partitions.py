@@ -10,8 +10,8 @@ import pytest
 from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.frames.tables.exact_files import root_of, scan_groups
 from sparklake.rows.objects import OBJECT_SCHEMA
+from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.udfs.tables.partitions import partition_type
-from sparklake.verbs.tables.version import spark_uri
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_spark_passes_over_is_hidden(relative: str, is_hidden: bool) -> Non
     row = {"path": f"t/{relative}", "size": 1, "address": "s3://bucket/one", "metadata": {}}
     row |= {"checksum": "", "content_type": "", "mtime": datetime(1970, 1, 1, tzinfo=timezone.utc)}
     batch = pa.RecordBatch.from_pylist([row], schema=OBJECT_SCHEMA)
-    found = [each.to_pylist() for each in data_files([batch], "t/")]
+    found = [each.to_pylist() for each in data_files([batch], "t/", spark_uris)]
     file = {"uri": "s3a://bucket/one", "relative": relative, "size": 1, "mtime": 0}
     assert found == [[] if is_hidden else [file]]
 

@@ -1,4 +1,4 @@
-"""Names and addresses accepted by only one of sparklake and lakeFS."""
+"""Names and addresses that sparklake allows and lakeFS rejects."""
 
 from __future__ import annotations
 
@@ -22,10 +22,6 @@ _READ_URL = rf"^{_SCHEMES}://([^%\x00-\x1f\x7f]|%[0-9A-Fa-f]{{2}})+$"
 _CLEAN_PARTS = r"(/([^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+))+"
 _LOCAL_PATH = rf"^local://{_CLEAN_PARTS}$"
 
-# Those of Google's and Azure's object stores, for example.
-_OTHER_STORE = r"^[A-Za-z][A-Za-z0-9+.-]*:/"
-_STORE = r"^(s3|s3a|file|local):/"
-
 
 def refused_branches(refs: RefsSnapshot) -> list[str]:
     """Return the branches with names invalid in lakeFS."""
@@ -35,12 +31,6 @@ def refused_branches(refs: RefsSnapshot) -> list[str]:
 def refused_tags(refs: RefsSnapshot) -> list[str]:
     """Return the tags with names invalid in lakeFS."""
     return [each.name for each in refs.tags if _NOT_IN_TAGS in each.name]
-
-
-def unsupported_addresses(addresses: pa.StringArray) -> pa.BooleanArray:
-    """Return the mask of full addresses in unsupported stores."""
-    is_supported = pc.match_substring_regex(addresses, _STORE)
-    return pc.and_not(pc.match_substring_regex(addresses, _OTHER_STORE), is_supported)
 
 
 def refused_addresses(addresses: pa.StringArray) -> pa.BooleanArray:

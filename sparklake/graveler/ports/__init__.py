@@ -22,6 +22,7 @@ from sparklake.graveler.ports.objects import (
     ObjectStore,
     StoredFolder,
     StoredObject,
+    StoreTraits,
     Watch,
 )
 from sparklake.graveler.ports.registers import Write, Writes, WriteState
@@ -56,6 +57,7 @@ __all__ = [
     "RepositoryRefs",
     "SettingsStore",
     "Staging",
+    "StoreTraits",
     "StoredObject",
     "Watch",
     "TagInfo",

@@ -33,6 +33,21 @@ class StoredFolder:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class StoreTraits:
+    """The properties of a store that its callers depend on.
+
+    - `is_local`: Objects are files of this machine. A missing root may be an unmounted disk,
+      folders may be symbolic links, and lookups are cheap, so nothing is cached.
+    - `compresses`: Tree files are compressed.
+    - `verifies`: The store verifies tree files against their ids before it returns them.
+    """
+
+    is_local: bool = False
+    compresses: bool = True
+    verifies: bool = False
+
+
 class Content(Protocol):
     """The bytes of an object. Some parts may be read only on request.
 
@@ -68,8 +83,8 @@ class ObjectStore(Protocol):
         """The root, without a trailing '/'."""
 
     @property
-    def verifies(self) -> bool:
-        """Whether the store verifies tables against their ids before it returns them."""
+    def traits(self) -> StoreTraits:
+        """The properties of the store."""
 
     def get(self, key: str) -> bytes:
         """Return the bytes of an object."""

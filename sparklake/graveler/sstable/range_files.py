@@ -244,7 +244,7 @@ def _decoded(
     """Return the records of table files, each verified here or by the store."""
     pairs = zip(files, table_ids, strict=True)
     return concatenated(
-        [_read_table(file, each, kind, trusted=store.verifies) for file, each in pairs]
+        [_read_table(file, each, kind, trusted=store.traits.verifies) for file, each in pairs]
     )
 
 

@@ -7,7 +7,6 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.cache.counts import CacheCounts
 from sparklake.stores.cache.disk import CacheUsage, DiskCache, find_cache
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.local.store import LocalStore
 
 __all__ = [
     "CacheCounts",
@@ -24,7 +23,7 @@ def open_cached_store(uri: str, settings: CacheSettings, instance: str = "") -> 
     Instances of a repository at the same place do not share cached tables.
     """
     store = open_store(uri)
-    if isinstance(store, LocalStore):
+    if store.traits.is_local:
         return store
     cache = find_cache(settings)
     if cache is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sparklake.graveler.ports import (
     ObjectStore,
     StoredFolder,
     StoredObject,
+    StoreTraits,
     Watch,
 )
 from sparklake.graveler.sstable.range_files import table_key
@@ -50,9 +52,9 @@ class CachedStore:
         return self._inner.uri
 
     @property
-    def verifies(self) -> bool:
-        """Whether tables are verified: always, when they are cached."""
-        return True
+    def traits(self) -> StoreTraits:
+        """The properties of the store. Tree files are verified when they are cached."""
+        return replace(self._inner.traits, verifies=True)
 
     def get(self, key: str) -> bytes:
         """Return the bytes of an object."""

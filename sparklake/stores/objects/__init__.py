@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from sparklake.stores.objects.local.provider import find_local_path, local_uri
 from sparklake.stores.objects.registry import (
-    check_object_uri,
+    describe_store,
     normalise_object_uri,
     normalise_store_uri,
     open_destination,
@@ -12,7 +13,9 @@ from sparklake.stores.objects.registry import (
 )
 
 __all__ = [
-    "check_object_uri",
+    "describe_store",
+    "find_local_path",
+    "local_uri",
     "normalise_object_uri",
     "normalise_store_uri",
     "open_destination",

@@ -1,10 +1,10 @@
-"""Validation of keys and prefixes of object stores."""
+"""Validation of keys, prefixes and URIs of object stores."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparklake.errors import InvalidKeyError
+from sparklake.errors import InvalidKeyError, InvalidUriError
 from sparklake.uri import is_utf8
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ def check_key(key: str) -> None:
     if not key:
         raise InvalidKeyError("The object key is empty: name the object.")
     _check(key, key.split("/"))
+
+
+def invalid_uri(uri: str, reason: str) -> InvalidUriError:
+    return InvalidUriError(f"{uri!r} {reason}.")
 
 
 def check_prefix(prefix: str) -> None:

@@ -10,15 +10,13 @@ import os
 from collections.abc import Iterable
 
 from sparklake.errors import NamespaceInUseError
-
-_FILE = "file://"
+from sparklake.stores.objects.local.provider import find_local_path
 
 
 def real_root(uri: str) -> str:
     """Return the real path of a store's root, with a trailing '/'."""
-    if not uri.startswith(_FILE):
-        return f"{uri}/"
-    return os.path.realpath(uri.removeprefix(_FILE)).rstrip("/") + "/"
+    path = find_local_path(uri)
+    return f"{uri}/" if path is None else os.path.realpath(path).rstrip("/") + "/"
 
 
 def roots_overlap(left: str, right: str) -> bool:

@@ -15,8 +15,8 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.rows.findings import Finding, FindingKind
+from sparklake.stores.objects.listings import find_columns
 from sparklake.stores.objects.local.columns import FileColumns, file_columns
-from sparklake.stores.objects.local.store import LocalStore
 from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
 from sparklake.udfs.imports.source_listing import ListingPart
@@ -108,8 +108,9 @@ def list_purged(place: CheckPlace, name: str, encoded: bytes) -> bytes:
 
 
 def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:
-    if isinstance(store, LocalStore):
-        yield from store.scan_columns(part.prefix, level=part.level)
+    columns = find_columns(store, part.prefix, level=part.level)
+    if columns is not None:
+        yield from columns
         return
     found = store.scan(part.prefix, level=part.level)
     objects = (each for each in found if isinstance(each, StoredObject))

@@ -14,7 +14,7 @@ from sparklake.graveler.ports import StoredObject
 from sparklake.interrupts import Threads
 from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.rows.findings import FindingKind
-from sparklake.stores.objects import open_object
+from sparklake.stores.objects import describe_store, open_object
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,21 +63,29 @@ def stored_sizes(named: pa.Table) -> StoredSizes:
 def find_sizes(addresses: Sequence[str]) -> dict[str, Found]:
     """Return the size at each address, None for a missing object, or a problem."""
     sizes: dict[str, Found] = {}
-    for folder, group in groupby(sorted(addresses), key=lambda each: each.rpartition("/")[0]):
+    for _, group in groupby(sorted(addresses), key=lambda each: each.rpartition("/")[0]):
         some = list(group)
-        if folder.startswith("s3") and len(some) >= _LISTED_FROM:
+        if len(some) >= _LISTED_FROM and _is_remote(some[0]):
             sizes.update(_listed(some))
         else:
             sizes.update(_looked_up(some))
     return sizes
 
 
+def _is_remote(address: str) -> bool:
+    try:
+        return not describe_store(address).is_local
+    except InvalidUriError:
+        return False
+
+
 def _listed(addresses: Sequence[str]) -> Iterator[tuple[str, Found]]:
     """Yield the sizes of objects of one folder, by a listing if possible."""
     try:
         places = [open_object(each) for each in addresses]
-        prefix = places[0][1].rpartition("/")[0]
-        found = places[0][0].scan(f"{prefix}/" if prefix else "", level=True)
+        store, key = places[0]
+        prefix = key.rpartition("/")[0]
+        found = store.scan(f"{prefix}/" if prefix else "", level=True)
         sizes = {each.key: each.size for each in found if isinstance(each, StoredObject)}
     except SparklakeError:
         yield from _looked_up(addresses)

@@ -28,7 +28,8 @@ from sparklake.namespace.addresses import OwnNamespace
 from sparklake.rows.imports import Defect, ImportTaskSettings, Reason
 from sparklake.rows.objects import microsecond_mtimes
 from sparklake.rows.records import in_key_order, record_batch
-from sparklake.stores.objects import check_object_uri, normalise_object_uri
+from sparklake.stores.objects import normalise_object_uri
+from sparklake.stores.objects.addresses import are_local, local_paths
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.columns import file_checksums
 from sparklake.udfs.imports.defects import defect_record, new_defect
@@ -50,7 +51,6 @@ Spoiled = dict[int, dict[str, str]]
 
 _TEXTS = ("path", "address", "checksum", "content_type", "metadata")
 _UNKNOWN = "-"
-_FILE = "file://"
 
 
 def import_body(
@@ -216,7 +216,6 @@ def _wrong_address(address: str) -> str | None:
     if "://" not in address:
         return "the address is not a URI: write s3://bucket/key or file:///path"
     try:
-        check_object_uri(address)
         check_key(normalise_object_uri(address).split("/", 3)[3])
     except InvalidInputError as error:
         return str(error)
@@ -263,8 +262,8 @@ def _is_text(value: pa.Scalar) -> bool:
 def _file_checksums(rows: pa.RecordBatch, wanted: Mask) -> pa.StringArray:
     """Return the checksums of small files in some rows; null elsewhere."""
     address, nothing = rows.column("address"), pa.nulls(rows.num_rows, pa.string())
-    local = pc.and_(pa.array(wanted), pc.starts_with(address, _FILE)).fill_null(False)
-    paths = pc.utf8_slice_codeunits(address.filter(local), len(_FILE))
+    local = pc.and_(pa.array(wanted), are_local(address)).fill_null(False)
+    paths = local_paths(address.filter(local))
     if not len(paths):
         return nothing
     sizes = rows.column("size").filter(local).to_numpy(zero_copy_only=False)

@@ -17,8 +17,8 @@ from sparklake.graveler.times import MICROSECOND, checked_microseconds
 from sparklake.interrupts import Threads
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
+from sparklake.stores.objects.listings import find_columns, lists_columns, scan_level
 from sparklake.stores.objects.local.columns import FileColumns
-from sparklake.stores.objects.local.store import LocalStore
 from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.uri import is_utf8
 
@@ -68,12 +68,7 @@ def split_source(
 def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
     """Return a level's folders and whether it has objects, or None to not split it."""
     folders, has_objects, count = [], False, 0
-    entries: Iterable[StoredFolder | StoredObject | None]
-    if isinstance(store, LocalStore):
-        entries = store.scan_level(prefix)
-    else:
-        entries = store.scan(prefix, level=True)
-    for count, each in enumerate(entries, start=1):
+    for count, each in enumerate(scan_level(store, prefix), start=1):
         if count > _MOST_ENTRIES:
             return None
         if isinstance(each, StoredFolder):
@@ -97,9 +92,9 @@ def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     decode = msgspec.msgpack.Decoder(list[ListingPart]).decode
     tasks = (each.as_py() for batch in batches for each in batch.column("task"))
     parts = chain.from_iterable(map(decode, tasks))
-    if isinstance(store, LocalStore):
+    if lists_columns(store):
         for each in parts:
-            for files in store.scan_columns(each.prefix, level=each.level, exact=True):
+            for files in find_columns(store, each.prefix, level=each.level, exact=True) or ():
                 if len(files.keys):
                     yield _file_rows(store, files)
         return
@@ -126,7 +121,7 @@ def _chunks(store: ObjectStore, part: ListingPart) -> Iterator[list[StoredObject
         yield chunk
 
 
-def _file_rows(store: LocalStore, files: FileColumns) -> pa.RecordBatch:
+def _file_rows(store: ObjectStore, files: FileColumns) -> pa.RecordBatch:
     keys = files.keys.view(pa.binary())
     times, ends = files.mtimes // MICROSECOND, np.iinfo(np.int64)
     for at in np.flatnonzero((files.mtimes == ends.min) | (files.mtimes == ends.max)).tolist():

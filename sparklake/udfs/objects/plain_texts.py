@@ -5,21 +5,16 @@ A text that passes is valid. The others are checked one by one, with an error fo
 
 from __future__ import annotations
 
-import re
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.graveler import compiled
 from sparklake.graveler.blocks.buffers import Mask
 from sparklake.graveler.kernels import kernel
+from sparklake.stores.objects.addresses import PLAIN_PLACES, URI_START
 
-SCHEME = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
-"""The beginning of a URI, including Hadoop URIs with a single slash. No key begins this way."""
-
-_BUCKET = "[A-Za-z0-9._-]{3,255}"
-_BEGINNING = rf"^(s3a?://{_BUCKET}/|file:///)[^./\x00]"
-_WHOLE = rf"^(s3a?://{_BUCKET}|file://)(/[^./\x00][^/\x00]*)+$"
+_BEGINNING = rf"^({PLAIN_PLACES})/[^./\x00]"
+_WHOLE = rf"^({PLAIN_PLACES})(/[^./\x00][^/\x00]*)+$"
 
 
 @kernel(compiled.plain_keys)
@@ -39,7 +34,7 @@ def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
         ),
         pc.and_(
             _are_plain_keys(addresses),
-            pc.invert(pc.match_substring_regex(addresses, SCHEME.pattern)),
+            pc.invert(pc.match_substring_regex(addresses, URI_START.pattern)),
         ),
     )
     return _truth(plain)

@@ -25,7 +25,12 @@ from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, Reposi
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.namespace.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY, PROBE_PREFIX
 from sparklake.namespace.nesting import find_enclosing
-from sparklake.stores.objects import normalise_store_uri, open_store
+from sparklake.stores.objects import (
+    describe_store,
+    find_local_path,
+    normalise_store_uri,
+    open_store,
+)
 from sparklake.stores.objects.namespaces import roots_overlap
 
 
@@ -42,9 +47,10 @@ class Mark:
 @contextmanager
 def given_place(uri: str = "") -> Iterator[None]:
     """Raise InvalidInputError if a place that the caller names does not exist, or is a file."""
-    path = Path(uri.removeprefix("file://"))
-    file = next((each for each in (path, *path.parents) if each.is_file()), None)
-    if uri.startswith("file://") and file is not None:
+    path = find_local_path(uri)
+    places = () if path is None else (Path(path), *Path(path).parents)
+    file = next((each for each in places if each.is_file()), None)
+    if file is not None:
         raise InvalidInputError(f"{file} is a file: name a folder")
     try:
         yield
@@ -139,7 +145,7 @@ def check_namespace(store: ObjectStore) -> None:
     The directory below an unmounted disk also accepts files, and hides them after the mount. An
     unreachable bucket raises its own error.
     """
-    if store.uri.startswith("file://") and store.find(NAMESPACE_MARKER_KEY) is None:
+    if store.traits.is_local and store.find(NAMESPACE_MARKER_KEY) is None:
         raise StoreUnreachableError(
             f"{store.uri} is no longer the storage namespace of this repository, because "
             f"{NAMESPACE_MARKER_KEY} is missing: mount its disk, or restore it from a backup"
@@ -163,7 +169,7 @@ def check_disk(info: RepositoryInfo, refs: RefsSnapshot) -> None:
     The folder below an unmounted disk would take new files, and hide them after the mount.
     """
     uri = info.storage_namespace
-    if uri.startswith("file://") and is_bare(open_store(uri)) and has_content(refs):
+    if describe_store(uri).is_local and is_bare(open_store(uri)) and has_content(refs):
         raise StoreUnreachableError(
             f"nothing was done: {uri} has neither its mark nor any table. Mount its disk, or "
             "restore the namespace from a backup"
@@ -191,7 +197,7 @@ def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
 def check_namespace_writable(store: ObjectStore, verb: str) -> None:
     """Raise ReadOnlyNamespaceError if nothing can be written next to the mark."""
     with first_write(store, verb):
-        if store.uri.startswith("file://"):
+        if store.traits.is_local:
             probe = f"{PROBE_PREFIX}{uuid4().hex}"
             store.put_if_absent(probe, b"")
             store.delete(probe)

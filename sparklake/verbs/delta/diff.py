@@ -12,11 +12,12 @@ from sparklake.delta_log.delta_commits import NotUnitedError
 from sparklake.delta_log.file_names import LOG_FOLDER, log_key
 from sparklake.delta_log.paths import file_keys, name_of
 from sparklake.delta_log.rewrite import rewritten_commit, to_addresses
-from sparklake.delta_log.table_files import hashes, repeated, spark_uris, unlike
+from sparklake.delta_log.table_files import hashes, repeated, unlike
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.ranges import MetaRange
+from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.snapshot import snapshot_over
 from sparklake.verbs.delta.tree_log import TreeLog, log_sides, read_log

@@ -29,7 +29,7 @@ from sparklake.delta_log.rewrite import (
     rewritten_commit,
     to_addresses,
 )
-from sparklake.delta_log.table_files import data_files, hashes, repeated, spark_uris, unlike
+from sparklake.delta_log.table_files import data_files, hashes, repeated, unlike
 from sparklake.delta_log.view_log import checkpointed_commit, last_checkpoint
 from sparklake.errors import (
     CorruptFileError,
@@ -41,6 +41,7 @@ from sparklake.errors import (
 from sparklake.namespace.layout import VIEWS_FOLDER
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
+from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.formats import VERSION_AS_OF, log_files
@@ -187,7 +188,7 @@ def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:
 
 def _resolver(context: Context, table: TableVersion) -> Resolve:
     """Return a function from paths to addresses, distinct even for shared files."""
-    files = data_files(table.objects.batches(), table.folder)
+    files = data_files(table.objects.batches(), table.folder, spark_uris)
     shared = repeated(hashes(batch.column("uri")) for batch in files)
     nowhere = f"{context.info.storage_namespace}/{VIEWS_FOLDER}no-longer-there/{table.folder}"
 

@@ -13,12 +13,13 @@ from sparklake.delta_log.paths import canonical_path, encoded_path
 from sparklake.delta_log.rewrite import relative_places, restore_relative
 from sparklake.graveler.ports import Write
 from sparklake.rows.objects import ObjectInfo
+from sparklake.stores.objects.addresses import spark_uri
 from sparklake.stores.objects.prefetch import overlapped
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.snapshot import Snapshot
 from sparklake.verbs.tables.formats import log_files
-from sparklake.verbs.tables.version import TableVersion, spark_uri
+from sparklake.verbs.tables.version import TableVersion
 
 _PUT_AT_ONCE = 64
 

@@ -20,6 +20,7 @@ from sparklake.errors import InvalidInputError, MissingFileError, TableMovedErro
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
 from sparklake.rows.objects import FILE_SCHEMA
+from sparklake.stores.objects.addresses import spark_uri
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once, digest_of, once_scope
@@ -34,7 +35,7 @@ from sparklake.verbs.delta.table_copy import (
 from sparklake.verbs.objects.stage import stage_batches
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
-from sparklake.verbs.tables.version import TableVersion, open_table, spark_uri, table_prefix
+from sparklake.verbs.tables.version import TableVersion, open_table, table_prefix
 from sparklake.verbs.tables.write import (
     check_no_other_table,
     may_write,

@@ -17,7 +17,6 @@ from sparklake.graveler.dumps.dump import (
     parse_manifest,
     read_dump_manifest,
 )
-from sparklake.graveler.dumps.lakefs_limits import unsupported_addresses
 from sparklake.graveler.dumps.problems import problem_text, raise_all
 from sparklake.graveler.dumps.ref_files import Entity
 from sparklake.graveler.ids import CommitId
@@ -25,6 +24,7 @@ from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, Reposi
 from sparklake.namespace.layout import REFS_MANIFEST_KEY, open_purge_key
 from sparklake.namespace.markers import open_markers, open_purges
 from sparklake.stores.objects import normalise_object_uri, open_object
+from sparklake.stores.objects.addresses import unsupported_addresses
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_enclosing, given_place, take_over_namespace
 from sparklake.verbs.dumps.addresses import find_refused

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import msgspec
 
@@ -15,7 +16,7 @@ from sparklake.errors import (
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo
-from sparklake.stores.objects.local.store import LocalStore
+from sparklake.stores.objects import find_local_path
 from sparklake.udfs.exports import EXPORT_MARKER_KEY
 
 _VERSION = 1
@@ -86,7 +87,8 @@ def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
 
 def is_empty(store: ObjectStore) -> bool:
     """Return whether a destination has no objects."""
-    if isinstance(store, LocalStore) and not store.root.exists():
+    path = find_local_path(store.uri)
+    if path is not None and not Path(path).exists():
         return True
     return next(iter(store.list()), None) is None
 

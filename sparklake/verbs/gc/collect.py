@@ -345,7 +345,7 @@ def _prefixes(context: Context) -> list[str]:
     A bucket is split by the first character of keys. A directory is not split, because each task
     would read all of it.
     """
-    if context.store.uri.startswith("file://"):
+    if context.store.traits.is_local:
         return [DATA_FOLDER]
     characters = (chr(each) for each in range(32, 127))
     return [f"{DATA_FOLDER}{each}" for each in characters if each != "/"]

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from sparklake.errors import InvalidInputError, StoreUnreachableError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.stores.objects import open_store
+from sparklake.stores.objects import describe_store, open_store
 from sparklake.verbs.base.context import Context, OnceRun
 from sparklake.verbs.base.namespace import check_apart, check_enclosing
 
@@ -23,7 +23,7 @@ def checked_place(context: Context, errors_to: str) -> str:
     try:
         is_used = any(True for _ in open_store(root).scan(""))
     except StoreUnreachableError:
-        if not root.startswith("file://"):
+        if not describe_store(root).is_local:
             raise
         is_used = False
     if is_used:

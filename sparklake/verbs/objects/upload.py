@@ -21,6 +21,7 @@ from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, object_record
+from sparklake.stores.objects import find_local_path
 from sparklake.stores.objects.local.files import store_errors
 from sparklake.stores.objects.local.walk import SkippedPath, SkipReason, walk_files
 from sparklake.verbs.base.context import Context
@@ -140,7 +141,7 @@ def put_folder(
     def check(place: Path) -> str:
         return check_apart(context.info, str(place))
 
-    root = Path(check(folder).removeprefix("file://"))
+    root = Path(find_local_path(check(folder)) or folder)
     below = f"{prefix.rstrip('/')}/" if prefix else ""
     skipped = list[SkippedPath]()
 

@@ -29,7 +29,7 @@ from sparklake.graveler.ids import CommitId, MetaRangeId, is_generation
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.graveler.records import decode_record, encode_record
 from sparklake.graveler.sstable.range_files import make_range, read_range_file, table_key
-from sparklake.namespace.addresses import OwnNamespace, stored_address
+from sparklake.namespace.addresses import OwnNamespace
 from sparklake.namespace.layout import (
     COLLECTIONS_FOLDER,
     DATA_FOLDER,
@@ -38,6 +38,7 @@ from sparklake.namespace.layout import (
     REFS_MANIFEST_KEY,
 )
 from sparklake.stores.objects import open_object
+from sparklake.stores.objects.addresses import stored_address
 from sparklake.udfs.checks.content import content_problem
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import Mark
@@ -151,7 +152,7 @@ class Repair:
             source.get_to_file(place, scratch / "found")
             # A copy, because a hard link to a file of another owner would change with it.
             shutil.copyfile(scratch / "found", scratch / "copy")
-            if not is_equal(f"file://{scratch}/copy", finding):
+            if not is_equal(str(scratch / "copy"), finding):
                 raise CorruptFileError(f"{step.source} does not have the content any more")
             if self._keep(key):
                 self.store.delete(key)

@@ -9,11 +9,11 @@ from sparklake.delta_log.table_files import partition_of, partition_value
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.ranges import MetaRange
+from sparklake.stores.objects.addresses import spark_uri
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import list_tree
 from sparklake.verbs.base.snapshot import snapshot_over
 from sparklake.verbs.diffs.diff import diff_trees
-from sparklake.verbs.tables.version import spark_uri
 
 Partition = tuple[tuple[str, str | None], ...]
 

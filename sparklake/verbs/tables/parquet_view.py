@@ -13,6 +13,7 @@ from sparklake.delta_log.table_files import data_files, hashes, repeated
 from sparklake.delta_log.view_log import TableShape
 from sparklake.errors import ObjectNotFoundError, StorePermissionError
 from sparklake.graveler.sums import bounded, column_sum
+from sparklake.stores.objects.addresses import spark_uris
 from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.version import TableVersion
@@ -70,7 +71,7 @@ def _shape(
 
     uris: Sequence[str] = [listing.first]
     if merges:
-        files = data_files(table.objects.batches(), table.folder)
+        files = data_files(table.objects.batches(), table.folder, spark_uris)
         uris = list(chain.from_iterable(each.column("uri").to_pylist() for each in files))
     types = listing.columns.types(infers=infers_types(spark))
     written = spark_schema(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
@@ -93,7 +94,7 @@ class _FileTotals:
     @staticmethod
     def of(table: TableVersion) -> _FileTotals:
         listing, numbers = _FileTotals(), []
-        for batch in data_files(table.objects.batches(), table.folder):
+        for batch in data_files(table.objects.batches(), table.folder, spark_uris):
             listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")
             listing.size = bounded(listing.size + column_sum(batch.column("size").to_numpy()))
             listing.columns.add(batch.column("relative"))

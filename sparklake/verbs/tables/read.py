@@ -11,6 +11,7 @@ from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
 from sparklake.errors import InvalidInputError, MissingDependencyError
 from sparklake.rows.diffs import DIFF_DDL
 from sparklake.rows.objects import OBJECT_DDL
+from sparklake.stores.objects.addresses import spark_uris
 from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.history.log_rows import LOG_DDL
@@ -143,7 +144,7 @@ def _read_files(
     from sparklake.frames.tables.exact_files import infers_types, read_files
 
     columns, found = PartitionColumns(), []
-    for batch in data_files(table.objects.batches(), table.folder):
+    for batch in data_files(table.objects.batches(), table.folder, spark_uris):
         columns.add(batch.column("relative"))
         found.append(batch)
     files = pa.Table.from_batches(found, FILE_SCHEMA)

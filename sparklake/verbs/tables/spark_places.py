@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparklake.frames.tables.spark_sources import lacks_client
-from sparklake.verbs.tables.version import spark_uri
+from sparklake.stores.objects.addresses import spark_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,10 +17,10 @@ from sparklake.engine.spark import kept_rows
 from sparklake.errors import LostResultError, MissingDependencyError, MissingFileError
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.session import is_connect_3
-from sparklake.stores.objects import open_store
+from sparklake.stores.objects import describe_store, local_uri, open_store
+from sparklake.stores.objects.addresses import spark_uri
 from sparklake.udfs.tables.files import not_shared, upload_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.tables.version import spark_uri
 from sparklake.verbs.tables.write_request import DELTA, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import bytes_runner, file_shares, kept, visible_files
 
@@ -51,7 +51,7 @@ def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: s
     The caller must pass the names of the files to the returned check before staging them.
     """
     namespace = context.info.storage_namespace
-    if namespace.startswith("file://"):
+    if describe_store(namespace).is_local:
         with _observed(rows, request) as (observed, check):
             _save(observed, request, f"{namespace}/{place}")
     elif _speaks_s3(context):
@@ -88,7 +88,7 @@ def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 def check_native(context: Context) -> None:
     """Reject a session without access to the storage namespace."""
-    if not context.info.storage_namespace.startswith("file://") and not _speaks_s3(context):
+    if not context.store.traits.is_local and not _speaks_s3(context):
         raise MissingDependencyError(
             "this Spark session lacks the S3 client S3A, which writes Delta tables in "
             "buckets: add hadoop-aws of Spark's Hadoop version to its jars"
@@ -129,7 +129,7 @@ def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, p
     """Write with Spark to local disk, and upload the committed files in tasks."""
     with scratch_folder(disk_root()) as scratch:
         with _observed(rows, request) as (observed, check):
-            _save(observed, request, f"file://{scratch}/table")
+            _save(observed, request, local_uri(f"{scratch}/table"))
         with kept(visible_files(open_store(str(scratch)), "table/")) as files:
             check(files["name"])
             size = int(pc.sum(files["size"]).as_py() or 0)

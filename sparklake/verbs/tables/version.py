@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,11 +26,6 @@ def table_prefix(path: str) -> str:
         raise InvalidInputError("a table needs a path below the root of the ref")
     object_key(f"{stripped}/")
     return f"{stripped}/"
-
-
-def spark_uri(uri: str) -> str:
-    """Return a URI in Spark's spelling: Hadoop's S3 client uses the scheme s3a."""
-    return re.sub(r"^s3://", "s3a://", uri)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,9 @@ from sparklake.delta_log.view_log import (
 from sparklake.engine.sort import sliced
 from sparklake.graveler.ports import ObjectStore
 from sparklake.namespace.layout import VIEWS_FOLDER
+from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.tables.version import TableVersion, spark_uri
+from sparklake.verbs.tables.version import TableVersion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,7 +102,7 @@ def write_view(
 
     `size` is the total bytes of the files.
     """
-    adds = add_batches(data_files(table.objects.batches(), table.folder), shared)
+    adds = add_batches(data_files(table.objects.batches(), table.folder, spark_uris), shared)
     about = shape_batch(shape)
     with scratch_folder(disk_root()) as scratch:
         written = scratch / "checkpoint.parquet"

@@ -14,6 +14,7 @@ from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import Write
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo
+from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.resolve import get_branch, open_branch
@@ -133,7 +134,7 @@ def check_no_other_table(request: WriteRequest, table: TableVersion) -> None:
 
 
 def _find_file(table: TableVersion) -> ObjectInfo | None:
-    for batch in data_files(table.objects.batches(), table.folder):
+    for batch in data_files(table.objects.batches(), table.folder, spark_uris):
         for relative in batch.column("relative")[:1].to_pylist():
             return table.snapshot.stat(f"{table.folder}{relative}")
     return None

@@ -43,7 +43,7 @@ class TestCachedStore(ObjectStoreContract):
         return CachedStore(inner, cache, lambda table_id, content: None)
 
     def test_what_a_store_holds_it_has_not_verified(self, store: ObjectStore) -> None:
-        assert store.verifies
+        assert store.traits.verifies
 
 
 @pytest.fixture

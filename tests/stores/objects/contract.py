@@ -385,4 +385,4 @@ class ObjectStoreContract:
             store.get_part("../x", start, stop)
 
     def test_what_a_store_holds_it_has_not_verified(self, store: ObjectStore) -> None:
-        assert not store.verifies
+        assert not store.traits.verifies

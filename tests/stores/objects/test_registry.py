@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklake.errors import InvalidUriError
-from sparklake.stores.objects import normalise_store_uri, open_object, open_store
+from sparklake.stores.objects import describe_store, normalise_store_uri, open_object, open_store
 
 ODD_NAMES = ["two words", "100%", "%41", "%2F", "a#b", "a?b=c", "ümläut 東京", "a+b", "~", "x:y"]
 
@@ -135,3 +135,40 @@ except MissingDependencyError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert "pip install 'sparklake[s3]'" in done.stdout
+
+
+PLUGIN = """
+from dataclasses import replace
+from sparklake.stores.objects.local.provider import LOCAL
+
+def split(uri):
+    return "file://", uri.removeprefix("disk://")
+
+PROVIDER = replace(
+    LOCAL, schemes=("disk",), split=split, canonical_root=lambda uri: "file:///" + uri[7:]
+)
+"""
+
+
+def test_a_package_adds_a_store_as_an_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "disk_store.py").write_text(PLUGIN)
+    described = tmp_path / "disk_store-1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: disk-store\nVersion: 1\n")
+    (described / "entry_points.txt").write_text("[sparklake.stores]\ndisk = disk_store:PROVIDER\n")
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from sparklake.stores.objects import describe_store, open_object, open_store
+assert open_store("disk:/{tmp_path}/root").put_if_absent("key", b"body")
+store, key = open_object("disk:/{tmp_path}/root/key")
+assert store.get(key) == b"body"
+assert describe_store("disk://x").is_local
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("uri", ["/lake", "s3://bucket/lake", "s3a://bucket"])
+def test_the_description_of_a_place_is_that_of_its_store(uri: str) -> None:
+    assert describe_store(uri) == open_store(uri).traits
+    assert describe_store(uri).is_local is (uri == "/lake")

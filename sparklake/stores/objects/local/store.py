@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
+from sparklake.graveler.ports import StoreTraits
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local.files import (
     NO_FILE_ERRORS,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 ABANDONED_SECONDS = 24 * 3600
 """The age at which a later write removes the temporary files of a killed process."""
 
+TRAITS = StoreTraits(is_local=True, compresses=False)
+
 _HASHED_AT_ONCE = 1024 * 1024
 
 
@@ -59,9 +62,9 @@ class LocalStore:
         return "file://" + str(self.root).rstrip("/")
 
     @property
-    def verifies(self) -> bool:
-        """Whether tables are verified: never here."""
-        return False
+    def traits(self) -> StoreTraits:
+        """The properties of the store."""
+        return TRAITS
 
     def get(self, key: str) -> bytes:
         """Return the bytes of an object."""

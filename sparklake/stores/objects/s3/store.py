@@ -14,7 +14,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
-from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
+from sparklake.graveler.ports import (
+    ContentPart,
+    StoredFolder,
+    StoredObject,
+    StoreTraits,
+    Watch,
+)
 from sparklake.interrupts import Threads, within_grace
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local.files import store_errors, whole_file
@@ -78,9 +84,9 @@ class S3Store:
         return f"s3://{self.bucket}/{self.prefix}" if self.prefix else f"s3://{self.bucket}"
 
     @property
-    def verifies(self) -> bool:
-        """Whether tables are verified: never here."""
-        return False
+    def traits(self) -> StoreTraits:
+        """The properties of the store."""
+        return StoreTraits()
 
     def get(self, key: str) -> bytes:
         """Return the bytes of an object."""

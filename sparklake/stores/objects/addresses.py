@@ -1,0 +1,128 @@
+"""Spellings of object addresses: canonical, in records, for Spark, and of local paths.
+
+Records of local files contain `local://`, everything else uses `file://`. lakeFS's local adapter
+reads `local:///path`, and rejects a whole listing with one `file://` address. Records of earlier
+versions contain `file://`, so both are read.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import InvalidUriError
+from sparklake.stores.objects.registry import (
+    BUILT_IN,
+    all_providers,
+    find_provider,
+    normalise_object_uri,
+)
+
+_FILE, _LOCAL = "file://", "local://"
+
+URI_START = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
+"""The start of a URI, including Hadoop URIs with a single slash. No key starts like this."""
+
+PLAIN_PLACES = "|".join(each.plain_place for each in BUILT_IN if each.plain_place)
+"""The start of a plain address in any built-in store, up to the slash before the key."""
+
+_CANONICAL = "^({})".format("|".join(each.canonical for each in BUILT_IN))
+
+
+def shown_address(address: str) -> str:
+    """Return a record's full address as a URI for all readers."""
+    return f"{_FILE}{address[len(_LOCAL) :]}" if address.startswith(f"{_LOCAL}/") else address
+
+
+def shown_addresses(addresses: pa.StringArray) -> pa.StringArray:
+    """Return the addresses of records, with `file://` for local files."""
+    if not pc.any(pc.starts_with(addresses, f"{_LOCAL}/")).as_py():
+        return addresses
+    return pc.replace_substring_regex(addresses, f"^{_LOCAL}/", f"{_FILE}/")
+
+
+def stored_address(address: str) -> str:
+    """Return a full address in the form of records."""
+    if address.startswith((_FILE, _LOCAL)):
+        return f"{_LOCAL}{normalise_object_uri(address)[len(_FILE) :]}"
+    return canonical_scheme(address)
+
+
+def stored_addresses(addresses: pa.StringArray) -> pa.StringArray:
+    """Return addresses in the form of records. Keys in the namespace stay as they are."""
+    addresses = canonical_schemes(addresses)
+    files = pc.starts_with(addresses, _FILE)
+    if not pc.any(files).as_py():
+        return addresses
+    odd = pc.and_not(files, pc.match_substring_regex(addresses, _CANONICAL))
+    if pc.any(odd).as_py():
+        pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
+        clean = [normalise_object_uri(each) if is_odd else each for each, is_odd in pairs]
+        addresses = pa.array(clean, pa.string())
+    return pc.replace_substring_regex(addresses, f"^{_FILE}/", f"{_LOCAL}/")
+
+
+def canonical_scheme(address: str) -> str:
+    """Return an address with the canonical scheme of its store."""
+    provider = find_provider(address.partition("://")[0])
+    if provider is None or provider.to_canonical is None:
+        return address
+    return provider.to_canonical.text(address)
+
+
+def canonical_schemes(addresses: pa.StringArray) -> pa.StringArray:
+    """Return addresses with the canonical scheme of their store."""
+    for each in all_providers():
+        if each.to_canonical is not None:
+            addresses = each.to_canonical.column(addresses)
+    return addresses
+
+
+def canonical_addresses(addresses: pa.StringArray) -> pa.StringArray:
+    """Return addresses in their only spelling. Those of unsupported stores stay as they are."""
+    addresses = canonical_schemes(addresses)
+    odd = pc.invert(pc.match_substring_regex(addresses, _CANONICAL))
+    if not pc.any(odd).as_py():
+        return addresses
+    pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
+    return pa.array([_canonical(each) if is_odd else each for each, is_odd in pairs], pa.string())
+
+
+def spark_uri(uri: str) -> str:
+    """Return a canonical URI in Spark's spelling: Hadoop's S3 client uses the scheme s3a."""
+    provider = find_provider(uri.partition("://")[0])
+    return uri if provider is None or provider.to_spark is None else provider.to_spark.text(uri)
+
+
+def spark_uris(uris: pa.StringArray) -> pa.StringArray:
+    """Return canonical URIs in Spark's spelling."""
+    for each in all_providers():
+        if each.to_spark is not None:
+            uris = each.to_spark.column(uris)
+    return uris
+
+
+def unsupported_addresses(addresses: pa.StringArray) -> pa.BooleanArray:
+    """Return the mask of full addresses in unsupported stores."""
+    schemes = "|".join(re.escape(scheme) for each in all_providers() for scheme in each.schemes)
+    is_supported = pc.match_substring_regex(addresses, f"^({schemes}):/")
+    return pc.and_not(pc.match_substring_regex(addresses, URI_START.pattern), is_supported)
+
+
+def are_local(addresses: pa.StringArray) -> pa.BooleanArray:
+    """Return which canonical addresses are of local files."""
+    return pc.starts_with(addresses, _FILE)
+
+
+def local_paths(addresses: pa.StringArray) -> pa.StringArray:
+    """Return the paths of local addresses."""
+    return pc.utf8_slice_codeunits(addresses, len(_FILE))
+
+
+def _canonical(address: str) -> str:
+    try:
+        return normalise_object_uri(address)
+    except InvalidUriError:
+        return address  # Another tool wrote it, for a store that sparklake does not support.

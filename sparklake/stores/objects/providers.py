@@ -1,0 +1,66 @@
+"""What the registry must know about a kind of object stores."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparklake.graveler.ports import ObjectStore, StoreTraits
+    from sparklake.stores.objects.destinations import Destination
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A change of a URI's start, as a regular expression and its replacement.
+
+    Both are in the syntax that `re` and RE2 share.
+    """
+
+    pattern: str
+    replacement: str
+
+    def text(self, uri: str) -> str:
+        return re.sub(self.pattern, self.replacement, uri)
+
+    def column(self, uris: Any) -> Any:
+        """Rewrite the URIs of an Arrow array."""
+        # Lazy import: small commands do not need Arrow.
+        import pyarrow.compute as pc
+
+        if not pc.any(pc.match_substring_regex(uris, self.pattern)).as_py():
+            return uris
+        return pc.replace_substring_regex(uris, self.pattern, self.replacement)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreProvider:
+    """A kind of object stores: its URIs, its traits, and how one is opened.
+
+    The first of `schemes` is canonical. `forms` are its roots in error messages. The functions
+    raise InvalidUriError:
+
+    - `canonical_root` returns the only spelling of a root, `split` the root and the key of an
+      object of any address. They read nothing.
+    - `open` and `open_destination` take such roots, and import their client library on the call.
+
+    `to_canonical` replaces other schemes in addresses, `to_spark` changes canonical addresses to
+    Hadoop's. The regular expression `canonical` matches the start of addresses that have no
+    other spelling. `plain_place` matches an address up to the slash before the key. Addresses
+    that do not match are checked one by one, which is slower.
+    """
+
+    schemes: tuple[str, ...]
+    forms: str
+    traits: StoreTraits
+    canonical_root: Callable[[str], str]
+    split: Callable[[str], tuple[str, str]]
+    open: Callable[[str], ObjectStore]
+    open_destination: Callable[[str], Destination]
+    canonical: str
+    to_canonical: Rewrite | None = None
+    to_spark: Rewrite | None = None
+    plain_place: str = ""

@@ -1,0 +1,77 @@
+"""URIs of buckets."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sparklake.errors import InvalidKeyError, InvalidUriError
+from sparklake.graveler.ports import StoreTraits
+from sparklake.stores.objects.key_checks import check_key, invalid_uri
+from sparklake.stores.objects.providers import Rewrite, StoreProvider
+
+if TYPE_CHECKING:
+    from sparklake.stores.objects.s3.destination import S3Destination
+    from sparklake.stores.objects.s3.store import S3Store
+
+_BUCKET = "[A-Za-z0-9._-]{3,255}"
+
+
+def _canonical_root(uri: str) -> str:
+    root, prefix = _split(uri)
+    prefix = prefix.rstrip("/")
+    if not prefix:
+        return root
+    try:
+        check_key(prefix)
+    except InvalidKeyError as error:
+        raise invalid_uri(
+            uri, "has a '.' or '..' part, or two slashes in a row: remove them"
+        ) from error
+    if "//" in prefix:
+        raise invalid_uri(
+            uri, "has two slashes in a row, which Spark would read as one: remove one"
+        )
+    return f"{root}/{prefix}"
+
+
+def _split(uri: str) -> tuple[str, str]:
+    _, separator, place = uri.partition("://")
+    bucket, _, key = place.partition("/")
+    if "@" in bucket:
+        raise InvalidUriError(
+            "An S3 URI may not contain credentials: remove them, and use the environment, a "
+            "profile or a role."
+        )
+    if not separator or not re.fullmatch(_BUCKET, bucket):
+        raise invalid_uri(uri, "does not name a bucket: write s3://bucket/prefix")
+    return f"s3://{bucket}", key
+
+
+def _open(root: str) -> S3Store:
+    # Lazy import: boto3 is optional, and its import takes most of a second.
+    from sparklake.stores.objects.s3.store import S3Store
+
+    bucket, _, prefix = root.partition("://")[2].partition("/")
+    return S3Store(bucket, prefix)
+
+
+def _open_destination(root: str) -> S3Destination:
+    from sparklake.stores.objects.s3.destination import S3Destination
+
+    return S3Destination(_open(root))
+
+
+S3 = StoreProvider(
+    schemes=("s3", "s3a"),
+    forms="s3://bucket/prefix or s3a://bucket/prefix",
+    traits=StoreTraits(),
+    canonical_root=_canonical_root,
+    split=_split,
+    open=_open,
+    open_destination=_open_destination,
+    canonical="s3://",
+    to_canonical=Rewrite("^s3a://", "s3://"),
+    to_spark=Rewrite("^s3://", "s3a://"),
+    plain_place=f"s3a?://{_BUCKET}",
+)
