@@ -176,7 +176,7 @@ def _read_for(plan: Plan, position: int) -> int:
 
 
 def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
-    """Return a piece's result; raise LostResultError if it is missing.
+    """Return a piece's result.
 
     Without the result, all records of the piece would be lost.
     """

@@ -25,7 +25,7 @@ class Wait(Generic[T]):
 
     @property
     def seconds(self) -> float:
-        """How long the call has waited."""
+        """The waiting time of the call."""
         return time.monotonic() - self.since
 
 
@@ -62,7 +62,7 @@ class Waits(Generic[T]):
                 threading.Thread(target=self._watch, name="sparklake-wait", daemon=True).start()
 
     def end(self) -> None:
-        """Record that this thread's call has ended."""
+        """Record the end of this thread's call."""
         with self._lock:
             self._waiting.pop(threading.get_ident(), None)
 

@@ -30,7 +30,7 @@ _TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
 
 
 class CachedStore:
-    """An object store that caches ranges and metaranges on local disk.
+    """An object store with a disk cache of ranges and metaranges.
 
     A table is verified when it is cached, unless this process has just written it. The cache's
     CRC ensures that it stays unchanged. So every returned table is verified. Tables never
@@ -48,7 +48,6 @@ class CachedStore:
 
     @property
     def uri(self) -> str:
-        """The root, without a trailing '/'."""
         return self._inner.uri
 
     @property
@@ -57,7 +56,6 @@ class CachedStore:
         return replace(self._inner.traits, verifies=True)
 
     def get(self, key: str) -> bytes:
-        """Return the bytes of an object."""
         table_id = _find_table_id(key)
         if table_id is None:
             return self._inner.get(key)
@@ -65,14 +63,12 @@ class CachedStore:
         return self._enter(table_id, self._inner.get(key)) if content is None else content
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
-        """Return the bytes from `start` up to and without `stop`."""
         if _find_table_id(key) is None:
             return self._inner.get_part(key, start, stop)
         content = self.get(key)
         return ContentPart(content[start:stop], len(content))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
-        """Yield the contents of objects in the order of keys. Reads of the store overlap."""
         absent = [key for key in keys if not self._has(key)]
         fetched, remaining = self._inner.get_many(absent), iter(absent)
         awaited = next(remaining, None)
@@ -93,18 +89,15 @@ class CachedStore:
             temporary.write_bytes(self.get(key))
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Write an object unless it exists; return whether this call wrote it."""
         wrote = self._inner.put_if_absent(key, body)
         if wrote:
             self._keep(key, body)
         return wrote
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object, replacing an existing one. Never use it for tables."""
         self._inner.replace(key, body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Write objects unless they exist, many at a time; return the keys that it wrote."""
         written = self._inner.put_many_if_absent(bodies)
         for key in written:
             self._keep(key, bodies[key])
@@ -113,15 +106,13 @@ class CachedStore:
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        """Write each local file unless its key exists; return the keys that it wrote."""
+        """Write each local file unless its key exists; return the written keys."""
         return self._inner.put_files_if_absent(files, watch)
 
     def find(self, key: str) -> StoredObject | None:
-        """Return the store's metadata of an object; None for a missing one."""
         return self._inner.find(key)
 
     def checksum(self, key: str) -> str:
-        """Return the checksum of an object's content."""
         return self._inner.checksum(key)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
@@ -133,7 +124,6 @@ class CachedStore:
         return self._inner.scan(prefix, level=level)
 
     def delete(self, key: str) -> None:
-        """Delete an object, from the cache, too. A missing object is not an error."""
         self._inner.delete(key)
         table_id = _find_table_id(key)
         if table_id is not None:

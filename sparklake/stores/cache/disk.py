@@ -115,7 +115,7 @@ class DiskCache:
             return CacheUsage(len(kept), sum(each.size for each in kept))
 
     def clear(self) -> CacheUsage:
-        """Delete all tables; return what the cache contained."""
+        """Delete all tables; return the previous usage."""
         with store_errors(self.folder), self._locked() as lock:
             kept = self._kept()
             for path in (*(each.path for each in kept), self.folder / _INCOMING):

@@ -84,7 +84,7 @@ def _stop_if_last(layout: Layout, share: FileLock, *, wait: bool = False) -> Non
 
 
 def embedded_dsn(home: Path) -> EmbeddedServer:
-    """Return a share in the server of a home, which is created and started if needed."""
+    """Share the server of a home, started if needed."""
     try:
         folder = home_folder(home)
         with locked(start_lock(folder), _LOCK_SECONDS):

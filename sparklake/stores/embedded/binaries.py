@@ -45,7 +45,7 @@ def programs(account: Account) -> Path:
 
 
 def _wheel() -> Path:
-    """Return the folder in which the wheel is installed."""
+    """Return the installation folder of the wheel."""
     found = util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise MissingDependencyError(

@@ -1,4 +1,4 @@
-"""Folders that are private or safely shared. Existing permissions are never loosened."""
+"""Private and safely shared folders. Existing permissions are never loosened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENTER_ONLY = 0o711
 
 
 def private_folder(path: Path, owner: Account) -> Path:
-    """Return a folder that only its owner can enter, created if needed."""
+    """Return a private folder, created if needed."""
     made = _make(path, _PRIVATE)
     if made and owner.uid != os.geteuid():
         os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
@@ -31,7 +31,7 @@ def private_folder(path: Path, owner: Account) -> Path:
 
 
 def is_private(path: Path, owner: Account) -> bool:
-    """Return whether a path is a folder, not a link, that only its owner can enter."""
+    """Return whether a path is a private folder, not a link."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -42,7 +42,7 @@ def is_private(path: Path, owner: Account) -> bool:
 
 
 def system_folder(account: Account) -> Path:
-    """Return root's data folder for an account that cannot enter a private home.
+    """Return root's data folder for an account without access to its home.
 
     Others may enter it, but not list it. Its contents have their own permissions.
     """

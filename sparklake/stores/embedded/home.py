@@ -47,17 +47,17 @@ class Layout:
 
     @property
     def holders(self) -> Path:
-        """The file on which each user of the server holds a shared lock."""
+        """The lock file of the server's users. Each holds a shared lock."""
         return self.folder / "holders.lock"
 
     @property
     def alive(self) -> Path:
-        """The file that the server and all its processes keep locked."""
+        """The lock file of the server and all its processes."""
         return self.folder / "server.lock"
 
     @property
     def watched(self) -> Path:
-        """The file that the watcher of the server keeps locked."""
+        """The lock file of the server's watcher."""
         return self.folder / "watcher.lock"
 
 
@@ -98,7 +98,7 @@ def find_layout(home: Path) -> Layout | None:
 
 
 def socket_folder(layout: Layout) -> Path:
-    """Return a private folder whose path is short enough for a socket."""
+    """Return a private folder with a path short enough for a socket."""
     usual = layout.base / "socket"
     if _fits(usual):
         return private_folder(usual, layout.account)
@@ -154,7 +154,7 @@ def _system_base(folder: Path, account: Account) -> Path:
 def _lost_base(
     folder: Path, bases: Sequence[Path], error: CorruptFileError
 ) -> RefStoreUnavailableError:
-    """Return the error for a note that no longer shows where the data is.
+    """Return the error for a note without the place of the data.
 
     To begin with an empty database would hide all refs, so the user says which folder it is.
     """

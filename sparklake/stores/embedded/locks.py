@@ -47,7 +47,7 @@ class FileLock:
         return self._descriptor
 
     def close(self) -> None:
-        """Free the lock, unless another process has inherited it."""
+        """Release the lock, unless another process inherited it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

@@ -68,7 +68,7 @@ def ensure_running(layout: Layout) -> str:
 
 
 def ensure_watched(layout: Layout) -> None:
-    """Start the program that stops the server after its last user was killed, unless it runs.
+    """Start the watcher unless it is running. It stops a server without users.
 
     A program that embeds Python, or that has given up its permissions, may have no interpreter to
     run it. Then a server without users stays until a later user stops it.
@@ -98,7 +98,7 @@ def ensure_watched(layout: Layout) -> None:
 
 
 def find_running(layout: Layout) -> str | None:
-    """Return the connection string of a server that is ready, else None. Nothing changes."""
+    """Return the connection string of a ready server, else None. Nothing changes."""
     sockets = _ready_sockets(layout)
     return None if sockets is None else _dsn(sockets)
 
@@ -131,7 +131,7 @@ def stop(layout: Layout) -> bool:
 
 
 def wait_until_stopped(layout: Layout) -> None:
-    """Wait until the server has ended. The start lock prevents a new start."""
+    """Wait for the server to exit. The start lock prevents a new start."""
     _wait_while(layout, lambda: _is_alive(layout))
 
 

@@ -1,4 +1,4 @@
-"""A program that stops a home's server when the last user of the server was killed.
+"""The watcher of a home's server: it stops a server without live users.
 
 It imports no package and sleeps in the kernel until no process holds the lock of the users. Its
 arguments are the files of that lock and of the start lock, the server's pid file, the descriptor

@@ -112,7 +112,7 @@ def unsupported_addresses(addresses: pa.StringArray) -> pa.BooleanArray:
 
 
 def are_local(addresses: pa.StringArray) -> pa.BooleanArray:
-    """Return which canonical addresses are of local files."""
+    """Return the mask of canonical addresses of local files."""
     return pc.starts_with(addresses, _FILE)
 
 

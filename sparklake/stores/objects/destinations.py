@@ -1,4 +1,4 @@
-"""Verified copies: of the right size and, where it is known, of the right content."""
+"""Verified copies: size, and content where its checksum is known."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ExpectedObject:
             raise self.corrupt(f"has {size} bytes, not {self.size}")
 
     def check(self, size: int, digest: str, find: Callable[[], StoredObject | None]) -> None:
-        """Raise CorruptFileError unless the bytes read are those that were added.
+        """Compare the bytes read with the expected object.
 
         `find` looks the object up in a bucket. The ETag decides where it is not an MD5, as
         of encrypted and multipart objects. For any other checksum only the size is
@@ -56,14 +56,14 @@ class ExpectedObject:
         return may_be_md5(self.checksum)
 
     def missing(self) -> MissingFileError:
-        """Return the error of an object that is missing at its place."""
+        """Return the error for a missing object."""
         return MissingFileError(
             f"{self.path!r} is missing at {self.address}: it was moved or deleted outside the "
             "lake; restore it there"
         )
 
     def corrupt(self, what: str) -> CorruptFileError:
-        """Return the error of an object that has changed; `what` is the difference."""
+        """Return the error for a changed object; `what` is the difference."""
         return CorruptFileError(
             f"{self.path!r} {what} at {self.address}: it was overwritten outside the lake; "
             "restore the original"
@@ -110,7 +110,7 @@ class Destination(Protocol):
 
 
 class CheckedStream(io.RawIOBase):
-    """A stream that raises CorruptFileError before the end of a wrong object.
+    """A stream that verifies an object before its end.
 
     So a sender never completes a wrong object.
     """
@@ -123,7 +123,6 @@ class CheckedStream(io.RawIOBase):
         self._size = 0
 
     def readable(self) -> bool:
-        """Return that the stream is readable."""
         return True
 
     def read(self, size: int = -1) -> bytes:

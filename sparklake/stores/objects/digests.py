@@ -1,4 +1,4 @@
-"""Checksums that are digests, and what they prove about an object's bytes."""
+"""Checksums as digests, and their evidence about an object's bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def may_be_md5(checksum: str) -> bool:
 
 
 def contradicts(checksum: str, digest: str, find: Callable[[], StoredObject | None]) -> bool:
-    """Return whether the MD5 of the read bytes proves that the object has changed.
+    """Return whether the MD5 of the read bytes proves a change to the object.
 
     The ETag of an encrypted object may look like an MD5 without being one. So if the digest
     differs, `find` looks the object up: an object that still has this opaque ETag is unchanged.

@@ -25,7 +25,7 @@ def lists_columns(store: ObjectStore) -> bool:
 def find_columns(
     store: ObjectStore, prefix: str, *, level: bool, exact: bool = False
 ) -> Iterator[FileColumns] | None:
-    """Return the files that `scan` yields, in columns; None for a store that lists objects.
+    """Return the files below a prefix in columns; None without columnar listings.
 
     With `exact`, names that are not UTF-8 are kept as invalid texts.
     """

@@ -1,4 +1,4 @@
-"""The registry of object stores: by the scheme of a URI, or by a path.
+"""The registry of object stores, by URI scheme.
 
 One rule for unusual names: **a URI is verbatim**. Nothing is percent-encoded or decoded, and '?'
 and '#' are ordinary characters, so the tail of a `file://` URI is the exact path. Hadoop's `Path`
@@ -36,7 +36,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 def provider_of(uri: str) -> StoreProvider:
-    """Return the provider for a URI or path; raise InvalidUriError."""
+    """Return the provider for a URI or path."""
     if not uri:
         raise InvalidUriError(f"The URI of the store is empty: use {_forms()}.")
     if "\0" in uri or not is_utf8(uri):
@@ -106,7 +106,7 @@ def open_destination(uri: str) -> Destination:
 
 
 def normalise_object_uri(uri: str) -> str:
-    """Return the canonical URI of an object; raise InvalidUriError for an invalid one."""
+    """Return the canonical URI of an object."""
     root, key = provider_of(uri).split(uri)
     if not key:
         raise invalid_uri(uri, "has no object key: add one")

@@ -1,4 +1,4 @@
-"""Temporary files and folders that writers have left in a store, or are using now."""
+"""Temporary files and folders of running and killed writers."""
 
 from __future__ import annotations
 

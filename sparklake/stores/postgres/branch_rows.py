@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SeenSweeps:
-    """The highest number of tree sweeps that a read has returned."""
+    """The highest number of tree sweeps in any read."""
 
     count: int = 0
 
     def see(self, count: int) -> None:
-        """Note the number that a read has returned."""
+        """Record the number of tree sweeps in a read."""
         self.count = max(self.count, count)
 
 
@@ -90,7 +90,7 @@ def layers_of(connection: psycopg.Connection, uid: str, branch: str) -> tuple[La
 
 
 def layer_of(row: tuple[Any, ...]) -> Layer:
-    """Return the layer of a row of id, kind, sealed and metarange."""
+    """Return the layer in a row: id, kind, sealed and metarange."""
     layer_id, kind, sealed, meta_range_id = row
     return Layer(layer_id, LayerKind(kind), sealed, meta_range_id)
 

@@ -168,12 +168,10 @@ class PostgresBranches:
             return locked_state(connection, self._scope, name)
 
     def find(self, name: str) -> BranchState | None:
-        """Return a branch and its layers as of one moment."""
         rows = self._connections.fetch(ONE_BRANCH, {**self._values, "name": name})
         return next(iter(states_of(rows, self._scope)), None)
 
     def list(self) -> Sequence[BranchState]:
-        """Return all branches in the byte order of their names."""
         return states_of(self._connections.fetch(ALL_BRANCHES, self._values), self._scope)
 
     def delete(
@@ -197,7 +195,6 @@ class PostgresBranches:
             log_operation(connection, self._uid, who, verb.value, name, head, None)
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
-        """Set when a branch expires, from now; None is never."""
         with self._connections.transaction() as connection:
             lock_branch(connection, self._scope, name)
             connection.execute(
@@ -208,7 +205,6 @@ class PostgresBranches:
             return locked_state(connection, self._scope, name)
 
     def move(self, move: BranchMove) -> None:
-        """Apply a compare-and-swap, all of it or nothing."""
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, move.once)
             known = [
@@ -261,7 +257,7 @@ class PostgresBranches:
             raise RaceLostError.of_new_run(move.branch)
 
     def _take_layers(self, connection: psycopg.Connection, move: BranchMove) -> bool:
-        """Remove the layers that a move has applied; return whether all were there."""
+        """Remove the layers applied by a move; return whether all existed."""
         applied = sorted(set(move.applied_layers))
         if move.cut is not None:
             return cut_layers(connection, self._uid, move.branch, applied, move.cut)
@@ -269,13 +265,11 @@ class PostgresBranches:
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
-        """Hold a branch's turn, in FIFO order of requests."""
         with holding(self._connections) as connection:
             wait_for_turn(connection, self._turn(name), seconds)
             yield
 
     def is_turn_held(self, name: str) -> bool:
-        """Return whether someone holds the turn of a branch."""
         # A separate statement releases the lock at once.
         query = f"SELECT NOT pg_try_advisory_xact_lock({TURN})"
         ((is_held,),) = self._connections.fetch(query, {"turn": self._turn(name)})

@@ -140,7 +140,6 @@ class PostgresCommits:
         self._sweeps = scope.sweeps
 
     def find(self, commit_id: CommitId) -> Commit | None:
-        """Return a commit."""
         rows = self._connections.fetch(
             _SELECT + " WHERE c.repository_uid = %(uid)s AND c.id = %(id)s",
             {"uid": self._uid, "id": commit_id},
@@ -148,7 +147,6 @@ class PostgresCommits:
         return next(iter(self._commits(rows)), None)
 
     def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
-        """Return up to `limit` commits whose id begins with a prefix, in the order of ids."""
         rows = self._connections.fetch(
             _SELECT
             + """
@@ -161,21 +159,18 @@ class PostgresCommits:
         return self._commits(rows)
 
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
-        """Return the given commits and their ancestors, nearest first, at most `limit`."""
         rows = self._connections.fetch(
             _ANCESTRY, {"uid": self._uid, "ids": list(commit_ids), "limit": limit}
         )
         return self._commits(rows)
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
-        """Return commits, their ancestors down to a generation, and the parents of all."""
         rows = self._connections.fetch(
             _ANCESTRY_DOWN_TO, {"uid": self._uid, "ids": list(commit_ids), "least": least}
         )
         return self._commits(rows)
 
     def change_summaries(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
-        """Return the stored change summaries of commits, where they exist."""
         rows = self._connections.fetch(
             "SELECT id, touched FROM sparklake.commits WHERE repository_uid = %(uid)s"
             " AND id = ANY(%(ids)s) AND touched IS NOT NULL",
@@ -184,7 +179,6 @@ class PostgresCommits:
         return dict(rows)
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Return which of some commits have expired."""
         rows = self._connections.fetch(
             "SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s"
             " AND commit_id = ANY(%(ids)s)",
@@ -193,7 +187,6 @@ class PostgresCommits:
         return {commit_id for (commit_id,) in rows}
 
     def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Return which of some commits have lost their trees."""
         rows = self._connections.fetch(
             "SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s"
             " AND commit_id = ANY(%(ids)s) AND tree_collected",
@@ -202,20 +195,18 @@ class PostgresCommits:
         return {commit_id for (commit_id,) in rows}
 
     def restore(self, commits: Sequence[Commit]) -> None:
-        """Add commits, and replace those of the same ids, without change summaries."""
         with self._connections.transaction() as connection:
             rows = [_row(self._uid, each) for each in commits]
             connection.cursor().executemany(_RESTORE, rows)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
-        """Return the commit `steps` first parents back; None past the first."""
         rows = self._connections.fetch(
             _FIRST_ANCESTOR, {"uid": self._uid, "id": commit_id, "steps": steps}
         )
         return next(iter(self._commits(rows)), None)
 
     def _commits(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[Commit]:
-        """Return the commits of rows, and note the number of tree sweeps in them."""
+        """Return the commits in rows, and record their number of tree sweeps."""
         if rows:
             self._sweeps.see(rows[0][-1])
         return [_commit(row) for row in rows]
@@ -289,7 +280,7 @@ def claim_name(
 
 
 def renew_commits(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:
-    """Remove the expiry of commits that were made again, under the lock of a branch."""
+    """Remove the expiry of re-created commits, under a branch's lock."""
     connection.execute(
         "DELETE FROM sparklake.expired_commits WHERE repository_uid = %s AND commit_id = ANY(%s)",
         (uid, list(commit_ids)),

@@ -98,7 +98,7 @@ class Target:
 
 
 def public_dsn(dsn: str) -> str:
-    """Return a connection string without secrets; raise InvalidInputError."""
+    """Return a connection string without secrets."""
     parts = _parts(dsn)
     if not _SECRETS & parts.keys():
         return dsn

@@ -45,7 +45,6 @@ class PostgresOnceKeys:
         self._uid = uid
 
     def find(self, key: str) -> OnceRecord | None:
-        """Return the record of a key that has not expired."""
         rows = self._connections.fetch(
             "SELECT key, digest, run, result, expires - clock_timestamp() FROM sparklake.once_keys"
             " WHERE repository_uid = %(uid)s AND key = %(key)s AND expires > clock_timestamp()",
@@ -57,13 +56,11 @@ class PostgresOnceKeys:
         return OnceRecord(found_key, digest, run, json.loads(result), lifetime)
 
     def add(self, record: OnceRecord) -> None:
-        """Record a run that changed nothing."""
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, record)
 
     @contextmanager
     def turn(self, key: str, seconds: float) -> Iterator[bool]:
-        """Hold a key's turn, and yield whether it is held."""
         with holding(self._connections) as connection:
             yield wait_for_turn(connection, f"{self._uid} once {key}", seconds)
 

@@ -32,14 +32,13 @@ _LATEST_OF = f"""
 
 
 class PostgresOperations:
-    """The log of ref moves of one repository."""
+    """A repository's log of ref moves."""
 
     def __init__(self, connections: Connections, uid: str) -> None:
         self._connections = connections
         self._uid = uid
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Return the latest operations, newest first, of one ref or of all."""
         rows = self._connections.fetch(
             f"""
             SELECT {_OPERATION} FROM sparklake.operations WHERE repository_uid = %(uid)s
@@ -51,11 +50,9 @@ class PostgresOperations:
         return [Operation(*row) for row in rows]
 
     def find(self, sequence: int) -> Operation | None:
-        """Return the operation with a number."""
         return self._one("AND sequence = %(sequence)s", sequence)
 
     def first(self) -> Operation | None:
-        """Return the oldest operation."""
         return self._one("ORDER BY sequence LIMIT 1")
 
     def _one(self, condition: str, sequence: int = 0) -> Operation | None:
@@ -67,7 +64,6 @@ class PostgresOperations:
         return Operation(*rows[0]) if rows else None
 
     def latest(self, refs: Collection[str] | None = None) -> Mapping[str, Operation]:
-        """Return the latest operation of each of some refs that has one, or of all."""
         rows = self._connections.fetch(
             _LATEST if refs is None else _LATEST_OF, {"uid": self._uid, "refs": list(refs or ())}
         )
@@ -75,7 +71,6 @@ class PostgresOperations:
         return {each.ref: each for each in found}
 
     def reached(self, commits: Mapping[str, CommitId], after: Operation | None = None) -> Set[str]:
-        """Return which of some refs an operation has moved to or from the commit given for it."""
         rows = self._connections.fetch(
             """
             SELECT DISTINCT o.ref FROM sparklake.operations o

@@ -64,7 +64,6 @@ class PostgresRefStore:
         return found
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
-        """Create a repository, its first commit and its default branch in one transaction."""
         refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
         self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
 
@@ -75,7 +74,6 @@ class PostgresRefStore:
         who: str,
         collected: Collection[CommitId] = (),
     ) -> None:
-        """Create a repository with refs and commits, in one transaction."""
         self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY, sorted(collected))
 
     def _create(
@@ -101,12 +99,10 @@ class PostgresRefStore:
                 )
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
-        """Return a repository."""
         rows = self._connections.fetch(_SELECT + " WHERE r.name = %(name)s", {"name": name})
         return _info(rows[0]) if rows else None
 
     def list_repositories(self) -> Sequence[RepositoryInfo]:
-        """Return all repositories in the byte order of their names."""
         rows = self._connections.fetch(_SELECT + " ORDER BY r.name", {})
         return [_info(row) for row in rows]
 
@@ -131,7 +127,6 @@ class PostgresRefStore:
         self._connections.retried(delete)
 
     def refs(self, uid: str, *, force: bool = False) -> PostgresRefs:
-        """Return the refs of the repository with an instance uid."""
         return PostgresRefs(self._connections, Scope(uid, force))
 
     def close(self) -> None:
@@ -160,11 +155,9 @@ class PostgresRefs:
 
     @property
     def tree_sweeps(self) -> int:
-        """The number of tree sweeps that had ended at the latest read."""
         return self._scope.sweeps.count
 
     def snapshot(self) -> RefsSnapshot:
-        """Return all refs and all commits, from one snapshot."""
         with self._connections.transaction(ONE_MOMENT) as connection:
             return snapshot_of(connection, self._uid)
 

@@ -68,7 +68,6 @@ class PostgresCollections:
         return _held(self._connections, f"{self._uid} collection", collection_open_error)
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
-        """Exclude dumps of refs and every other collection of trees."""
         return _held(self._connections, f"{self._uid} tables", collection_open_error)
 
     @contextmanager
@@ -79,7 +78,6 @@ class PostgresCollections:
 
     @contextmanager
     def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
-        """Raise all fences and expire commits; return the repository at that moment."""
         with ExitStack() as held:
 
             def raise_fences(connection: psycopg.Connection) -> RepositorySnapshot:
@@ -98,7 +96,7 @@ class PostgresCollections:
             yield self._connections.retried(raise_fences)
 
     def end_tree_sweep(self) -> None:
-        """Count a sweep that has deleted tables."""
+        """Count a sweep with deleted tree files."""
         with self._connections.transaction() as connection:
             connection.execute(
                 "UPDATE sparklake.repositories SET tree_sweeps = tree_sweeps + 1 WHERE uid = %s",
@@ -185,7 +183,7 @@ class PostgresPurges:
         return _held(self._connections, f"{self._uid} purge", purge_open_error)
 
     def add(self, purge: Purge) -> None:
-        """Store a purge; raise ReadOnlyError."""
+        """Store a purge."""
         with self._connections.transaction() as connection:
             row = connection.execute(
                 "SELECT read_only FROM sparklake.repositories WHERE uid = %s FOR SHARE",
@@ -213,21 +211,18 @@ class PostgresPurges:
             )
 
     def find(self, purge_id: str) -> Purge | None:
-        """Return a purge."""
         rows = self._connections.fetch(
             _SELECT_PURGES + " AND id = %(id)s", {"uid": self._uid, "id": purge_id}
         )
         return _purge(*rows[0]) if rows else None
 
     def list(self) -> Sequence[Purge]:
-        """Return all purges, newest first."""
         rows = self._connections.fetch(
             _SELECT_PURGES + " ORDER BY sequence DESC", {"uid": self._uid}
         )
         return [_purge(*row) for row in rows]
 
     def finish(self, purge_id: str) -> None:
-        """Mark a purge as done."""
         with self._connections.transaction() as connection:
             connection.execute(
                 "UPDATE sparklake.purges SET state = %s WHERE repository_uid = %s AND id = %s",
@@ -283,14 +278,12 @@ class PostgresHookRuns:
             )
 
     def find(self, run_id: str) -> HookRun | None:
-        """Return a run."""
         rows = self._connections.fetch(
             _SELECT_RUNS + " AND id = %(id)s", {"uid": self._uid, "id": run_id}
         )
         return _run(*rows[0]) if rows else None
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return the latest runs, newest first, of one branch or tag or of all."""
         rows = self._connections.fetch(
             _SELECT_RUNS + " AND (%(ref)s::text IS NULL OR ref = %(ref)s)"
             " ORDER BY sequence DESC LIMIT %(limit)s",

@@ -42,7 +42,7 @@ _HOLDERS = r"""
 
 @dataclass(eq=False, slots=True)
 class _LockWait:
-    """A statement of a session, and the holders of the lock that it was last seen to wait for."""
+    """A session's statement, and the holders of its awaited lock."""
 
     conninfo: str
     pid: int

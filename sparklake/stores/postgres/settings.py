@@ -44,7 +44,6 @@ class PostgresSettings:
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
-        """Replace the settings with an edit of them; return the new settings."""
 
         def change(connection: psycopg.Connection) -> RepositorySettings:
             query = _SELECT + " FOR NO KEY UPDATE"
@@ -62,7 +61,7 @@ class PostgresSettings:
 
 
 def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:
-    """Lock a repository for the transaction; raise ReadOnlyError, unless forced."""
+    """Lock a repository for the transaction."""
     query = _SELECT + " FOR NO KEY UPDATE"
     settings = _found(connection.execute(query, {"uid": scope.uid}).fetchall())
     if settings.read_only and not scope.force:

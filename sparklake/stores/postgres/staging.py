@@ -72,7 +72,6 @@ class PostgresWrites:
         return _write(row)
 
     def find(self, write_id: str) -> Write | None:
-        """Return a write in any state."""
         rows = self._connections.fetch(
             f"SELECT {_COLUMNS} FROM sparklake.writes"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND id = %(id)s",
@@ -81,7 +80,6 @@ class PostgresWrites:
         return _write(rows[0]) if rows else None
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Abandon the open ones of some writes, so that they never stage; return them."""
         with self._connections.transaction() as connection:
             # In the order of ids: two callers cannot deadlock.
             rows = connection.execute(
@@ -100,7 +98,6 @@ class PostgresWrites:
         return sorted(map(_write, rows), key=lambda each: (each.started_at, each.id))
 
     def list(self) -> Sequence[Write]:
-        """Return the open and abandoned writes, oldest first."""
         rows = self._connections.fetch(
             f"SELECT {_COLUMNS} FROM sparklake.writes"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND state <> 'done' ORDER BY started_at, id",
@@ -110,7 +107,7 @@ class PostgresWrites:
 
 
 def end_write(connection: psycopg.Connection, uid: str, branch: str, write_id: str) -> None:
-    """End an open write to a locked branch; raise WriteEndedError if it is not open."""
+    """End an open write to a locked branch."""
     ended = connection.execute(
         "UPDATE sparklake.writes SET state = 'done'"
         " WHERE repository_uid = %s AND id = %s AND branch = %s AND state = 'open'",
@@ -163,7 +160,6 @@ class PostgresStaging:
         fence: int | None,
         once: OnceRecord | None = None,
     ) -> None:
-        """Stage records and tombstones in the top layer, all of them or none."""
         rows = sorted(dict(records).items())  # Key order: two writers cannot deadlock.
         # A record locks the repository, which must be locked before a layer.
         if once is None and self._put_into_open_layer(branch, rows, fence):
@@ -194,7 +190,6 @@ class PostgresStaging:
         fence: int | None,
         once: OnceRecord | None = None,
     ) -> Layer:
-        """Seal the layers below, and add a run on top."""
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             head = lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
@@ -207,19 +202,16 @@ class PostgresStaging:
         return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
-        """Seal all layers, so that later writes go into a new one; return the branch."""
         with self._connections.transaction() as connection:
             lock_branch(connection, self._scope, branch, action)
             seal_layers(connection, self._uid, branch)
             return locked_state(connection, self._scope, branch)
 
     def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
-        """Stream the records of a rows layer in key order, from one snapshot."""
         with self._connections.transaction(_SNAPSHOT) as connection:
             yield from layer_rows(connection, self._uid, layer_id, *prefixes)
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
-        """Return one record of a rows layer."""
         rows = self._connections.fetch(
             """
             SELECT r.key, r.value FROM sparklake.layers l
@@ -234,7 +226,6 @@ class PostgresStaging:
         return None if found_key is None else (found_key, value)
 
     def count(self, layer_id: int) -> int:
-        """Return the number of records in a rows layer."""
         rows = self._connections.fetch(
             """
             SELECT (SELECT count(*) FROM sparklake.staged_rows r WHERE r.layer_id = l.id)
@@ -247,7 +238,6 @@ class PostgresStaging:
         return int(rows[0][0])
 
     def reset(self, branch: str, *, once: OnceRecord | None = None) -> None:
-        """Drop every layer of a branch."""
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             lock_branch(connection, self._scope, branch, Action.RESET)
@@ -263,7 +253,6 @@ class PostgresStaging:
         fence: int | None,
         once: OnceRecord | None = None,
     ) -> None:
-        """Remove records from a branch's layers, and add a run on top."""
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             action = Action.STAGE if run else Action.RESET
@@ -297,7 +286,7 @@ def layer_rows(
 def _check_seen(
     connection: psycopg.Connection, uid: str, head: CommitId, seen: BranchState
 ) -> None:
-    """Raise RaceLostError if a locked branch has changed since it was read."""
+    """Verify that a locked branch is unchanged since it was read."""
     if (head, layers_of(connection, uid, seen.name)) != seen.content:
         raise RaceLostError(f"branch {seen.name!r} has changed: look at it again")
 

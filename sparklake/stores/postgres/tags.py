@@ -63,7 +63,6 @@ class PostgresTags:
         return TagInfo(name, commit_id)
 
     def find(self, name: str) -> TagInfo | None:
-        """Return a tag."""
         rows = self._connections.fetch(
             f"SELECT name, commit_id, {TREE_SWEEPS} FROM sparklake.tags"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND name = %(name)s",
@@ -76,7 +75,6 @@ class PostgresTags:
         return TagInfo(*found)
 
     def list(self) -> Sequence[TagInfo]:
-        """Return all tags in the byte order of their names."""
         rows = self._connections.fetch(_ALL, {"uid": self._uid})
         return [TagInfo(*row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Files of a local disk in columns, for listings of millions of files."""
+"""Columns of local files, for listings of millions of files."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _clipped(times: Sequence[int]) -> Any:
 def scan_columns(
     root: Path, folder: str, *, level: bool = False, exact: bool = False
 ) -> Iterator[FileColumns]:
-    """Yield the files that `scan` yields, in columns and without folders, which is faster."""
+    """Yield files in columns and without folders, faster than `scan`."""
     if is_alias(root, root / folder):
         return
     waiting = [folder]
@@ -149,7 +149,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _linked(root: Path, key: str) -> os.stat_result | None:
-    """Return the status of the file that a link names; None for a folder, a socket or nothing."""
+    """Return the status of a link's target; None unless it is a file."""
     try:
         status = (root / key).stat()
     except NO_FILE_ERRORS:

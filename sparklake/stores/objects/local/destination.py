@@ -83,7 +83,7 @@ class LocalDestination:
             temporary.write_bytes(body)
 
     def remove(self, key: str) -> None:
-        """Remove a file and the folders that are empty then."""
+        """Remove a file, then empty folders above it."""
         path = self.root / key
         with store_errors(path):
             resolve(self.root, path.parent)
@@ -113,7 +113,7 @@ class LocalDestination:
 
     @contextmanager
     def _replacing(self, key: str) -> Iterator[Path]:
-        """Yield a temporary file that replaces the target unless an error is raised."""
+        """Yield a temporary file, and replace the target with it on success."""
         temporary = self.root / TEMPORARY / uuid4().hex
         target = self.root / key
         try:

@@ -96,7 +96,7 @@ def link_new(source: Path, target: Path) -> bool:
 
 
 class LocalFile:
-    """The content of an immutable file, which stays open for the life of this object.
+    """The content of an immutable file, open for the life of this object.
 
     A small file is read at once and closed, because there may be many.
     """
@@ -181,7 +181,7 @@ def make_directories(path: Path) -> list[Path]:
 
 
 def write_new(body: bytes, path: Path) -> None:
-    """Create a file, and let the system begin to write it to the disk. `sync` waits for the end.
+    """Create a file, and start writing it to the disk. `sync` waits for the end.
 
     Files that are begun in turn, then synced one by one, share the journal's commits: 0.9 ms for
     a file of 1.2 MB instead of 1.7 by concurrent syncs in threads.
@@ -221,7 +221,7 @@ NO_FILE_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
-    """Yield the files under a folder whose first path part begins with `start`."""
+    """Yield the files under a folder. The first part of their paths starts with `start`."""
     for each in scan(root, folder, start):
         check_key(each.key)
         if isinstance(each, StoredObject):
@@ -267,7 +267,7 @@ def scan_level(root: Path, folder: str) -> Iterator[StoredFolder | None]:
 
 
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
-    """Yield the entries of a folder, without those deleted meanwhile."""
+    """Yield the entries of a folder, without concurrently deleted ones."""
     with store_errors(folder), suppress(*NO_FILE_ERRORS), os.scandir(folder) as entries:
         for entry in entries:
             try:

@@ -58,22 +58,18 @@ class LocalStore:
 
     @property
     def uri(self) -> str:
-        """The root, without a trailing '/'."""
         return "file://" + str(self.root).rstrip("/")
 
     @property
     def traits(self) -> StoreTraits:
-        """The properties of the store."""
         return TRAITS
 
     def get(self, key: str) -> bytes:
-        """Return the bytes of an object."""
         path = self._path(key)
         with self._reading(path):
             return path.read_bytes()
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
-        """Return the bytes from `start` up to and without `stop`."""
         path = self._path(key)
         with self._reading(path):
             return read_part(path, start, stop)
@@ -94,7 +90,6 @@ class LocalStore:
                 raise
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Create a local file of an object, as a hard link if possible."""
         source = self._path(key)
         with self._reading(source):
             if not path.parent.is_dir():
@@ -104,11 +99,9 @@ class LocalStore:
             link_or_copy(source, path)
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Write an object unless it exists; return whether this call wrote it."""
         return bool(self._publish({key: partial(write_new, body)}))
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object, replacing an existing one."""
         target = self._path(key)
         with store_errors(target):
             dirty = self._make_directories({target.parent})
@@ -122,13 +115,12 @@ class LocalStore:
             sync(dirty)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Write objects unless they exist, many at a time; return the keys that it wrote."""
         return self._publish({key: partial(write_new, body) for key, body in bodies.items()})
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        """Write each local file unless its key exists; return the keys that it wrote.
+        """Write each local file unless its key exists; return the written keys.
 
         A file on the same file system is hard-linked, so it must not be changed in place
         afterwards. No file is written in parts.
@@ -136,7 +128,6 @@ class LocalStore:
         return self._publish({key: partial(link_or_copy, path) for key, path in files.items()})
 
     def find(self, key: str) -> StoredObject | None:
-        """Return the metadata of an object; None for a missing one."""
         path = self._path(key)
         with store_errors(path):
             try:
@@ -183,7 +174,7 @@ class LocalStore:
     def scan_columns(
         self, prefix: str, *, level: bool = False, exact: bool = False
     ) -> Iterator[FileColumns]:
-        """Yield the files that `scan` yields, in columns and without folders.
+        """Yield files in columns and without folders.
 
         With `exact`, names that are not UTF-8 are kept as invalid texts.
         """
@@ -195,7 +186,6 @@ class LocalStore:
         return scan_columns(self.root, prefix.rstrip("/"), level=level, exact=exact)
 
     def delete(self, key: str) -> None:
-        """Delete an object. A missing object is not an error."""
         path = self._path(key)
         with store_errors(path):
             resolve(self.root, path.parent)
@@ -205,7 +195,7 @@ class LocalStore:
                 self._check_root()
 
     def _publish(self, writers: Mapping[str, Callable[[Path], object]]) -> Sequence[str]:
-        """Write the objects that do not exist; return their keys. All are durable on return."""
+        """Write missing objects; return their keys. All are durable on return."""
         targets = {self._path(key): key for key in writers}
         if not targets:
             return ()
@@ -221,7 +211,7 @@ class LocalStore:
     def _link_new(
         self, targets: Iterable[Path], writers: Iterable[Callable[[Path], object]]
     ) -> Sequence[Path]:
-        """Write temporary files, then link those whose names are still free."""
+        """Write temporary files, then link those with free names."""
         # One shared directory: removing a directory takes ext4 longer than everything else.
         stem = f"{int(time.time())}-{uuid4().hex}"
         staged: dict[Path, Path] = {}
@@ -285,7 +275,7 @@ def _is_key(text: str) -> bool:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary files that were begun long ago according to their names."""
+    """Remove old temporary files, by the start times in their names."""
     oldest = time.time() - ABANDONED_SECONDS
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -1,1 +1,1 @@
-"""The store of a bucket of any S3 endpoint."""
+"""The store of a bucket at any S3 endpoint."""

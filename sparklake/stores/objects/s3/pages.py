@@ -1,4 +1,4 @@
-"""Pages of a bucket's listing, read in a tenth of the time that botocore takes.
+"""Pages of a bucket's listing, parsed ten times faster than by botocore.
 
 botocore walks a model for each field of each object, and parses its time by a general parser. The
 parser of this module takes the objects out of an answer before that. Every answer that is not as
@@ -19,7 +19,7 @@ _CONTENTS = "Contents"
 
 
 class PageParsers(ResponseParserFactory):
-    """The component `response_parser_factory` of a session of botocore."""
+    """The `response_parser_factory` component of a botocore session."""
 
     def create_parser(self, protocol_name: str) -> Any:
         """Return a parser of answers."""

@@ -80,22 +80,18 @@ class S3Store:
 
     @property
     def uri(self) -> str:
-        """The root, without a trailing '/'."""
         return f"s3://{self.bucket}/{self.prefix}" if self.prefix else f"s3://{self.bucket}"
 
     @property
     def traits(self) -> StoreTraits:
-        """The properties of the store."""
         return StoreTraits()
 
     def get(self, key: str) -> bytes:
-        """Return the bytes of an object."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             return _read(target, _whole_body)
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
-        """Return the bytes from `start` up to and without `stop`, with a range request."""
         target = {**self._target(key), "Range": f"bytes={start}-{stop - 1}"}
         with s3_errors(self._address(key)):
             try:
@@ -125,7 +121,6 @@ class S3Store:
         return self._put(key, BytesIO(body), len(body))
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object, replacing an existing one."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             s3_client().put_object(**target, Body=body)
@@ -151,7 +146,6 @@ class S3Store:
             return [key for key, written in writing.items() if written.result()]
 
     def find(self, key: str) -> StoredObject | None:
-        """Return the metadata of an object; None for a missing one."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             try:
@@ -169,7 +163,6 @@ class S3Store:
         return self._head(key).checksum
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects with a key prefix, without directory markers."""
         check_prefix(prefix)
         return (each for each in self._objects(prefix) if isinstance(each, StoredObject))
 
@@ -178,7 +171,6 @@ class S3Store:
         return self._objects(prefix, "/" if level else "")
 
     def delete(self, key: str) -> None:
-        """Delete an object. A missing object is not an error."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             try:
