@@ -21,14 +21,14 @@ Source = Any
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A source whose rows, of TASK_SCHEMA, are separate tasks of any output size."""
+    """A source of separate tasks (TASK_SCHEMA) with any output size."""
 
     rows: pa.Table
 
 
 @dataclass(frozen=True, slots=True)
 class Sortable:
-    """A Spark DataFrame whose column `by` sorts its rows as their keys do.
+    """A Spark DataFrame with a column `by` in the order of keys.
 
     The body that encodes the rows yields the records of each batch in key order.
     """
@@ -46,20 +46,20 @@ TASKS_A_WORKER = 4
 
 
 def shared_task_records(records: int, workers: int) -> int:
-    """Return the number of records per task for a plan that workers share."""
+    """Return the number of records per task for a plan shared by workers."""
     wanted = records // (TASKS_A_WORKER * workers)
     return min(max(wanted, _MIN_TASK_RECORDS), MAX_TASK_RECORDS)
 
 
 class Runner(Protocol):
-    """An engine that runs task bodies."""
+    """An engine for task bodies."""
 
     @property
     def name(self) -> str:
         """The name in plans and reports."""
 
     def task_records(self, records: int) -> int:
-        """Return the number of records per task for a plan that reads `records`."""
+        """Return the number of records per task for a plan over `records`."""
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
         """Run a body over rows of work, in parallel if possible; for small results.
@@ -69,7 +69,7 @@ class Runner(Protocol):
         """
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work; yield its output in the order of the rows."""
+        """Run a body over rows of work; yield its output in row order."""
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
         """Run `encode` over a source, sort its output by key, and run `body` over it.
@@ -87,7 +87,7 @@ class Amount(NamedTuple):
 
 
 def unknown_total() -> None:
-    """Return the total of work whose end nobody knows."""
+    """Return the total for work of unknown size."""
 
 
 class Progress(Protocol):
@@ -97,7 +97,7 @@ class Progress(Protocol):
     """
 
     def begin(self, ranges: int) -> None:
-        """Report the start of a plan and the number of ranges that it reads."""
+        """Report the start of a plan, with its number of ranges."""
 
     def advance(self, ranges: int) -> None:
         """Report the number of ranges read since the last report."""
@@ -113,7 +113,7 @@ class Progress(Protocol):
 
 
 class NoProgress:
-    """A progress observer that ignores all reports."""
+    """A progress observer without output."""
 
     def begin(self, ranges: int) -> None:
         """Do nothing."""
@@ -132,7 +132,7 @@ UNWATCHED: Progress = NoProgress()
 
 
 def begin(progress: Progress, plan: Plan) -> None:
-    """Report the number of ranges that a plan reads.
+    """Report the number of ranges in a plan.
 
     A range shared by two pieces counts twice.
     """
@@ -140,12 +140,12 @@ def begin(progress: Progress, plan: Plan) -> None:
 
 
 def range_count(piece: OpenPiece) -> int:
-    """Return the number of ranges that a piece reads."""
+    """Return the number of ranges in a piece."""
     return sum(len(side.ranges) for side in piece.sides)
 
 
 def watched(progress: Progress, encode: Body) -> Body:
-    """Return a body that runs in this process and reports its rows as objects."""
+    """Return a body for this process. It reports its rows as objects."""
 
     def encode_watched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in encode(batches):

@@ -1,4 +1,4 @@
-"""The choice of the engine of a plan."""
+"""The engine for each plan."""
 
 from __future__ import annotations
 
@@ -60,27 +60,28 @@ class Runners:
     _threads: ThreadRunner | None = None
 
     def choose(self, records: int, title: str = TITLE) -> Runner:
-        """Return the runner for a plan that reads some number of records."""
-        chosen = self.choice(records).engine
-        if chosen == "spark":
+        """Return the runner for a plan, by its number of records."""
+        engine = self.choice(records).engine
+        if engine == "spark":
             return self.on_spark(title)
-        return self.on_threads() if chosen == "threads" else self.in_process()
+        return self.on_threads() if engine == "threads" else self.in_process()
 
     def choice(self, records: int) -> EngineChoice:
-        """Return the engine for a plan that reads some number of records; start nothing."""
+        """Return the engine for a plan, by its number of records. Nothing is started."""
         if self.engine is Engine.SPARK:
             return EngineChoice("spark", "the engine is set by the user", MAX_TASK_RECORDS)
-        said = f"{records:,} records to read"
+        reason = f"{records:,} records to read"
         if self.engine is Engine.AUTO and records >= SPARK_RECORDS:
             if (self.spark or active_session()) is not None:
-                return EngineChoice("spark", f"{said}, {SPARK_RECORDS:,} or more", MAX_TASK_RECORDS)
-            said += ", but there is no Spark session"
+                reason += f", {SPARK_RECORDS:,} or more"
+                return EngineChoice("spark", reason, MAX_TASK_RECORDS)
+            reason += ", but there is no Spark session"
         workers = self.workers or _default_workers()
         if workers == 1:
-            return EngineChoice("local", f"{said}, on one core", MAX_TASK_RECORDS)
+            return EngineChoice("local", f"{reason}, on one core", MAX_TASK_RECORDS)
         if records < THREAD_RECORDS:
-            return EngineChoice("local", f"{said}, below {THREAD_RECORDS:,}", MAX_TASK_RECORDS)
-        reason = f"{said}, {THREAD_RECORDS:,} or more, with {workers} threads"
+            return EngineChoice("local", f"{reason}, below {THREAD_RECORDS:,}", MAX_TASK_RECORDS)
+        reason = f"{reason}, {THREAD_RECORDS:,} or more, with {workers} threads"
         return EngineChoice("threads", reason, shared_task_records(records, workers))
 
     def in_process(self) -> LocalRunner:

@@ -101,7 +101,7 @@ def run_plan(
 
 
 def cut_for_tasks(plan: Plan, task_records: int) -> Plan:
-    """Return a plan whose opened pieces are the streams that its tasks write."""
+    """Return a plan with the output streams of its tasks as pieces."""
     return divided(coalesced(plan, task_records), task_records)
 
 

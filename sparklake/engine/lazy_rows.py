@@ -40,7 +40,7 @@ class RowShape(Generic[Row]):
 
     @property
     def shown(self) -> list[str]:
-        """The names of the columns that notebooks show."""
+        """The names of the columns in notebooks."""
         return [each for each in self.schema.names if each not in self.hidden]
 
 
@@ -71,7 +71,7 @@ class Rows(Generic[Row]):
         yield from rows_with_progress(batches, self._cut(runner), self._runners.progress)
 
     def explain(self) -> Explanation:
-        """Return what the rows read and on which engine, without reading anything."""
+        """Return the reads of the rows and their engine. Nothing is read."""
         return explained(self._verb, self.plan, divided, self._runners, self._sides)
 
     def within(self, interval: Interval) -> Rows[Row]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LocalRunner:
-    """A runner that runs one task after the other in this process."""
+    """A runner of one task after the other in this process."""
 
     name = "local"
 

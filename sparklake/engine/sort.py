@@ -1,4 +1,4 @@
-"""The sort that writes runs: sort slices to files, then read shares in order.
+"""The sort of runs: sort slices to files, then read shares in order.
 
 Both steps are functions of small values. Any process on the same disk may call them. Each holds
 about SORT_BYTES of records at most, however many there are in all.
@@ -59,7 +59,7 @@ class FileSlice:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """An interval of keys and the places of all its records."""
+    """An interval of keys, with the places of its records."""
 
     interval: Interval
     stretches: tuple[FileSlice, ...]
@@ -80,7 +80,7 @@ def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
 def sliced(
     items: Iterable[T], size: int, size_of: Callable[[T], int] = attrgetter("nbytes")
 ) -> Iterator[list[T]]:
-    """Yield items in lists of about `size`, in bytes of batches or by `size_of`."""
+    """Yield items in lists of about `size`, measured by `size_of`."""
     held: list[T] = []
     held_size = 0
     for each in items:
@@ -96,7 +96,7 @@ def sliced(
 def sort_to_files(
     encode: Body, scratch: Path, batches: Iterable[pa.RecordBatch], sort_bytes: int = SORT_BYTES
 ) -> list[SortedFile]:
-    """Write the output of `encode` to sorted files of about `sort_bytes` each."""
+    """Write the output of `encode` to sorted files, each about `sort_bytes`."""
     tables = (
         pa.Table.from_batches(held, RECORD_SCHEMA) for held in sliced(encode(batches), sort_bytes)
     )
@@ -104,7 +104,7 @@ def sort_to_files(
 
 
 def key_shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
-    """Return the records of files as shares of about `share_bytes`, in key order.
+    """Return records in key order, in shares of about `share_bytes`.
 
     Records of one key are in one share. A key with several samples has its own share.
     """

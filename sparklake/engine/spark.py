@@ -1,4 +1,4 @@
-"""An engine of Spark jobs, which uses the DataFrame API alone.
+"""An engine of Spark jobs, over the DataFrame API alone.
 
 The same code serves classic Spark and Spark Connect.
 """
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def inheriting(spark: SparkSession, job: Callable[[], T], tag: str) -> Callable[[], T]:
-    """Return a job for another thread that inherits this thread's job properties."""
+    """Return a job for another thread, with this thread's job properties."""
     from pyspark.util import inheritable_thread_target
 
     inherit = inheritable_thread_target
@@ -100,7 +100,7 @@ _RAISED = re.compile(r'sparklake\.errors\.(\w+Error): (\[".*)')
 
 
 class SparkRunner:
-    """A runner that runs every row of work as a Spark task."""
+    """A runner with a Spark task per row of work."""
 
     name = "spark"
 
@@ -293,7 +293,7 @@ def _first_cause(error: BaseException) -> BaseException:
 
 @contextmanager
 def _errors_of_tasks() -> Iterator[None]:
-    """Raise the sparklake error of a task in place of Spark's report."""
+    """Replace Spark's report with the sparklake error of the task."""
     try:
         yield
     except Exception as error:  # of Spark or of py4j, depending on the call

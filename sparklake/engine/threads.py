@@ -1,4 +1,4 @@
-"""An engine on all cores of this machine, in threads of this process.
+"""An engine with a thread per core.
 
 The loops over records release Python's lock, so threads share the cores. They need no start-up
 time, no copy of the interpreter, and no copy of the rows.
@@ -46,7 +46,7 @@ class ThreadRunner:
         self._lock = Lock()
 
     def close(self) -> None:
-        """Stop the threads, which finish their tasks. The next task starts new threads."""
+        """Stop the threads after their tasks. The next task starts new threads."""
         if threads := self._taken():
             threads.shutdown(cancel_futures=True)
 
@@ -65,7 +65,7 @@ class ThreadRunner:
             yield from chain.from_iterable(results)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, with some tasks ahead of the reader.
+        """Run a body over rows of work, ahead of the reader.
 
         The first rows come without waiting for a whole task.
         """
