@@ -36,8 +36,8 @@ def check_sweep(store: ObjectStore, marker: str) -> None:
 
 def sweep_ended_error() -> CollectionOpenError:
     return CollectionOpenError(
-        "the garbage collection stopped: another one has ended it, after this one had lost its "
-        "connection to Postgres. Run it again"
+        "the garbage collection stopped: it lost its connection to Postgres, and another one "
+        "ended it. Run it again"
     )
 
 
@@ -49,8 +49,8 @@ def marked_run(store: ObjectStore, marker: str) -> str:
     run_id = store.get(marker).decode(errors="replace")
     if not is_run_id(run_id):
         raise CorruptFileError(
-            f"{marker} in {store.uri} is damaged: it names no garbage collection. Correct it "
-            "with `sparklake repair`, or restore the file from a backup"
+            f"{marker} in {store.uri} is damaged: it contains no id of a garbage collection. "
+            "Correct it with `sparklake repair`, or restore the file from a backup"
         )
     return run_id
 

@@ -44,8 +44,8 @@ def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
     found = next((each for each in keys if each in candidates), None)
     if found is not None:
         raise CollectionOpenError(
-            f"nothing was written: a running garbage collection may delete the table {found}, "
-            "which is needed again. Try again when `sparklake gc run` has ended. If it was "
+            f"nothing was written: a running garbage collection may delete {found}, which this "
+            "operation needs. Try again after `sparklake gc run` finishes. If it was "
             "interrupted, run it again"
         )
 
@@ -61,8 +61,8 @@ def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
     gone = find_missing(store, keys)
     if gone is not None:
         raise CollectionBegunError(
-            f"nothing was published: a garbage collection has deleted {gone}, which this "
-            "operation had written. Try again"
+            f"nothing was published: a garbage collection deleted {gone}, which this operation "
+            "wrote. Try again"
         )
 
 

@@ -105,8 +105,8 @@ def _check_present(store: ObjectStore, block: Block) -> None:
     gone = find_missing(store, keys)
     if gone is not None:
         raise CollectionBegunError(
-            f"nothing was published: {root}{gone} was deleted by a garbage collection or a "
-            "purge after this operation had begun to use it. Try again"
+            f"nothing was published: a garbage collection or a purge deleted {root}{gone} while "
+            "this operation was using it. Try again"
         )
 
 
@@ -144,8 +144,8 @@ def _lacks_objects(store: ObjectStore, own: Sequence[_AddressConflict]) -> bool:
 def _check_closed(store: ObjectStore, address: str) -> None:
     for purge_id in open_purges(store):
         raise PurgeOpenError(
-            f"nothing was written: an existing range of the same objects names {address!r}, which "
-            f"the purge {purge_id} may delete. Try again when it has ended. If it was "
+            f"nothing was written: an existing range of the same objects references {address!r}, "
+            f"which the purge {purge_id} may delete. Try again after it finishes. If it was "
             f"interrupted, run `sparklake purge resume` {purge_id}"
         )
 
@@ -153,8 +153,9 @@ def _check_closed(store: ObjectStore, address: str) -> None:
 def _check_swept(store: ObjectStore, address: str) -> None:
     if is_sweep_open(store):
         raise CollectionOpenError(
-            f"nothing was written: an existing range of the same objects names {address!r}, which "
-            "a running garbage collection may delete. Try again when `sparklake gc run` has ended"
+            f"nothing was written: an existing range of the same objects references {address!r}, "
+            "which a running garbage collection may delete. Try again after `sparklake gc run` "
+            "finishes"
         )
 
 
@@ -235,9 +236,9 @@ def _taken(other: _AddressConflict) -> AddressTakenError:
     path = other.key.decode(errors="replace")
     also = f", or use the address {other.theirs}" if _is_there(other.theirs) else ""
     return AddressTakenError(
-        f"Nothing was published: {path!r} cannot be written with the address {other.ours}. "
-        f"The lake has a range of the same objects, which names {other.theirs} for it, and "
-        "ranges never change. Stage or put it with user metadata, which makes it a different "
+        f"Nothing was published: {path!r} cannot be written with the address {other.ours}. The "
+        f"lake has a range of the same objects with the address {other.theirs} for it, and ranges "
+        "never change. Stage or put it with user metadata, which makes it a different "
         f"object{also}.",
         path,
         other.theirs,

@@ -80,7 +80,7 @@ def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
     if pc.any(inside).as_py():
         raise CollectionOpenError(
             "nothing was staged: a running garbage collection may delete one of the objects. "
-            "Stage them when `sparklake gc run` has ended"
+            "Stage them after `sparklake gc run` finishes"
         )
 
 

@@ -103,5 +103,5 @@ DATA: list[Case] = [
         lambda lab: lab.repo.purge("d/**", commit=True),
     ),
     ("on a branch", PurgeBlockedError, "branch", lambda lab: lab.repo.purge(["d/1"])),
-    ("nothing", NoChangesError, "has such a path", lambda lab: lab.repo.purge(["nope"])),
+    ("nothing", NoChangesError, "has a matching path", lambda lab: lab.repo.purge(["nope"])),
 ]

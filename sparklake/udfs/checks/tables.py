@@ -119,7 +119,7 @@ def _tree_ranges(
     for each in ranges:
         if not last < each.min_key <= each.max_key:
             paths = shown_key(each.min_key), shown_key(each.max_key)
-            detail = f"the range {each.id} begins before the end of the previous one"
+            detail = f"the range {each.id} starts before the end of the previous one"
             result.findings.append(Finding(FindingKind.RANGES_OVERLAP, tree, detail, tree, *paths))
         last = each.max_key
     return ranges

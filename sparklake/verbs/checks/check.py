@@ -76,9 +76,11 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
 
 def _check_options(options: CheckOptions) -> None:
     if not 0 < options.sample <= 1:
-        raise InvalidInputError(f"{options.sample} is not a sample: choose a share up to 1")
+        raise InvalidInputError(
+            f"{options.sample} is not a sample: choose a share above 0 and up to 1"
+        )
     if options.sample < 1 and options.level is not CheckLevel.CONTENT:
-        raise InvalidInputError("a sample needs the level content: only bytes are sampled")
+        raise InvalidInputError("a sample requires the level content: only bytes are sampled")
 
 
 def _driver_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:

@@ -89,9 +89,9 @@ def check_nothing_lost(context: Context) -> None:
         if each.hides_names:
             raise RefsLostError(
                 f"nothing was deleted: {each.meaning}: {each.subject}"
-                f"{f' ({each.detail})' if each.detail else ''}. What is lost may name objects "
-                "that would be deleted. `sparklake check --refs` lists all such faults, and "
-                "`sparklake repair` restores what the dump of refs has. Restore the rest from a "
-                "backup of Postgres, or give up lost refs, and what only the dump has, with "
-                "`sparklake refs dump --overwrite`"
+                f"{f' ({each.detail})' if each.detail else ''}. Lost commits and refs may "
+                "reference objects that would be deleted. `sparklake check --refs` lists all such "
+                "faults, and `sparklake repair` restores refs from the dump. Restore the others "
+                "from a backup of Postgres, or give up lost refs, and those only in the dump, "
+                "with `sparklake refs dump --overwrite`"
             )

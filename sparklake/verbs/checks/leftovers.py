@@ -25,11 +25,11 @@ def register_findings(context: Context, moment: Moment) -> Iterator[Finding]:
     """Yield unfinished writes and purges, and expired branches."""
     for write in context.refs.writes.list():
         if write.state is WriteState.OPEN:
-            detail = f"{write.who} began it on {write.branch!r}"
+            detail = f"{write.who} started it on {write.branch!r}"
             yield Finding(FindingKind.WRITE_OPEN, write.id, detail, branches=(write.branch,))
     for purge in context.refs.purges.list():
         if purge.state is PurgeState.DELETING:
-            yield Finding(FindingKind.PURGE_UNFINISHED, purge.id, f"{purge.who} began it")
+            yield Finding(FindingKind.PURGE_UNFINISHED, purge.id, f"{purge.who} started it")
     for branch in moment.refs.branches:
         if branch.may_be_pruned:
             yield Finding(FindingKind.BRANCH_EXPIRED, branch.name, branches=(branch.name,))
@@ -45,7 +45,7 @@ def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
     for each_id, files in sorted(unfinished_checks(store).items()):
         if each_id != check_id:
             size = sum(each.size for each in files)
-            detail = "a check that has not ended"
+            detail = "an unfinished check"
             yield Finding(FindingKind.TEMPORARY_FILE, each_id, detail, size=size)
 
 
@@ -55,7 +55,9 @@ def _collection_findings(store: ObjectStore) -> Iterator[Finding]:
         if is_run_id(run_id):
             yield Finding(FindingKind.COLLECTION_UNFINISHED, run_id)
         else:
-            yield Finding(FindingKind.MARKER_DAMAGED, each, "it names no garbage collection")
+            yield Finding(
+                FindingKind.MARKER_DAMAGED, each, "it contains no id of a garbage collection"
+            )
 
 
 def unreferenced_tables(store: ObjectStore, named: Collection[str]) -> Iterator[Finding]:

@@ -138,7 +138,9 @@ def _resumed(context: Context, options: CheckOptions, check_id: str) -> Steps:
         raise InvalidInputError(f"{check_id!r} is not the id of a check: a check prints its id")
     folder, report = _folders(context, options, check_id)
     if _has(report, REPORT_NAME):
-        raise InvalidInputError(f"the check {check_id!r} has ended: its report is in {report.uri}")
+        raise InvalidInputError(
+            f"the check {check_id!r} is finished: its report is in {report.uri}"
+        )
     if not _has(folder, SUMMARY_KEY):
         raise NotFoundError(f"{context.info.name} has no check {check_id!r}")
     state = decode_json(folder.get(SUMMARY_KEY), CheckState, f"{SUMMARY_KEY} in {folder.uri}")

@@ -254,7 +254,7 @@ def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTables) -> Iter
                 _, problem = _block([row])
                 if problem or row[0] <= last:
                     path = shown_key(row[0])
-                    detail = problem or "its key does not ascend"
+                    detail = problem or "its keys are not in ascending order"
                     checked.findings.append(
                         Finding(
                             FindingKind.STAGED_ROW_DAMAGED,
@@ -277,7 +277,7 @@ def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTables) -> Iter
 def _block(rows: Sequence[Record]) -> tuple[Block | None, str]:
     """Return rows as a block, and their fault, or ""."""
     if any(len(stored) < _LEAST_STORED for _, stored in rows):
-        return None, "its value is cut off"
+        return None, "its value is truncated"
     try:
         block = block_of_records(list(rows))
         return block, range_problem(block)

@@ -90,11 +90,15 @@ def collect_garbage(
     namespace.
     """
     if not timedelta() <= grace <= _LONGEST:
-        raise InvalidInputError(f"{grace} cannot be the grace period: choose 0 to 36,500 days")
+        raise InvalidInputError(
+            f"the grace period {grace} is out of range: choose 0 to 36,500 days"
+        )
     if dry_run and sweep is not None:
         raise InvalidInputError("a dry run does not sweep: choose one of the two")
     if sweep is not None and lists is not None:
-        raise InvalidInputError("the list to sweep exists: give --work to the run that makes it")
+        raise InvalidInputError(
+            "the list to sweep exists already: pass --work to the run that makes it"
+        )
     place = check_apart(context.info, lists) if lists is not None else ""
     check_namespace(context.store)
     check_owner(context.store, context.info)

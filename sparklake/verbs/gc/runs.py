@@ -76,7 +76,7 @@ class RunFolder:
     def __init__(self, context: Context, run_id: str, work: str = "") -> None:
         if not is_run_id(run_id):
             raise InvalidInputError(
-                f"{run_id!r} is not the id of a collection: the report of a run contains it"
+                f"{run_id!r} is not the id of a collection: copy it from the report of a run"
             )
         self.run_id = run_id
         self._context = context
@@ -142,9 +142,9 @@ class RunFolder:
             if self._work:
                 why = (
                     f"the lists of the garbage collection {self.run_id} are in {self._work} (its "
-                    f"--work): {error} An interrupted collection is completed by its lists before "
-                    "another one begins: bring the place back, or run `sparklake gc run` where it "
-                    "is"
+                    f"--work): {error} These lists complete an interrupted collection before "
+                    "another one starts: bring the place back, or run `sparklake gc run` where "
+                    "it is"
                 )
                 error.args = (why, *error.args[1:])
             raise

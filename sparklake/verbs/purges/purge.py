@@ -124,8 +124,8 @@ def _purged(context: Context, patterns: Patterns, made: Purge, options: PurgeOpt
         context.refs.purges.add(made)
         if not claim_purge(context, made.id):
             raise PurgeOpenError(
-                f"nothing was purged: another purge has ended this one, {made.id}, after it had "
-                f"lost its connection to Postgres. Run `sparklake purge resume` {made.id}"
+                f"nothing was purged: {made.id} lost its connection to Postgres, and another purge "
+                f"ended it. Run `sparklake purge resume` {made.id}"
             )
     finally:
         if context.refs.purges.find(made.id) is None:
@@ -144,8 +144,8 @@ def resume_purge(context: Context, purge_id: str) -> Purge:
     with context.refs.purges.alone():
         if purge_id in end_unregistered(context):
             raise NotFoundError(
-                f"the purge {purge_id!r} was interrupted before its first deletion. It has "
-                "deleted nothing, and is over: run it again"
+                f"the purge {purge_id!r} was interrupted before its first deletion. It deleted "
+                "nothing and cannot be resumed: run it again"
             )
         made = get_purge(context, purge_id)
         if made.state is not PurgeState.DONE and purge_id not in open_purges(context.store):
@@ -167,7 +167,7 @@ def get_purge(context: Context, purge_id: str) -> Purge:
     found = context.refs.purges.find(purge_id)
     if found is None:
         raise NotFoundError(
-            f"{context.info.name} has no purge {purge_id!r}; `sparklake purge list` shows them"
+            f"{context.info.name} has no purge {purge_id!r}: `sparklake purge list` lists them"
         )
     return found
 
@@ -222,8 +222,8 @@ def _refuse_live(found: FoundReport) -> None:
     if found.live_count:
         named = ", ".join(f"{path!r} on {name!r}" for name, path in found.live[:_NAMED])
         raise PurgeBlockedError(
-            f"nothing was purged: branches still have {named}. Delete these paths and commit, "
-            "or let the purge do this (--commit)"
+            f"nothing was purged: branches still have {named}. Delete these paths and commit, or "
+            "pass --commit to do this"
         )
 
 
@@ -245,7 +245,7 @@ def _refuse_shared(found: FoundReport, options: PurgeOptions) -> None:
             f"{found.counts.shared} in total. Purge these paths too, or use --even-shared"
         )
     if not found.parts:
-        raise NoChangesError("no commit and no staged change has such a path")
+        raise NoChangesError("no commit and no staged change has a matching path")
 
 
 def _carried_out(context: Context, made: Purge) -> Purge:

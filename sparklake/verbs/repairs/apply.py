@@ -102,7 +102,7 @@ class Repair:
             self.store.put_files_if_absent({place: scratch / "copy"})
         found = self.store.find(place)
         if found is None or found.size != size:
-            raise CorruptFileError(f"{place} was not kept whole: nothing was replaced")
+            raise CorruptFileError(f"the copy {place} is incomplete: nothing was replaced")
         return True
 
     # --- tables -----------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Repair:
     def _write_table(self, step: RepairStep) -> None:
         body, is_tree = self._table(step)
         if body is None or not is_table(step.target, body, is_tree=is_tree):
-            raise MissingFileError(f"{step.source} no longer gives the table {step.target}")
+            raise MissingFileError(f"{step.source} no longer contains {step.target}")
         self._put_table(step.target, body)
 
     def _table(self, step: RepairStep) -> tuple[bytes | None, bool]:
@@ -153,7 +153,7 @@ class Repair:
             # A copy, because a hard link to a file of another owner would change with it.
             shutil.copyfile(scratch / "found", scratch / "copy")
             if not is_equal(str(scratch / "copy"), finding):
-                raise CorruptFileError(f"{step.source} does not have the content any more")
+                raise CorruptFileError(f"{step.source} no longer has the content")
             if self._keep(key):
                 self.store.delete(key)
             self.store.put_files_if_absent({key: scratch / "copy"})
@@ -164,7 +164,7 @@ class Repair:
         """Change a range's address of the lost object. The id proves that the range is equal."""
         finding = step.finding
         if not is_equal(step.source, finding):
-            raise MissingFileError(f"{step.source} does not have the content any more")
+            raise MissingFileError(f"{step.source} no longer has the content")
         block = read_range_file(self.store.get(table_key(step.target)), step.target)
         changed = self._moved(block, finding.subject, self._lasting(step))
         info, body = make_range(changed)
@@ -250,7 +250,7 @@ class Repair:
             raise RaceLostError(f"{DUMP} or the log has changed: check again")
         found = lost.named
         if find_ref(self.context, name):
-            raise AlreadyExistsError(f"the name {name!r} is used by now")
+            raise AlreadyExistsError(f"the name {name!r} is in use by now")
         if refs.commits.find(found.commit_id) is None:
             raise MissingFileError(f"the commit {found.commit_id} is still missing")
         if isinstance(found, BranchState):
@@ -262,7 +262,7 @@ class Repair:
         dumped, refs = dumped_refs(self.sources), self.context.refs
         found, state = dumped.find(step.target), refs.branches.find(step.target)
         if found is None:
-            raise RefNotFoundError(f"{DUMP} has no {step.target!r} any more")
+            raise RefNotFoundError(f"{DUMP} no longer has {step.target!r}")
         if state is None:
             raise RefNotFoundError(f"the branch {step.target!r} no longer exists")
         expected, to = state.commit_id, CommitId(found.commit_id)

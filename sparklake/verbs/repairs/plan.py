@@ -78,7 +78,7 @@ def plan_steps(
 
 def _mark_step(finding: Finding, sources: TableSources) -> RepairStep:
     if has_content(sources.moment.refs) and is_bare(sources.store):
-        reason = "no table is there: restore the namespace from a backup"
+        reason = "the namespace has no tree file: restore it from a backup"
         return _nothing(finding, finding.subject, reason)
     return RepairStep(RepairAction.WRITE_MARK, finding.subject, "the ref store", finding)
 

@@ -93,7 +93,7 @@ def test_bad_options_are_refused(repo: Repository) -> None:
             repo.check(**wrong)  # type: ignore[arg-type]
     with pytest.raises(NotFoundError):
         repo.check(resume="20260101T000000Z-00000000")
-    with pytest.raises(InvalidInputError, match="has ended"):
+    with pytest.raises(InvalidInputError, match="is finished"):
         repo.check(resume=repo.check().id)
 
 

@@ -194,7 +194,7 @@ def test_rows_of_addresses_wait_while_objects_are_taken(repo: Repository, tmp_pa
         outside = {**row, "path": "b", "address": f"file://{tmp_path}/outside"}
         main.stage(stage_table([outside]))
         for address in ("data/mine", f"{repo.info.storage_namespace}/data/mine"):
-            with pytest.raises(CollectionOpenError, match="when `sparklake gc run` has ended"):
+            with pytest.raises(CollectionOpenError, match="after `sparklake gc run` finishes"):
                 main.stage(stage_table([{**row, "address": address}]))
 
     with just_before(LocalStore, "delete", inside):

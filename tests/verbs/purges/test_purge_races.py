@@ -218,7 +218,11 @@ def test_a_purge_that_was_ended_before_it_deleted_deletes_nothing(repo: Reposito
         committed.append(commit_all(repo.branch("main"), {"p": SECRET}, "again").id)
 
     locks = mock.patch.object(type(repo._context.refs.purges), "alone", nullcontext)
-    with locks, before_row(repo, others), pytest.raises(PurgeOpenError, match="has ended this one"):
+    with (
+        locks,
+        before_row(repo, others),
+        pytest.raises(PurgeOpenError, match="another purge ended it"),
+    ):
         repo.purge(["p"])
     assert repo.read_bytes(committed[0], "p") == SECRET
     (made,) = repo.purges()
