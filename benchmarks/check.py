@@ -28,7 +28,7 @@ from tests.support.spark import spark_environment
 
 CORES = 2
 TARGET = 500_000
-LEVELS = ("tables", "objects")
+LEVELS = ("trees", "objects")
 
 _BODY = b"0123456789"
 _FOLDER_FILES = 1000

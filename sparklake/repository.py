@@ -232,10 +232,10 @@ class Repository:
 
         return list_folder(self._context, ref, prefix)
 
-    def stat(self, ref: str, path: str, to_read: bool = False) -> ObjectInfo:
+    def stat(self, ref: str, path: str, require_readable: bool = False) -> ObjectInfo:
         """Return one object; raise ObjectNotFoundError.
 
-        With `to_read`, raises ExpiredError if its bytes may be deleted.
+        With `require_readable`, raises ExpiredError if its bytes may be deleted.
 
         Examples:
             >>> repo.stat("v1", "raw/orders.csv").size
@@ -243,7 +243,7 @@ class Repository:
         """
         from sparklake.verbs.base.snapshot import kept_object, stat_object
 
-        find = kept_object if to_read else stat_object
+        find = kept_object if require_readable else stat_object
         return find(self._context, ref, path)
 
     def at(self, ref: str) -> Snapshot:
@@ -713,7 +713,7 @@ class Repository:
 
         Staged changes are not included. With `since`, or `incremental`, which continues from the
         last export there, only differences are copied, and removed objects are deleted unless
-        `keep_removed`. `overwrite` accepts a place that is not empty. Raises UnfitError,
+        `keep_removed`. `overwrite` accepts a place that is not empty. Raises UnsupportedNamesError,
         MissingFileError, CorruptFileError; docs/export.md has the rest.
         """
         from sparklake.verbs.exports.export import export
@@ -749,16 +749,16 @@ class Repository:
         paths: Sequence[str],
         message: str = "",
         commit: bool = False,
-        even_shared: bool = False,
-        also_external: bool = False,
+        include_shared: bool = False,
+        include_external: bool = False,
         dry_run: bool = False,
     ) -> Purge:
         """Delete the bytes of objects from all of history; ids stay valid.
 
         `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError if a
         branch has them, unless `commit` commits their removal, or if other paths share the bytes,
-        unless `even_shared`. Objects outside the storage namespace are only listed, unless
-        `also_external`. docs/purge.md has the rest.
+        unless `include_shared`. Objects outside the storage namespace are only listed, unless
+        `include_external`. docs/purge.md has the rest.
         """
         from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.purges.purge import PurgeOptions, purge
@@ -767,8 +767,8 @@ class Repository:
             patterns=path_tuple(paths, "the paths of a purge"),
             message=message,
             commit=commit,
-            even_shared=even_shared,
-            also_external=also_external,
+            include_shared=include_shared,
+            include_external=include_external,
             dry_run=dry_run,
         )
         return purge(self._context, options)
@@ -829,7 +829,7 @@ class Repository:
     ) -> CheckReport:
         """Verify the repository; return a report of what is lost, damaged or left over.
 
-        `level` is "refs", "tables", "objects" or "content", each with the levels before it. With
+        `level` is "refs", "trees", "objects" or "content", each with the levels before it. With
         `content`, all objects are read, or a `sample`: a share up to 1. `resume` is the id of a
         check that did not end. `to` is a folder for the report, by default in the storage
         namespace. Unnamed objects below `grace` are reported as young. Nothing is changed.

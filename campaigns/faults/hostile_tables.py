@@ -99,7 +99,7 @@ class _Scene:
             if healthy and problem:
                 raise ViolationError(f"the check is healthy, but {problem}")
             if not healthy and chance.random() < _REPAIRED:
-                self.repo.repair("tables", dry_run=True)
+                self.repo.repair("trees", dry_run=True)
         outcome = "healthy, equal reads" if healthy else "found"
         return f"{table}, {part}", outcome if healthy or problem else "found, equal reads"
 

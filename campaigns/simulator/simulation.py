@@ -457,7 +457,7 @@ def _purge(actor: Actor, chance: Random) -> None:
         with suppress(SparklakeError):
             actor.remove_from(name, path)
     try:
-        actor.repo.purge([path], even_shared=False)
+        actor.repo.purge([path], include_shared=False)
     except SparklakeError as error:
         actor.verbs[f"purge: {error.kind}"] += 1
     else:

@@ -25,8 +25,8 @@ def check(
     invocation: Invocation,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
     refs: Annotated[bool, typer.Option("--refs", help="Check refs and commits only.")] = False,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="Also verify ranges and metaranges.")
+    trees: Annotated[
+        bool, typer.Option("--trees", help="Also verify ranges and metaranges.")
     ] = False,
     objects: Annotated[
         bool, typer.Option("--objects", help="Also compare objects and sizes (the default).")
@@ -55,7 +55,7 @@ def check(
     """
     young = duration(grace)
     assert young is not None
-    level = one_level({"refs": refs, "tables": tables, "objects": objects, "content": content})
+    level = one_level({"refs": refs, "trees": trees, "objects": objects, "content": content})
     repository = invocation.repository(repository_uri(uri))
     with invocation.out.working("checking"):
         report = repository.check(level, sample, resume, to, young)
@@ -76,7 +76,7 @@ def _told(report: CheckReport, name: str) -> str:
         first = some[0]
         lines.append(f"{first.severity.value}: {count:,} {kind.value}: {first.meaning}")
         lines += [f"    {_line(each)}" for each in some[:_SHOWN]]
-        lines.append(f"    what to do: {first.way_out}")
+        lines.append(f"    what to do: {first.remedy}")
     if report.is_healthy:
         lines.append("nothing is lost or damaged")
     lines.append(f"report: {one_line(report.location)}")

@@ -38,11 +38,12 @@ def run(
     commit: Annotated[
         bool, typer.Option("--commit", help="First commit the removal of the paths on each branch.")
     ] = False,
-    even_shared: Annotated[
-        bool, typer.Option("--even-shared", help="Also delete bytes that other paths share.")
+    include_shared: Annotated[
+        bool, typer.Option("--include-shared", help="Also delete bytes that other paths share.")
     ] = False,
-    also_external: Annotated[
-        bool, typer.Option("--also-external", help="Also delete imported objects at their source.")
+    include_external: Annotated[
+        bool,
+        typer.Option("--include-external", help="Also delete imported objects at their source."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; delete nothing.")] = False,
     yes: YesOption = False,
@@ -60,7 +61,9 @@ def run(
             "Delete it?",
         )
     with invocation.out.working("purging"):
-        made = repository.purge(patterns, message, commit, even_shared, also_external, dry_run)
+        made = repository.purge(
+            patterns, message, commit, include_shared, include_external, dry_run
+        )
     receipt = "" if dry_run else repository.receipt(made.id)
     _print(invocation, made, receipt, "would purge" if dry_run else "purged")
 

@@ -32,8 +32,8 @@ def repair(
         ),
     ] = None,
     refs: Annotated[bool, typer.Option("--refs", help="Repair refs and commits only.")] = False,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="Also repair ranges and metaranges.")
+    trees: Annotated[
+        bool, typer.Option("--trees", help="Also repair ranges and metaranges.")
     ] = False,
     objects: Annotated[
         bool, typer.Option("--objects", help="Also restore missing objects (the default).")
@@ -59,7 +59,7 @@ def repair(
             "nothing was repaired, because no terminal can ask for each step: look at the steps "
             "with --dry-run, and do all of them with --yes"
         )
-    level = one_level({"refs": refs, "tables": tables, "objects": objects, "content": content})
+    level = one_level({"refs": refs, "trees": trees, "objects": objects, "content": content})
     repository = invocation.repository(repository_uri(uri))
 
     def accept(step: RepairStep) -> bool:

@@ -27,8 +27,8 @@ _KINDS = {
 }
 
 
-class NotUnitedError(Exception):
-    """An error with the reason why logs cannot be united, and the conflicting files."""
+class UnmergeableTableError(Exception):
+    """Logs of a table that cannot be united: the reason, and the conflicting files."""
 
     def __init__(self, reason: str, files: Iterable[str] = ()) -> None:
         self.files = sorted(set(files))
@@ -88,15 +88,15 @@ class DeltaCommit:
 
 
 def parse_commit(version: int, body: bytes) -> DeltaCommit:
-    """Return the commit in a log file; raise NotUnitedError for invalid contents."""
+    """Return the commit in a log file; raise UnmergeableTableError for invalid contents."""
     try:
         actions = decode_actions(body, f"commit {version}")
     except CorruptFileError as error:
-        raise NotUnitedError(str(error)) from error
+        raise UnmergeableTableError(str(error)) from error
     for each in actions:
         unknown = each.keys() - _KINDS
         if unknown:
-            raise NotUnitedError(f"commit {version} has an unknown action, {min(unknown)!r}")
+            raise UnmergeableTableError(f"commit {version} has an unknown action, {min(unknown)!r}")
     return DeltaCommit(version, tuple(actions))
 
 

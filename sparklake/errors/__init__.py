@@ -17,7 +17,7 @@ from sparklake.errors.inputs import (
     InvalidRefError,
     InvalidUriError,
     OnceKeyReusedError,
-    UnfitError,
+    UnsupportedNamesError,
 )
 from sparklake.errors.lookups import (
     AlreadyExistsError,
@@ -130,7 +130,7 @@ __all__ = [
     "TableMovedError",
     "TransactionError",
     "UnexpectedHeadError",
-    "UnfitError",
+    "UnsupportedNamesError",
     "WriteEndedError",
 ]
 

@@ -53,13 +53,13 @@ class OnceKeyReusedError(InvalidInputError):
     kind = "once_key_reused"
 
 
-class UnfitError(InvalidInputError):
-    """A destination that cannot store some objects under their names.
+class UnsupportedNamesError(InvalidInputError):
+    """Objects with names that the destination of an export cannot store.
 
     `objects` has the first ones, each with the reason. `count` is the number of all.
     """
 
-    kind = "unfit"
+    kind = "unsupported_names"
 
     def __init__(
         self, message: str, objects: Sequence[tuple[str, str]] = (), count: int = 0
@@ -68,7 +68,9 @@ class UnfitError(InvalidInputError):
         self.objects = list(objects)
         self.count = count
 
-    def __reduce__(self) -> tuple[type[UnfitError], tuple[str, list[tuple[str, str]], int]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[UnsupportedNamesError], tuple[str, list[tuple[str, str]], int]]:
         return type(self), (str(self), self.objects, self.count)
 
 

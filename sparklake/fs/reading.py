@@ -36,7 +36,9 @@ class ReadingFileSystem(ListingFileSystem):
             place = parsed_path(path)
             if place is None or place.ref is None or not place.key:
                 raise ObjectNotFoundError(f"{path!r} is a directory, not an object")
-            found = self.repository(place.repository).stat(place.ref, place.key, to_read=True)
+            found = self.repository(place.repository).stat(
+                place.ref, place.key, require_readable=True
+            )
             return ObjectContent(found, place.ref)
 
     def get_file(

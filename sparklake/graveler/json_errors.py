@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 def decode_json(
-    body: bytes | str, kind: type[T], what: str, way_out: str = "restore the file from a backup"
+    body: bytes | str, kind: type[T], what: str, remedy: str = "restore the file from a backup"
 ) -> T:
     """Return what JSON of a form says; raise CorruptFileError, which calls the file `what`."""
     try:
         return msgspec.json.decode(body, type=kind)
     except BAD_JSON as error:
-        raise CorruptFileError(f"{what} is damaged ({error}): {way_out}") from error
+        raise CorruptFileError(f"{what} is damaged ({error}): {remedy}") from error

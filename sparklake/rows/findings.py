@@ -35,10 +35,10 @@ class FindingKind(str, Enum):
     DEFAULT_BRANCH_MISSING = "default_branch_missing"
     LOG_DIFFERS = "log_differs"
     STAGED_ROW_DAMAGED = "staged_row_damaged"
-    MARK_WRONG = "mark_wrong"
-    MARKER_DAMAGED = "marker_damaged"
+    NAMESPACE_MARKER_WRONG = "namespace_marker_wrong"
+    GC_MARKER_DAMAGED = "gc_marker_damaged"
     DUMP_DAMAGED = "dump_damaged"
-    DUMP_OF_OTHERS = "dump_of_others"
+    FOREIGN_DUMP = "foreign_dump"
     COMMIT_LOST = "commit_lost"
     REF_LOST = "ref_lost"
     BRANCH_BEHIND = "branch_behind"
@@ -48,7 +48,7 @@ class FindingKind(str, Enum):
     RANGES_OVERLAP = "ranges_overlap"
     RANGE_MISSING = "range_missing"
     RANGE_DAMAGED = "range_damaged"
-    RANGE_DESCRIBED_WRONG = "range_described_wrong"
+    RANGE_METADATA_MISMATCH = "range_metadata_mismatch"
     RECORD_DAMAGED = "record_damaged"
     TOMBSTONE_COMMITTED = "tombstone_committed"
     # objects
@@ -75,7 +75,7 @@ class KindFacts:
 
     severity: Severity
     meaning: str
-    way_out: str
+    remedy: str
 
 
 _REPAIR = "`sparklake repair` lists what it can restore it from"
@@ -110,14 +110,14 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
     FindingKind.STAGED_ROW_DAMAGED: KindFacts(
         _E, "a staged row is not a record of an object", "stage the path again, or reset the branch"
     ),
-    FindingKind.MARK_WRONG: KindFacts(
+    FindingKind.NAMESPACE_MARKER_WRONG: KindFacts(
         _E,
-        "the mark of the namespace is missing or names another repository",
-        "mount the disk, or let `sparklake repair` write the mark",
+        "the ownership marker of the namespace is missing or has another repository",
+        "mount the disk, or let `sparklake repair` write the marker",
     ),
-    FindingKind.MARKER_DAMAGED: KindFacts(
+    FindingKind.GC_MARKER_DAMAGED: KindFacts(
         _E,
-        "the file that marks an open garbage collection is damaged",
+        "the in-progress marker of a garbage collection is damaged",
         "`sparklake repair` writes the id of the unfinished collection into it",
     ),
     FindingKind.DUMP_DAMAGED: KindFacts(
@@ -125,7 +125,7 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
         "the dump of refs cannot be restored",
         "`sparklake repair`, or `sparklake refs dump`, writes a new one",
     ),
-    FindingKind.DUMP_OF_OTHERS: KindFacts(
+    FindingKind.FOREIGN_DUMP: KindFacts(
         _W,
         "the dump of refs was written by another program",
         "compare both, then dump with --overwrite",
@@ -150,8 +150,8 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
     FindingKind.RANGE_DAMAGED: KindFacts(
         _E, "a range does not match its id, directory or index", _REPAIR
     ),
-    FindingKind.RANGE_DESCRIBED_WRONG: KindFacts(
-        _E, "a metarange describes a range wrongly", _REPAIR
+    FindingKind.RANGE_METADATA_MISMATCH: KindFacts(
+        _E, "the metadata of a range in a metarange does not match the range", _REPAIR
     ),
     FindingKind.RECORD_DAMAGED: KindFacts(
         _E, "a range has records whose ids or entries are wrong", _REPAIR
@@ -245,14 +245,14 @@ class Finding:
     @property
     def hides_names(self) -> bool:
         """Whether something that names tables and objects is lost, so they only seem unnamed."""
-        if self.kind is FindingKind.DUMP_OF_OTHERS:
+        if self.kind is FindingKind.FOREIGN_DUMP:
             return self.detail != ""  # It says what Postgres lacks.
         return self.kind in _HIDE_NAMES
 
     @property
-    def way_out(self) -> str:
+    def remedy(self) -> str:
         """What can be done."""
-        return KIND_FACTS[self.kind].way_out
+        return KIND_FACTS[self.kind].remedy
 
 
 MOST_AFFECTED = 20
@@ -272,7 +272,7 @@ FINDING_SCHEMA = pa.schema(
         pa.field("commits", pa.list_(pa.string()), nullable=False),
         pa.field("commit_count", pa.int64(), nullable=False),
         pa.field("branches", pa.list_(pa.string()), nullable=False),
-        pa.field("way_out", pa.string(), nullable=False),
+        pa.field("remedy", pa.string(), nullable=False),
     ]
 )
 """The rows of the report. `size`, in bytes, and `checksum` are those that an entry records."""
@@ -284,7 +284,7 @@ _FIELDS = [each.name for each in fields(Finding)]
 def finding_document(each: Finding) -> dict[str, Any]:
     """Return a finding as a row of FINDING_SCHEMA."""
     values = {**asdict(each), "kind": each.kind.value, "severity": each.severity.value}
-    return {name: {**values, "way_out": each.way_out}[name] for name in FINDING_SCHEMA.names}
+    return {name: {**values, "remedy": each.remedy}[name] for name in FINDING_SCHEMA.names}
 
 
 def finding_rows(table: pa.Table) -> Iterator[Finding]:

@@ -194,12 +194,12 @@ class _Share:
         removed = [ChangeType.REMOVED.value] * gone.num_rows
         return self._manifest(kinds, written), self._manifest(removed, gone)
 
-    def why_unfit(self, path: str) -> str:
+    def unsupported_reason(self, path: str) -> str:
         """Return the reason why a path cannot be exported, or "" if it can."""
         own = path == EXPORT_MARKER_KEY or path.startswith(MANIFEST_FOLDER)
         if own and self.export.reserves:
             return "has a name that is reserved for the export's own files"
-        return self.destination.why_unfit(self.name(path))
+        return self.destination.unsupported_reason(self.name(path))
 
     def name(self, path: str) -> str:
         """Return the name of an object at the destination."""
@@ -237,7 +237,9 @@ def _remove(share: _Share, parts: Iterable[BlockChanges]) -> None:
     for changes in parts:
         _, gone = share.rows(changes)
         # The destination never had an unfit path, and its name could mean another object there.
-        paths = [each for each in gone.column("path").to_pylist() if not share.why_unfit(each)]
+        paths = [
+            each for each in gone.column("path").to_pylist() if not share.unsupported_reason(each)
+        ]
         for _ in share.pool.map(share.destination.remove, map(share.name, paths)):
             share.report.removed += 1
 
@@ -307,7 +309,7 @@ class _Names:
     def _reason(self, path: str) -> str:
         # Only earlier paths that are prefixes of this one can be its parents.
         if self._share.name(path) != path:
-            return self._share.why_unfit(path)  # No name is above or below an escaped one.
+            return self._share.unsupported_reason(path)  # No name is above or below an escaped one.
         while self._begun and not path.startswith(self._begun[-1]):
             self._begun.pop()
         above = (each for each in self._begun if path.startswith(f"{each}/"))
@@ -315,4 +317,4 @@ class _Names:
         self._begun.append(path)
         if file is not None:
             return f"is below {file!r}, which is an object"
-        return self._share.why_unfit(path)
+        return self._share.unsupported_reason(path)

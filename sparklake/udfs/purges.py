@@ -169,13 +169,13 @@ def _named(
 
 
 def found_body(
-    workspace: Workspace, purge_id: str, also_external: bool, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, purge_id: str, include_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the objects to delete as parts of FOUND_SCHEMA, from sorted addresses.
 
     Yields a FoundReport as REPORT_SCHEMA.
     """
-    places = _Places(workspace, workspace.open_store(), also_external)
+    places = _Places(workspace, workspace.open_store(), include_external)
     listing = _PurgeList(places, purge_list_folder(purge_id))
     for address, namings in groupby(_pairs(batches), itemgetter(0)):
         listing.take(address.decode(), (stored for _, stored in namings))
@@ -273,7 +273,7 @@ class _Places:
 
     workspace: Workspace
     store: ObjectStore
-    also_external: bool
+    include_external: bool
 
     def is_external(self, address: str) -> bool:
         return own_key(self.workspace, address) is None
@@ -301,7 +301,7 @@ class _Places:
         key = own_key(self.workspace, address)
         if key is not None:
             return self._own_marks, self.store, key
-        if not self.also_external or address.startswith(f"{self.workspace.storage_namespace}/"):
+        if not self.include_external or address.startswith(f"{self.workspace.storage_namespace}/"):
             return None
         store, there = open_object(address)
         return self._marks.setdefault(store.uri, NamespaceMarks(store, own_root=True)), store, there
@@ -316,11 +316,11 @@ class _Places:
 
 
 def delete_body(
-    workspace: Workspace, purge_id: str, also_external: bool, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, purge_id: str, include_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Delete the objects of parts, then write the parts of the receipt. Yields their names."""
     store = workspace.open_store()
-    places = _Places(workspace, store, also_external)
+    places = _Places(workspace, store, include_external)
     for batch in batches:
         for encoded in batch.column("task"):
             name = msgspec.msgpack.decode(encoded.as_py(), type=str)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparklake.delta_log.actions import encode_actions
-from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, parse_commit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from tests.support.delta_model import PROTOCOL, add, column, metadata, remove
@@ -57,7 +57,7 @@ def is_united(source: LogSide, dest: LogSide) -> bool:
     reason = ""
     try:
         union(source, dest)
-    except NotUnitedError as error:
+    except UnmergeableTableError as error:
         reason = str(error)
     assert not reason or "both sides overwrote" in reason
     return not reason
@@ -169,7 +169,7 @@ def test_an_older_dynamic_overwrite_is_told_by_files_that_stayed() -> None:
     assert not is_united(side(appended, gone, **empty), side(load("1-b", read=None), **empty))
     # A table without partitions is replaced as a whole.
     flat = {**first, "metadata": TEXTS | {"partitionColumns": []}}
-    with pytest.raises(NotUnitedError, match="both sides overwrote the table"):
+    with pytest.raises(UnmergeableTableError, match="both sides overwrote the table"):
         united(side(**flat), side(one, **flat), side(other, **flat), UnionSignature(2, "t"))
 
 

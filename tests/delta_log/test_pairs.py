@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparklake.delta_log.actions import encode_actions as body_of
-from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, parse_commit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from tests.support.delta_model import PROTOCOL, add, by_writer, column, metadata, remove
@@ -71,30 +71,32 @@ def test_what_is_appended_beside_an_overwrite_survives_it() -> None:
 def test_both_sides_cannot_say_all_that_is_in_a_region_that_was_empty(words: str) -> None:
     """A full overwrite counts as one of all partitions, whichever it wrote to."""
     one, other = by(words, file("a")), by(words, dict(add("p=1/b", "1")))
-    with pytest.raises(NotUnitedError, match="both sides overwrote the table"):
+    with pytest.raises(UnmergeableTableError, match="both sides overwrote the table"):
         union(side(), side(one), side(other))
     # A third side, whose overwrite came by an earlier merge.
-    with pytest.raises(NotUnitedError, match="both sides overwrote"):
+    with pytest.raises(UnmergeableTableError, match="both sides overwrote"):
         union(side(), side(one), side(*repeated(*repeated(other))))
     (info, *rest) = by(words, file("c"))
     info["commitInfo"]["operationParameters"]["isDynamicPartitionOverwrite"] = True
     assert union(side(), side([info, *rest]), side(other))
-    with pytest.raises(NotUnitedError, match=r'both sides overwrote the partition {"p": "0"}'):
+    with pytest.raises(
+        UnmergeableTableError, match=r'both sides overwrote the partition {"p": "0"}'
+    ):
         union(side(), side([info, *rest]), side(one))
 
 
 def test_one_file_under_two_spellings_is_one_file() -> None:
     """Writers escape different characters in the paths of a log."""
     one, other = "p=%C3%BC/a%20b.parquet", "p=ü/a b.parquet"
-    with pytest.raises(NotUnitedError, match=r"removed or rewrote files.*: p=ü/a b.parquet"):
+    with pytest.raises(UnmergeableTableError, match=r"removed or rewrote files.*: p=ü/a b.parquet"):
         union(side(), side([remove(one), file("x")]), side([remove(other), file("y")]))
 
 
 def test_one_file_cannot_come_back_with_two_vectors() -> None:
     """As by a RESTORE of either side to another version."""
-    with pytest.raises(NotUnitedError, match="both sides added the same files: a"):
+    with pytest.raises(UnmergeableTableError, match="both sides added the same files: a"):
         union(side(), side([file("a")]), side([file("a", **vector("one"))]))
-    with pytest.raises(NotUnitedError, match="both sides added the same files: a"):
+    with pytest.raises(UnmergeableTableError, match="both sides added the same files: a"):
         union(side(), side([file("a", **vector("one"))]), side([file("a")]))
     # After it was marked anew, it is another one; and one that is gone again is in no one's way.
     marked = [remove("a"), file("a", **vector("one"))]
@@ -112,7 +114,7 @@ def test_one_file_cannot_come_back_with_two_vectors() -> None:
 @pytest.mark.parametrize("name", ["delta.constraints.small", "delta.appendOnly"])
 def test_rows_that_leave_do_not_suit_a_rule_either(name: str) -> None:
     ruled = metadata(**{name: "true"})
-    with pytest.raises(NotUnitedError, match=name):
+    with pytest.raises(UnmergeableTableError, match=name):
         union(side(), side([{"metaData": ruled}], metadata=ruled), side([remove("a")]))
 
 
@@ -120,9 +122,9 @@ def test_vectors_need_a_protocol_that_knows_them_whoever_drops_it() -> None:
     start = side(protocol=VECTORS)
     marked = side([remove("a"), file("a", **vector("one"))], protocol=VECTORS)
     dropped = side([{"protocol": PROTOCOL}], protocol=PROTOCOL)
-    with pytest.raises(NotUnitedError, match="source's table has a lower minReaderVersion"):
+    with pytest.raises(UnmergeableTableError, match="source's table has a lower minReaderVersion"):
         union(start, dropped, marked)
-    with pytest.raises(NotUnitedError, match="dest's table has a lower minReaderVersion"):
+    with pytest.raises(UnmergeableTableError, match="dest's table has a lower minReaderVersion"):
         union(start, marked, dropped)
 
 
@@ -130,7 +132,7 @@ def test_a_protocol_of_one_side_beside_properties_of_the_other_is_refused() -> N
     upgraded = side([{"protocol": VECTORS}], protocol=VECTORS)
     widened = side([{"metaData": WIDER}], metadata=WIDER)
     for source, dest in ((upgraded, widened), (widened, upgraded)):
-        with pytest.raises(NotUnitedError, match="the other side its protocol"):
+        with pytest.raises(UnmergeableTableError, match="the other side its protocol"):
             union(side(), source, dest)
     both = side([{"metaData": WIDER, "protocol": VECTORS}], metadata=WIDER, protocol=VECTORS)
     assert union(side(), both, side([file("a")]))
@@ -143,7 +145,7 @@ def test_a_domain_is_no_more_than_the_columns_it_names() -> None:
         (side(clustered, metadata=WIDER), narrow),
         (narrow, side(clustered, metadata=WIDER)),
     ):
-        with pytest.raises(NotUnitedError, match="dropped the column 'more'"):
+        with pytest.raises(UnmergeableTableError, match="dropped the column 'more'"):
             union(start, source, dest)
     (made,) = union(side(), side(clustered), side([file("a")]))
     assert made[1:] == tuple(clustered)
@@ -161,7 +163,7 @@ def test_a_domain_is_no_more_than_the_columns_it_names() -> None:
 )
 def test_progress_never_goes_back(said: Any, words: str) -> None:
     first, second, third = ([said(at), file(f"f{at}")] for at in range(3))
-    with pytest.raises(NotUnitedError, match=words):
+    with pytest.raises(UnmergeableTableError, match=words):
         union(side(), side(first, second), side(*repeated(second)))
     (made,) = union(side(), side(first, second), side(*repeated(first)))
     assert made[1:] == tuple(second)
@@ -174,7 +176,7 @@ def test_progress_never_goes_back(said: Any, words: str) -> None:
 
 def test_what_source_took_back_of_its_schema_stays_away() -> None:
     wider, back = [{"metaData": WIDER}], [{"metaData": metadata()}]
-    with pytest.raises(NotUnitedError, match="in another order"):
+    with pytest.raises(UnmergeableTableError, match="in another order"):
         union(side(), side(wider, back), side(*repeated(back)))
     assert len(union(side(), side(wider, back), side([file("a")]))) == 2
 
@@ -186,7 +188,7 @@ def test_rows_that_come_back_must_fit_what_the_table_is_now() -> None:
     deleted, start = [remove("a")], [file("a")]
     ruled = metadata(**{"delta.constraints.small": "id < 3"})
     dest = side(deleted, [{"metaData": ruled}], metadata=ruled)
-    with pytest.raises(NotUnitedError, match=r"delta\.constraints"):
+    with pytest.raises(UnmergeableTableError, match=r"delta\.constraints"):
         union(side(deleted), side(), dest, start)
     (made,) = union(side(deleted), side(), side(deleted, [file("b")]), start)
     assert made[1]["add"]["path"] == "a"
@@ -200,5 +202,5 @@ def test_rows_that_come_back_marked_need_vectors() -> None:
     marked = file("a", **vector("one"))
     deleted = [{"remove": {"path": "a", **vector("one")}}]
     dest = side(deleted, [{"protocol": PROTOCOL}])
-    with pytest.raises(NotUnitedError, match="dest's table has a lower minReaderVersion"):
+    with pytest.raises(UnmergeableTableError, match="dest's table has a lower minReaderVersion"):
         union(side(deleted, protocol=VECTORS), side(protocol=VECTORS), dest, [marked])

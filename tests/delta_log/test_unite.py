@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.delta_log.actions import encode_actions
-from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, parse_commit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from tests.support.delta_model import (
@@ -61,7 +61,7 @@ def expected(base: Table, source: Table, dest: Table) -> dict[str, str]:
 
 def check_union(base: Table, source: Table, dest: Table) -> None:
     if is_conflict(base, source, dest):
-        with pytest.raises(NotUnitedError):
+        with pytest.raises(UnmergeableTableError):
             union(base, source, dest)
         return
     merged = union(base, source, dest)
@@ -119,7 +119,7 @@ def check_once_more(base: Table, source: Table, dest: Table) -> None:
     removed = base.live.keys() - source.live.keys()
     try:
         merged = union(base, source, dest)
-    except NotUnitedError:
+    except UnmergeableTableError:
         # Only for a reason: without a change on one side, there is none.
         assert source.commits != base.commits
         assert (
@@ -158,7 +158,7 @@ def test_what_was_done_is_undone(done: list[str], later: list[str]) -> None:
     moved_on = dest.commits != base.commits
     if gone or (moved_on and any(map(is_altering, done))):
         if base.commits != before.commits:
-            with pytest.raises(NotUnitedError):
+            with pytest.raises(UnmergeableTableError):
                 union(base, before, dest)
         return
     merged = union(base, before, dest)
@@ -172,7 +172,7 @@ def test_what_was_done_is_undone(done: list[str], later: list[str]) -> None:
         return
     try:
         again = union(before, base, merged)
-    except NotUnitedError:
+    except UnmergeableTableError:
         # What was restated was restated or removed since.
         assert base.restated & before.live.keys()
         assert moved_on
@@ -199,7 +199,7 @@ def united_sides(base: LogSide, source: LogSide, dest: LogSide) -> list[Any]:
 def test_files_in_the_way_are_named() -> None:
     both = [remove("p=0/a%20b.parquet"), remove("p=0/c.parquet")]
     with pytest.raises(
-        NotUnitedError, match=r"removed.*: p=0/a b.parquet, p=0/c.parquet"
+        UnmergeableTableError, match=r"removed.*: p=0/a b.parquet, p=0/c.parquet"
     ) as raised:
         united_sides(side(), side([*both, remove("mine")]), side([*both, add("x", "0")]))
     assert raised.value.files == ["p=0/a b.parquet", "p=0/c.parquet"]
@@ -211,7 +211,7 @@ def test_two_vectors_of_one_file_are_in_the_way_and_of_two_files_are_not() -> No
         marked["deletionVector"] = {"storageType": "u", "pathOrInlineDv": vector, "offset": 1}
         return [dict(remove(path)), {"add": marked}]
 
-    with pytest.raises(NotUnitedError, match=r"removed or rewrote files.*: a"):
+    with pytest.raises(UnmergeableTableError, match=r"removed or rewrote files.*: a"):
         united_sides(side(), side(deleted("a", "one")), side(deleted("a", "other")))
     (made,) = united_sides(side(), side(deleted("a", "one")), side(deleted("b", "other")))
     assert made[1:] == tuple(deleted("a", "one"))
@@ -254,7 +254,7 @@ def test_files_must_fit_what_the_other_side_made_of_the_table(
         (side(altered, metadata=changed), side(NEW)),
         (side(NEW), side(altered, metadata=changed)),
     ):
-        with pytest.raises(NotUnitedError, match=words):
+        with pytest.raises(UnmergeableTableError, match=words):
             united_sides(side(), source, dest)
     # Where nothing else was written, there is nothing that would not fit.
     (made,) = united_sides(side(), side(altered, metadata=changed), side([{"txn": {"appId": "x"}}]))
@@ -286,7 +286,7 @@ def test_what_both_sides_made_alike_of_the_table_is_not_made_twice() -> None:
 def test_what_is_not_understood_is_refused(more: dict[str, Any], words: str) -> None:
     same = side(**more)
     for source, dest in ((side(NEW, **more), same), (same, side(NEW, **more))):
-        with pytest.raises(NotUnitedError, match=words):
+        with pytest.raises(UnmergeableTableError, match=words):
             united_sides(same, source, dest)
 
 
@@ -301,7 +301,7 @@ def test_features_that_only_could_be_used_are_no_obstacle() -> None:
 def test_files_never_need_more_than_the_protocol_of_dest() -> None:
     upgraded = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
     there, here = side(protocol=upgraded), side([{"txn": {"appId": "x"}}])
-    with pytest.raises(NotUnitedError, match="lower minReaderVersion"):
+    with pytest.raises(UnmergeableTableError, match="lower minReaderVersion"):
         united_sides(there, side(NEW, protocol=upgraded), here)
 
 
@@ -327,7 +327,7 @@ def test_files_never_need_more_than_the_protocol_of_dest() -> None:
     ],
 )
 def test_other_reasons(base: LogSide, source: LogSide, dest: LogSide, words: str) -> None:
-    with pytest.raises(NotUnitedError, match=words):
+    with pytest.raises(UnmergeableTableError, match=words):
         united_sides(base, source, dest)
 
 
@@ -335,5 +335,5 @@ def test_other_reasons(base: LogSide, source: LogSide, dest: LogSide, words: str
     ("body", "words"), [(b"{", "not JSON"), (b'{"new": 1}', "'new'"), (b"1", "not a JSON object")]
 )
 def test_what_is_no_commit_is_refused(body: bytes, words: str) -> None:
-    with pytest.raises(NotUnitedError, match=words):
+    with pytest.raises(UnmergeableTableError, match=words):
         parse_commit(3, body)

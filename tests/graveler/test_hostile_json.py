@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklake.delta_log.actions import decode_actions
-from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.log_copy import copied_checkpoint
 from sparklake.delta_log.union.claims import same_metadata
 from sparklake.delta_log.union.predicates import parse_predicate
@@ -73,10 +73,10 @@ def test_a_marker_of_no_collection_is_corrupt(body: bytes, key: str) -> None:
 @pytest.mark.parametrize("schema", ["{", "[" * 100_000, "[]", '{"fields": [{}]}', 7])
 def test_a_damaged_schema_of_a_delta_table_unites_nothing(schema: object) -> None:
     metadata = {"schemaString": schema}
-    with pytest.raises(NotUnitedError, match="the table's schema"):
+    with pytest.raises(UnmergeableTableError, match="the table's schema"):
         parse_predicate("a = 1", metadata)
     if schema != '{"fields": [{}]}':
-        with pytest.raises(NotUnitedError, match="the table's schema"):
+        with pytest.raises(UnmergeableTableError, match="the table's schema"):
             same_metadata(metadata, {})
 
 

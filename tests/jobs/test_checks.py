@@ -31,8 +31,8 @@ def test_a_check_exits_by_severity(scene: Scene) -> None:
     assert "error: 1 object_missing: an object is missing at its address" in ran.text
     assert "path a; commit " in ran.text
 
-    assert run("check", scene.uri(), "--tables").code == 0
-    failed(2, "check", scene.uri(), "--tables", "--content")
+    assert run("check", scene.uri(), "--trees").code == 0
+    failed(2, "check", scene.uri(), "--trees", "--content")
     failed(2, "check", scene.uri(), "--sample", "0.5")
     failed(13, "check", scene.uri(), "--resume", "20260101T000000Z-00000000")
 

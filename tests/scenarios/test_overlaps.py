@@ -271,7 +271,7 @@ def test_no_purge_of_what_was_imported_takes_from_another_repository(
     repo, theirs = made(any_lake, folder / "ns"), made(other_lake, folder / "theirs")
     repo.branch("main").import_objects(str(folder / "theirs" / "data"), "in")
     with refused(any_lake, PurgeBlockedError, "theirs. Purge them there", folder / "theirs"):
-        repo.purge(["in/"], commit=True, also_external=True)
+        repo.purge(["in/"], commit=True, include_external=True)
     made_purge = repo.purge(["in/"], commit=True)
     assert (made_purge.counts.external, made_purge.counts.addresses) == (2, 0)
     assert contents(theirs, "main") == BODIES
@@ -288,7 +288,7 @@ def test_an_object_that_is_named_by_a_link_too_is_shared(any_lake: Lake, folder:
     main.commit("alias")
     for also in (False, True):
         with pytest.raises(PurgeBlockedError, match="other paths share the bytes"):
-            repo.purge(["alias"], commit=True, also_external=also)
+            repo.purge(["alias"], commit=True, include_external=also)
     assert contents(repo, "main") == {**BODIES, "alias": b"1"}
     assert repo.purge(["alias", "a"], commit=True).counts.addresses == 1
     with pytest.raises(MissingFileError):
@@ -346,5 +346,5 @@ def test_no_collection_or_purge_takes_from_a_namespace_inside_of_a_bucket(bucket
     )
     main.commit("imported")
     with pytest.raises(PurgeBlockedError, match="Purge them there"):
-        repo.purge(["y"], commit=True, also_external=True)
+        repo.purge(["y"], commit=True, include_external=True)
     assert "data/y" in bucket.objects()

@@ -21,7 +21,7 @@ def test_spark_purges_what_is_named_in_history(repo: Repository, namespace: Path
     with pytest.raises(PurgeBlockedError, match="users/07"):
         repo.purge(["users/*"], commit=True)
     assert len(list((namespace / "data").iterdir())) == 40
-    made = repo.purge(["users/1?", "users/0?"], commit=True, even_shared=True)
+    made = repo.purge(["users/1?", "users/0?"], commit=True, include_shared=True)
     assert (made.counts.addresses, made.counts.shared) == (20, 1)
     assert len(list((namespace / "data").iterdir())) == 20
     with pytest.raises(PurgedError):

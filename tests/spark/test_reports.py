@@ -89,8 +89,8 @@ def test_what_else_an_error_says_comes_with_it(
 
 
 def test_of_what_is_long_or_no_text_the_message_comes() -> None:
-    found = _find_raised(report_of(errors.UnfitError, "why", [("a", "b")], 1))
-    assert type(found) is errors.UnfitError
+    found = _find_raised(report_of(errors.UnsupportedNamesError, "why", [("a", "b")], 1))
+    assert type(found) is errors.UnsupportedNamesError
     assert (str(found), found.objects) == ("why", [])
 
 

@@ -257,7 +257,7 @@ def _wrong_description(scene: Scene) -> Injection:
     ]
     tree, body, info = _misdescribed(scene, scene.rng.choice(edits))
     with file_as(scene.table(tree), body):
-        yield expected(FindingKind.RANGE_DESCRIBED_WRONG, info.id)
+        yield expected(FindingKind.RANGE_METADATA_MISMATCH, info.id)
 
 
 def _overlap(scene: Scene) -> Injection:
@@ -659,13 +659,13 @@ def _changed_mark(scene: Scene) -> Injection:
     body = mark.read_bytes()
     other = body.replace(b'"uid":"', b'"uid":"0')
     with file_as(mark, scene.rng.choice([b"", b"{}", other, None])):
-        yield expected(FindingKind.MARK_WRONG, scene.repo.info.storage_namespace)
+        yield expected(FindingKind.NAMESPACE_MARKER_WRONG, scene.repo.info.storage_namespace)
 
 
 def _damaged_marker(scene: Scene) -> Injection:
     marker = scene.root / "_sparklake" / "gc" / "open"
     with file_as(marker, scene.rng.choice([b"", b"\xff\xfe", b"../elsewhere"])):
-        yield expected(FindingKind.MARKER_DAMAGED, "_sparklake/gc/open")
+        yield expected(FindingKind.GC_MARKER_DAMAGED, "_sparklake/gc/open")
 
 
 # --- dumps ----------------------------------------------------------------------------------------
@@ -706,7 +706,7 @@ def _missing_manifest(scene: Scene) -> Injection:
         yield expected(FindingKind.DUMP_DAMAGED, REFS_MANIFEST_KEY)
 
 
-def _dump_of_others(scene: Scene) -> Injection:
+def _foreign_dump(scene: Scene) -> Injection:
     """Write the manifest of a dump with another tag, which no settings name."""
     refs = scene.repo._context.refs.snapshot()
     tag = TagInfo(f"by-others-{scene.rng.randrange(10**9)}", refs.branches[0].commit_id)
@@ -715,7 +715,7 @@ def _dump_of_others(scene: Scene) -> Injection:
     with ExitStack() as stack:
         for key, body in {**files, REFS_MANIFEST_KEY: manifest_bytes(manifest)}.items():
             stack.enter_context(file_as(scene.root / key, body))
-        yield expected(FindingKind.DUMP_OF_OTHERS, REFS_MANIFEST_KEY)
+        yield expected(FindingKind.FOREIGN_DUMP, REFS_MANIFEST_KEY)
 
 
 # --- leftovers ------------------------------------------------------------------------------------
@@ -833,7 +833,7 @@ FAULTS: dict[str, Inject] = {
             _damaged_dump_settings,
             _missing_dump_settings,
             _missing_manifest,
-            _dump_of_others,
+            _foreign_dump,
             _temporary_file,
             _probe,
             _unfinished_check,

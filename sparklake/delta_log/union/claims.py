@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError
+from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.json_errors import decode_json
 
@@ -22,7 +22,7 @@ def check_names(
     dest: Sequence[DeltaCommit],
     fresh: Sequence[DeltaCommit],
 ) -> None:
-    """Raise NotUnitedError if a commit of source would revert a named action of dest.
+    """Raise UnmergeableTableError if a commit of source would revert a named action of dest.
 
     The last commit of each name counts. Dest may have commits of source that come after this
     one.
@@ -33,7 +33,7 @@ def check_names(
         there, coming = (_latest(each, kind, places) for each in (dest, fresh))
         late = [name for name, place in coming.items() if there.get(name, -1) > place]
         if late:
-            raise NotUnitedError(f"both sides {did}, {min(late)!r}")
+            raise UnmergeableTableError(f"both sides {did}, {min(late)!r}")
 
 
 def _latest(
@@ -62,31 +62,35 @@ def same_metadata(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
 
 
 def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str) -> None:
-    """Raise NotUnitedError unless earlier files stay valid after a change of metadata.
+    """Raise UnmergeableTableError unless earlier files stay valid after a change of metadata.
 
     Nullable columns may be added. Everything else that a file depends on must be unchanged.
     """
     if before.get("id") != after.get("id"):
-        raise NotUnitedError(f"{changer} replaced the table by another one (with a new id)")
+        raise UnmergeableTableError(f"{changer} replaced the table by another one (with a new id)")
     for name in ("partitionColumns", "format"):
         if before.get(name) != after.get(name):
-            raise NotUnitedError(f"{changer} changed the table's {name}, and the other side wrote")
+            raise UnmergeableTableError(
+                f"{changer} changed the table's {name}, and the other side wrote"
+            )
     _check_settings(before, after, changer)
     old, new = _columns(before), _columns(after)
     for name, column in old.items():
         if new.get(name) != column:
             done = "changed" if name in new else "dropped"
-            raise NotUnitedError(f"{changer} {done} the column {name!r}, and the other side wrote")
+            raise UnmergeableTableError(
+                f"{changer} {done} the column {name!r}, and the other side wrote"
+            )
     strict = [name for name in new if name not in old and not new[name].get("nullable", True)]
     if strict:
-        raise NotUnitedError(
+        raise UnmergeableTableError(
             f"{changer} added the column {strict[0]!r}, which may not be null, and the other side "
             "wrote without it"
         )
     added = {name: each.get("metadata") or {} for name, each in new.items() if name not in old}
     ruled = [name for name, metadata in added.items() if not _RULES.isdisjoint(metadata)]
     if ruled:
-        raise NotUnitedError(
+        raise UnmergeableTableError(
             f"{changer} added the column {ruled[0]!r}, which is generated or checked, and the "
             "other side wrote without it"
         )
@@ -96,7 +100,9 @@ def _check_settings(before: Mapping[str, Any], after: Mapping[str, Any], changer
     old, new = (each.get("configuration") or {} for each in (before, after))
     for name in sorted({*old, *new}):
         if name.startswith(_STRICT) and old.get(name) != new.get(name):
-            raise NotUnitedError(f"{changer} changed the property {name}, and the other side wrote")
+            raise UnmergeableTableError(
+                f"{changer} changed the property {name}, and the other side wrote"
+            )
 
 
 def _plain(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -110,20 +116,22 @@ def _columns(metadata: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def schema_fields(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the columns of a table, each with a name and a type; raise NotUnitedError."""
+    """Return the columns of a table, each with a name and a type; raise UnmergeableTableError."""
     fields = _schema(metadata).get("fields", [])
     if not (isinstance(fields, list) and all(map(_is_field, fields))):
-        raise NotUnitedError("the table's schema has columns without a name or a type")
+        raise UnmergeableTableError("the table's schema has columns without a name or a type")
     return fields
 
 
 def _schema(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a table; raise NotUnitedError where it is damaged: choose a side."""
+    """Return the schema of a table; raise UnmergeableTableError for a damaged one."""
     text = metadata.get("schemaString") or "{}"
     try:
         return decode_json(text if isinstance(text, str) else b"", dict[str, Any], "it")
     except CorruptFileError as error:
-        raise NotUnitedError(f"the table's schema is not the JSON of a schema ({error})") from error
+        raise UnmergeableTableError(
+            f"the table's schema is not the JSON of a schema ({error})"
+        ) from error
 
 
 def _is_field(field: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.union.claims import schema_fields
 
 MAX_READER_VERSION = 3
@@ -38,9 +38,9 @@ _IDENTITY = "delta.identity."
 
 
 def check_features(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Raise NotUnitedError for a table with an unsupported feature in use."""
+    """Raise UnmergeableTableError for a table with an unsupported feature in use."""
     for what in _obstacles(protocol, metadata):
-        raise NotUnitedError(f"the table uses a feature that cannot be united: {what}")
+        raise UnmergeableTableError(f"the table uses a feature that cannot be united: {what}")
 
 
 def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
@@ -60,14 +60,14 @@ def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iter
 
 
 def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, asker: str) -> None:
-    """Raise NotUnitedError if a side may use features not in the holder's protocol."""
+    """Raise UnmergeableTableError if a side may use features not in the holder's protocol."""
     for name in ("minReaderVersion", "minWriterVersion"):
         if one.get(name, 1) < other.get(name, 1):
-            raise NotUnitedError(f"{holder}'s table has a lower {name} than {asker}'s")
+            raise UnmergeableTableError(f"{holder}'s table has a lower {name} than {asker}'s")
     for name in ("readerFeatures", "writerFeatures"):
         lacking = {*(other.get(name) or ())} - {*(one.get(name) or ())}
         if lacking:
-            raise NotUnitedError(
+            raise UnmergeableTableError(
                 f"{holder}'s table lacks the feature {min(lacking)!r} of {asker}'s table"
             )
 

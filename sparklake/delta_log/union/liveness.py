@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, standing
+from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, standing
 
 
 @dataclass(slots=True)
@@ -62,11 +62,11 @@ class FileStates:
         return self.state.get(key, key in self.before)
 
     def check(self, commit: DeltaCommit) -> None:
-        """Raise NotUnitedError for a commit that cannot follow all others."""
+        """Raise UnmergeableTableError for a commit that cannot follow all others."""
         removes = set(commit.removes)
         gone = [each.path for each in removes if not self.is_live(each)]
         if gone:
-            raise NotUnitedError(
+            raise UnmergeableTableError(
                 "source removed or rewrote files that dest has removed, rewritten or never had",
                 gone,
             )
@@ -78,17 +78,17 @@ class FileStates:
             and not (self.is_live(each) and self._had(each, commit))
         ]
         if twice:
-            raise NotUnitedError("both sides added the same files", twice)
+            raise UnmergeableTableError("both sides added the same files", twice)
         lost = [
             each.path
             for each in others
             if self.state.get(each) is False and not self._had(each, commit)
         ]
         if lost:
-            raise NotUnitedError("dest removed files that source added again", lost)
+            raise UnmergeableTableError("dest removed files that source added again", lost)
         absent = [each.path for each in others if each in self.in_source and not self.is_live(each)]
         if absent:
-            raise NotUnitedError("source re-added files that dest does not have", absent)
+            raise UnmergeableTableError("source re-added files that dest does not have", absent)
 
     def _had(self, key: FileKey, commit: DeltaCommit) -> bool:
         """Return whether source knew dest's last change of a file before a commit.
@@ -104,7 +104,7 @@ class FileStates:
         )
 
     def repeat(self, commit: DeltaCommit) -> None:
-        """Apply a repeated commit; raise NotUnitedError."""
+        """Apply a repeated commit; raise UnmergeableTableError."""
         self.check(commit)
         self.take(commit)
         self.ours.update(commit.adds, commit.removes)

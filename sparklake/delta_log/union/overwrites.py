@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sparklake.delta_log.actions import FileKey, Said
-from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError
+from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.delta_log.union.regions import (
     Region,
@@ -47,7 +47,7 @@ def check_overwrites(
     dest: LogSide,
     dest_commits: Sequence[DeltaCommit],
 ) -> None:
-    """Raise NotUnitedError if both sides overwrote the same rows. Commits are in order."""
+    """Raise UnmergeableTableError if both sides overwrote the same rows. Commits are in order."""
     steps = [
         _steps(side, commits) for side, commits in ((source, source_commits), (dest, dest_commits))
     ]
@@ -60,7 +60,7 @@ def check_overwrites(
     ]
     region = _found_circle(*steps)
     if region is not None:
-        raise NotUnitedError(f"both sides overwrote {region.name}")
+        raise UnmergeableTableError(f"both sides overwrote {region.name}")
 
 
 def _steps(

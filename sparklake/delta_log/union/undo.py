@@ -11,7 +11,7 @@ from sparklake.delta_log.delta_commits import (
     ORIGIN,
     UNDONE,
     DeltaCommit,
-    NotUnitedError,
+    UnmergeableTableError,
     commits_but,
     origins,
     still_to_undo,
@@ -44,7 +44,7 @@ def undoing(
     dest: LogSide,
     made: UnionSignature,
 ) -> list[tuple[Action, ...]]:
-    """Return the commit that undoes some commits, or none; raise NotUnitedError."""
+    """Return the commit that undoes some commits, or none; raise UnmergeableTableError."""
     left = still_to_undo(undone, dest.commits)
     if not left:
         return []
@@ -72,7 +72,7 @@ def undoing(
 def _settings(
     left: Sequence[DeltaCommit], source: LogSide, dest: LogSide, *, alone: bool
 ) -> list[Action]:
-    """Return the actions that restore table settings; raise NotUnitedError.
+    """Return the actions that restore table settings; raise UnmergeableTableError.
 
     Settings are restored only if the undone commits are the last ones of the log (`alone`). A
     protocol stays: older writers may not support the current features, and a newer protocol can
@@ -81,7 +81,7 @@ def _settings(
     for kind in ("metaData", "protocol", "domainMetadata"):
         changed = any(True for each in left for _ in each.said(kind))
         if changed and (kind == "domainMetadata" or not alone):
-            raise NotUnitedError(f"the commits to undo changed the table's {kind}")
+            raise UnmergeableTableError(f"the commits to undo changed the table's {kind}")
     if not any(True for each in left for kind in ("metaData", "protocol") for _ in each.said(kind)):
         return []
     check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
@@ -91,7 +91,7 @@ def _settings(
 
 
 def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
-    """Return the net effect of commits on files; raise NotUnitedError.
+    """Return the net effect of commits on files; raise UnmergeableTableError.
 
     The log before the commits shows whether a file existed, not the first action on it, because
     statistics add files again.
@@ -105,7 +105,7 @@ def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
     before = find_adds(frozenset(ends))
     lost = [key.path for key in had if key not in before]
     if lost:
-        raise NotUnitedError("the log no longer describes the files to restore", lost)
+        raise UnmergeableTableError("the log no longer describes the files to restore", lost)
     return _Net(
         {key: said for key, said in ends.items() if said is not None and key not in before},
         {key: before[key] for key, said in ends.items() if said is None and key in before},
@@ -118,22 +118,24 @@ def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
 
 
 def _check_files(net: _Net, files: FileStates) -> None:
-    """Raise NotUnitedError unless dest's files are as the commits left them."""
+    """Raise UnmergeableTableError unless dest's files are as the commits left them."""
     gone = [key.path for key in net.added if not files.is_live(key)]
     if gone:
-        raise NotUnitedError("files to remove were removed or rewritten since", gone)
+        raise UnmergeableTableError("files to remove were removed or rewritten since", gone)
     back = [key.path for key in net.removed if files.is_live(key)]
     if back:
-        raise NotUnitedError("files to restore were restored already", back)
+        raise UnmergeableTableError("files to restore were restored already", back)
 
 
 def _check_rows(net: _Net, dest: LogSide) -> None:
-    """Raise NotUnitedError if table settings forbid removing or restoring rows."""
+    """Raise UnmergeableTableError if table settings forbid removing or restoring rows."""
     settings = (dest.metadata or {}).get("configuration") or {}
     if net.added and _is_on(settings, "delta.appendOnly"):
-        raise NotUnitedError("the table is append-only")
+        raise UnmergeableTableError("the table is append-only")
     if net.added and net.removed and _is_on(settings, "delta.enableChangeDataFeed"):
-        raise NotUnitedError("the table has a change data feed, and reverting would change rows")
+        raise UnmergeableTableError(
+            "the table has a change data feed, and reverting would change rows"
+        )
 
 
 def _is_on(settings: Mapping[str, Any], name: str) -> bool:

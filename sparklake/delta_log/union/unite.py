@@ -15,7 +15,7 @@ from sparklake.delta_log.delta_commits import (
     ORIGIN,
     UNDONE,
     DeltaCommit,
-    NotUnitedError,
+    UnmergeableTableError,
     commits_but,
     origins,
     standing,
@@ -32,20 +32,22 @@ from sparklake.delta_log.union.undo import undoing
 def united(
     base: LogSide, source: LogSide, dest: LogSide, made: UnionSignature
 ) -> list[tuple[Action, ...]]:
-    """Return the commits to add to dest's log, in order; raise NotUnitedError.
+    """Return the commits to add to dest's log, in order; raise UnmergeableTableError.
 
     If base has commits that source lacks, source has undone them: the result is one undo
     commit.
     """
     for each in (source, dest):
         if each.metadata is None or each.protocol is None:
-            raise NotUnitedError("one side deleted the table's log, and the other changed it")
+            raise UnmergeableTableError(
+                "one side deleted the table's log, and the other changed it"
+            )
         check_features(each.protocol, each.metadata)
     undone = commits_but(base.commits, origins(source.commits))
     done = commits_but(source.commits, origins(base.commits))
     files = FileStates.of(base.commits, source.commits, dest.commits)
     if undone and done:
-        raise NotUnitedError("source rewrote the table's history since base")
+        raise UnmergeableTableError("source rewrote the table's history since base")
     if undone:
         return undoing(undone, files, base, source, dest, made)
     return _repeated(base, source, dest, done, files, made)
@@ -83,7 +85,7 @@ def _repeated(
 def _find_restated(
     source: LogSide, dest: LogSide, versions: Container[int], files: FileStates
 ) -> None:
-    """Look up in dest the files that commits to repeat re-add; raise NotUnitedError.
+    """Look up in dest the files that commits to repeat re-add; raise UnmergeableTableError.
 
     An earlier commit of source, which is not repeated, added them, and no commit of dest touches
     them. One look-up finds all of them, before the first commit is repeated.
@@ -128,12 +130,12 @@ def _settled_kinds(
 def _check_end(
     source: LogSide, dest: LogSide, source_commits: Sequence[DeltaCommit], dropped: Container[str]
 ) -> None:
-    """Raise NotUnitedError unless metadata and protocol both end as on one side."""
+    """Raise UnmergeableTableError unless metadata and protocol both end as on one side."""
     metadata = (dest if "metaData" in dropped else source).metadata
     protocol = (dest if "protocol" in dropped else source).protocol
     pairs = ((each.metadata, each.protocol) for each in (source, dest))
     if not any(same_metadata(metadata, one) and _same(protocol, other) for one, other in pairs):
-        raise NotUnitedError(
+        raise UnmergeableTableError(
             "one side changed the table's schema or properties, and the other side its protocol"
         )
     ends = [
@@ -142,7 +144,7 @@ def _check_end(
         "protocol" in dropped or _same(protocol, _last(source_commits, "protocol", dest.protocol)),
     ]
     if not all(ends):
-        raise NotUnitedError(
+        raise UnmergeableTableError(
             "dest already has some of source's changes of the table's schema, properties or "
             "protocol, in another order"
         )
@@ -163,7 +165,7 @@ def _changed(
     source: Mapping[str, Any] | None,
     dest: Mapping[str, Any] | None,
 ) -> bool:
-    """Return whether dest changed something; raise NotUnitedError if source did, too.
+    """Return whether dest changed something; raise UnmergeableTableError if source did, too.
 
     Equal changes of both sides are fine.
     """
@@ -172,8 +174,8 @@ def _changed(
         return False
     if not same(source, base) and not same(source, dest):
         if base is None:
-            raise NotUnitedError("the table was created on both sides")
-        raise NotUnitedError(f"both sides changed the table's {_NAMES[kind]} differently")
+            raise UnmergeableTableError("the table was created on both sides")
+        raise UnmergeableTableError(f"both sides changed the table's {_NAMES[kind]} differently")
     return True
 
 

@@ -80,7 +80,7 @@ class PurgeCounts:
 class Purge:
     """One purge. `date` is in unix seconds.
 
-    With `even_shared` and `also_external` it deletes these addresses, too.
+    With `include_shared` and `include_external` it deletes these addresses, too.
     """
 
     id: str
@@ -90,8 +90,8 @@ class Purge:
     patterns: tuple[str, ...]
     state: PurgeState
     counts: PurgeCounts
-    even_shared: bool = False
-    also_external: bool = False
+    include_shared: bool = False
+    include_external: bool = False
 
 
 class Purges(Protocol):

@@ -84,7 +84,7 @@ class Destination(Protocol):
     def has_folders(self) -> bool:
         """Whether a key cannot be both an object and a prefix of others."""
 
-    def why_unfit(self, key: str) -> str:
+    def unsupported_reason(self, key: str) -> str:
         """Return why an object of a key is impossible here; "" if it is possible."""
 
     def copy(self, key: str, wanted: ExpectedObject, store: ObjectStore, source: str) -> None:

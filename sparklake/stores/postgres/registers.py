@@ -199,7 +199,7 @@ class PostgresPurges:
                     (repository_uid, id, who, date, message, patterns, state, counts,
                      even_shared, also_external)
                 VALUES (%(uid)s, %(id)s, %(who)s, %(date)s, %(message)s, %(patterns)s, %(state)s,
-                        %(counts)s, %(even_shared)s, %(also_external)s)
+                        %(counts)s, %(include_shared)s, %(include_external)s)
                 """,
                 {
                     **asdict(purge),
@@ -231,7 +231,7 @@ class PostgresPurges:
 
 
 def _purge(*row: Any) -> Purge:
-    purge_id, who, date, message, patterns, state, counts, even_shared, also_external = row
+    purge_id, who, date, message, patterns, state, counts, include_shared, include_external = row
     return Purge(
         id=purge_id,
         who=who,
@@ -240,8 +240,8 @@ def _purge(*row: Any) -> Purge:
         patterns=tuple(patterns),
         state=PurgeState(state),
         counts=PurgeCounts(**counts),
-        even_shared=even_shared,
-        also_external=also_external,
+        include_shared=include_shared,
+        include_external=include_external,
     )
 
 

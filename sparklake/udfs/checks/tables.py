@@ -186,7 +186,7 @@ def _verified(
     if tombstones and not share.is_staged:
         found(FindingKind.TOMBSTONE_COMMITTED, f"{tombstones:,} of its records are tombstones")
     if described := _misdescribed(info, block, tombstones):
-        found(FindingKind.RANGE_DESCRIBED_WRONG, described)
+        found(FindingKind.RANGE_METADATA_MISMATCH, described)
     return block
 
 

@@ -50,7 +50,7 @@ def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | Non
     (address,) = own.canonical(pa.array([found.address])).to_pylist()
     for each in context.refs.purges.list():
         if found.path in Patterns(each.patterns) or (
-            each.even_shared and _is_listed(context.store, each, address)
+            each.include_shared and _is_listed(context.store, each, address)
         ):
             why = f": {each.message}" if each.message else ""
             return PurgedError(

@@ -52,12 +52,12 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
     steps = open_steps(context, options)
     findings = list(_driver_findings(steps, moment))
     tables, objects = CheckedTables(), CheckedObjects()
-    if options.level.depth >= CheckLevel.TABLES.depth:
+    if options.level.depth >= CheckLevel.TREES.depth:
         tables = check_tables(steps, moment)
         findings += _with_affected(steps, moment, tables.findings)
     # What is unreadable or lost may name what seems to be unnamed.
     shows_unnamed = not tables.findings and not any(each.hides_names for each in findings)
-    if shows_unnamed and options.level.depth >= CheckLevel.TABLES.depth:
+    if shows_unnamed and options.level.depth >= CheckLevel.TREES.depth:
         findings += unreferenced_tables(steps.store, tables.ids)
     if options.level.depth >= CheckLevel.OBJECTS.depth:
         objects = check_objects(steps, tables, options, shows_unnamed=shows_unnamed)

@@ -51,7 +51,7 @@ def _dump_findings(
         detail = f"Postgres lacks {lost.text} of it" if lost else ""
         commits = lost.commits[:MOST_AFFECTED]
         count = len(lost.commits)
-        kind = FindingKind.DUMP_OF_OTHERS
+        kind = FindingKind.FOREIGN_DUMP
         yield Finding(kind, REFS_MANIFEST_KEY, detail, commits=commits, commit_count=count)
         return
     yield from _settings_findings(store, manifest, found)

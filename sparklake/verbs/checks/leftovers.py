@@ -56,7 +56,7 @@ def _collection_findings(store: ObjectStore) -> Iterator[Finding]:
             yield Finding(FindingKind.COLLECTION_UNFINISHED, run_id)
         else:
             yield Finding(
-                FindingKind.MARKER_DAMAGED, each, "it contains no id of a garbage collection"
+                FindingKind.GC_MARKER_DAMAGED, each, "it contains no id of a garbage collection"
             )
 
 

@@ -171,4 +171,6 @@ def namespace_findings(context: Context) -> Iterator[Finding]:
     try:
         check_owner(context.store, context.info)
     except (NamespaceInUseError, CorruptFileError, MissingFileError) as error:
-        yield Finding(FindingKind.MARK_WRONG, context.info.storage_namespace, str(error))
+        yield Finding(
+            FindingKind.NAMESPACE_MARKER_WRONG, context.info.storage_namespace, str(error)
+        )

@@ -28,7 +28,7 @@ class CheckLevel(str, Enum):
     """The depth of a check. Each level includes the levels before it."""
 
     REFS = "refs"
-    TABLES = "tables"
+    TREES = "trees"
     OBJECTS = "objects"
     CONTENT = "content"
 

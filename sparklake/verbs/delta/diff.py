@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparklake.delta_log.actions import FileKey, Said, encode_actions
-from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.file_names import LOG_FOLDER, log_key
 from sparklake.delta_log.paths import file_keys, name_of
 from sparklake.delta_log.rewrite import rewritten_commit, to_addresses
@@ -76,7 +76,7 @@ def delta_sides(
         left, right = (
             log.live() if changed or wanted is None else log.adds(wanted) for log in logs
         )
-    except NotUnitedError as error:
+    except UnmergeableTableError as error:
         raise InvalidInputError(
             f"the logs of {folder!r} at {refs[0]!r} and {refs[1]!r} are not compared: {error}. "
             "Compare what `read` returns of both"
@@ -90,13 +90,13 @@ def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKe
     """Return the final state of each log, and the possibly different files, None for all."""
     for each in logs:
         if each.checkpoints and not each.commits:
-            raise NotUnitedError("a log has checkpoints and no commits")
+            raise UnmergeableTableError("a log has checkpoints and no commits")
     alone = [log_sides([each])[0] for each in logs]
     if not all(each.commits for each in logs):
         return alone, None
     try:
         sides = log_sides(logs)
-    except NotUnitedError:
+    except UnmergeableTableError:
         # Commits after the parting are missing. The later checkpoints list the live files.
         return alone, None
     commits = [each for side in sides for each in side.commits]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from sparklake.delta_log.actions import Action, FileKey, encode_actions
-from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, folder_of_log, too_many_tables
 from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.dropped import DroppedCommits
@@ -165,14 +165,14 @@ def _union(
         return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:
         base_log, source_log, dest_log = parted = log_sides(logs)
-    except NotUnitedError as error:
+    except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
     apart = [each.commits for each in parted]
     made = UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
     try:
         commits = united(base_log, source_log, dest_log, made)
         needed = _needed(logs, apart, _DEST, commits)
-    except NotUnitedError as error:
+    except UnmergeableTableError as error:
         base_commits, source_commits, dest_commits = apart
         drops = {
             Strategy.SOURCE_WINS: DroppedCommits.of(
@@ -218,7 +218,7 @@ def _taken(
     place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
     try:
         needed = _needed(logs, apart, place)
-    except NotUnitedError as error:
+    except UnmergeableTableError as error:
         return replace(refused, refusal=str(error))
     found = _record_ids(context, sides.trees[place], needed)
     return replace(refused, needed=found, taken=winner, refusal=None)
@@ -242,7 +242,7 @@ def _of_one_side(
     alone = replace(union, is_of_one_side=True)
     try:
         needed = _needed(logs, commits_apart(logs), place)
-    except NotUnitedError as error:
+    except UnmergeableTableError as error:
         other = _DEST if place == _SOURCE else _SOURCE
         gone = gone_files(context, union.folder, sides.base, sides.trees[other])
         return replace(alone, refusal=str(error)) if gone else None

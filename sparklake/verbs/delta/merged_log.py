@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.file_names import commit_key, folder_of_log, table_name
 from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.graveler.algebra import Conflict
@@ -122,7 +122,7 @@ class TableUnion:
             return self
         start = len(folder_of_log(self.folder))
         names = (key[start:].decode(errors="replace") for key in lost)
-        why = NotUnitedError("the merge lacks files that the table needs", names)
+        why = UnmergeableTableError("the merge lacks files that the table needs", names)
         return replace(self, refusal=str(why))
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklake.delta_log.actions import FileKey, Said, adds_in, has_any, said_in
-from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, parse_commit
 from sparklake.delta_log.file_names import LogListing, log_listing
 from sparklake.delta_log.paths import name_of
 from sparklake.delta_log.union.log_sides import LogSide
@@ -80,7 +80,7 @@ class TreeLog:
     def commit(self, version: int) -> DeltaCommit:
         key = self.commits[version]
         if is_disagreement(self.records[key]):
-            raise NotUnitedError("the best common ancestors disagree on the table")
+            raise UnmergeableTableError("the best common ancestors disagree on the table")
         return parse_commit(version, self.body(key))
 
     def since(self, version: int) -> tuple[DeltaCommit, ...]:
@@ -88,13 +88,15 @@ class TreeLog:
         versions = range(version, self.latest + 1)
         gone = [each for each in versions if each not in self.commits]
         if gone:
-            raise NotUnitedError(f"the log no longer has commit {gone[0]}")
+            raise UnmergeableTableError(f"the log no longer has commit {gone[0]}")
         sizes = (
             object_info((key, self.records[key]), self.storage_namespace).size
             for key in (self.commits[each] for each in versions)
         )
         if sum(sizes) > MAX_COMMIT_BYTES:
-            raise NotUnitedError(f"its new commits have more than {MAX_COMMIT_BYTES:,} bytes")
+            raise UnmergeableTableError(
+                f"its new commits have more than {MAX_COMMIT_BYTES:,} bytes"
+            )
         return tuple(map(self.commit, versions))
 
     def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Said]:
@@ -116,7 +118,7 @@ class TreeLog:
                 saved = self._checkpoint_adds(version, None if paths is None else paths - decided)
                 return {key: each for key, each in saved.items() if key.path not in decided} | found
             if version not in self.commits:
-                raise NotUnitedError(f"the log no longer has commit {version}")
+                raise UnmergeableTableError(f"the log no longer has commit {version}")
             commit = self.commit(version)
             for said in commit.said("add"):
                 key = FileKey.of(said)
@@ -135,7 +137,7 @@ class TreeLog:
                 if each not in self.commits:
                     return False
                 commit = self.commit(each)
-            except NotUnitedError:
+            except UnmergeableTableError:
                 return False
             if any(key.path not in decided for key in commit.adds):
                 return True
@@ -146,7 +148,7 @@ class TreeLog:
         found: set[str] = set()
         for table in self._parts(version, "add.path", "sidecar"):
             if has_any(table, "sidecar"):
-                raise NotUnitedError(f"checkpoint {version} has its files in sidecars")
+                raise UnmergeableTableError(f"checkpoint {version} has its files in sidecars")
             found.update(name_of(each["path"]) for each in said_in(table, "add"))
         return found
 
@@ -154,7 +156,7 @@ class TreeLog:
         found: dict[FileKey, Said] = {}
         for table in self._parts(version):
             if has_any(table, "sidecar"):
-                raise NotUnitedError(f"checkpoint {version} has its files in sidecars")
+                raise UnmergeableTableError(f"checkpoint {version} has its files in sidecars")
             found.update((FileKey.of(said), said) for said in adds_in(table, paths))
         return found
 
@@ -169,14 +171,16 @@ class TreeLog:
     def _parts(self, version: int, *columns: str) -> Iterator[pa.Table]:
         for key in self.checkpoints[version]:
             if key.endswith(b".json"):
-                raise NotUnitedError(f"checkpoint {version} has an unsupported format")
+                raise UnmergeableTableError(f"checkpoint {version} has an unsupported format")
             body = self.body(key)
             try:
                 file = pq.ParquetFile(native_reader(body))
                 names = [each for each in file.schema_arrow.names if each in _READ]
                 yield file.read(columns=list(columns) or names)
             except (pa.ArrowException, OSError) as error:
-                raise NotUnitedError(f"checkpoint {version} cannot be read ({error})") from error
+                raise UnmergeableTableError(
+                    f"checkpoint {version} cannot be read ({error})"
+                ) from error
 
 
 _READ = (*_KINDS, "add", "sidecar")
@@ -231,7 +235,7 @@ def _parting(logs: Sequence[TreeLog]) -> int:
             at = version
             break
     if at and any(at - 1 not in each.commits for each in held):
-        raise NotUnitedError("the log no longer has the commits where the sides diverged")
+        raise UnmergeableTableError("the log no longer has the commits where the sides diverged")
     return at
 
 
@@ -263,7 +267,7 @@ class _Shared:
         """Return the metadata or the protocol."""
         found = self._state.get(kind)
         if found is None:
-            raise NotUnitedError(f"the log no longer contains the table's {kind}")
+            raise UnmergeableTableError(f"the log no longer contains the table's {kind}")
         return found
 
     @cached_property

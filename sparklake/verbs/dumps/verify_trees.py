@@ -129,11 +129,11 @@ def _listed(store: ObjectStore) -> set[CommitId]:
         body = store.get(COLLECTED_KEY)
     except MissingFileError:
         return set()
-    way_out = (
+    remedy = (
         "restore the file from a backup. It lists the commits whose trees were collected, so "
         "tables that only commits without a branch or tag need were not looked for"
     )
-    return set(decode_json(body, list[CommitId], f"{COLLECTED_KEY} in {store.uri}", way_out))
+    return set(decode_json(body, list[CommitId], f"{COLLECTED_KEY} in {store.uri}", remedy))
 
 
 def _read_tree(store: ObjectStore, tables: Mapping[str, StoredObject], tree: _Tree) -> _ReadTree:

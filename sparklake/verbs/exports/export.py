@@ -28,7 +28,7 @@ def export(context: Context, ref: str, to: str, options: ExportOptions) -> Expor
 
     Raises:
         InvalidInputError: The destination must not be written to.
-        UnfitError: The destination cannot store some of the objects.
+        UnsupportedNamesError: The destination cannot store some of the objects.
         MissingFileError: An object is missing.
         CorruptFileError: An object differs from the committed one.
     """

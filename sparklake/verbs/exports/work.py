@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from sparklake.engine.base import Amount, range_count
-from sparklake.errors import InvalidInputError, LostResultError, UnfitError
+from sparklake.errors import InvalidInputError, LostResultError, UnsupportedNamesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.keys import key_prefix, prefix_interval
@@ -125,7 +125,7 @@ class ExportWork:
         )
 
     def run(self, step: ExportPass, expected: ExportReport | None = None) -> ExportReport:
-        """Run one step over all differences; raise UnfitError, LostResultError.
+        """Run one step over all differences; raise UnsupportedNamesError, LostResultError.
 
         `expected` has the counts of an earlier step, as the total of progress.
         """
@@ -243,9 +243,9 @@ def _ranges(task: Task) -> int:
     return sum(range_count(each.piece) for each in task.pieces)
 
 
-def _unfit(root: str, found: ExportReport) -> UnfitError:
+def _unfit(root: str, found: ExportReport) -> UnsupportedNamesError:
     named = "; ".join(f"{each.path!r} {each.reason}" for each in found.unfit[:_UNFIT_NAMED])
-    return UnfitError(
+    return UnsupportedNamesError(
         f"{root} cannot store {found.unfit_count} of the objects: {named}; rename them, export "
         "prefixes without them, or export to a bucket",
         [(each.path, each.reason) for each in found.unfit],

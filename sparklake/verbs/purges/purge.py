@@ -69,8 +69,8 @@ class PurgeOptions:
     patterns: tuple[str, ...]
     message: str = ""
     commit: bool = False
-    even_shared: bool = False
-    also_external: bool = False
+    include_shared: bool = False
+    include_external: bool = False
     dry_run: bool = False
 
 
@@ -82,7 +82,7 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
     """
     patterns = _checked(context, options)
     check_namespace(context.store)
-    if not options.even_shared:
+    if not options.include_shared:
         check_nothing_lost(context)
     made = Purge(
         id=uuid4().hex,
@@ -92,8 +92,8 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
         patterns=options.patterns,
         state=PurgeState.DELETING,
         counts=PurgeCounts(),
-        even_shared=options.even_shared,
-        also_external=options.also_external,
+        include_shared=options.include_shared,
+        include_external=options.include_external,
     )
     if options.dry_run:
         try:
@@ -195,7 +195,7 @@ def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
     runner = context.runner(records, "purge", made.id)
     reports = runner.sort_and_collect(
         partial(scan_body, context.workspace, patterns),
-        partial(found_body, context.workspace, made.id, made.also_external),
+        partial(found_body, context.workspace, made.id, made.include_external),
         encode_work(work),
     )
     total = FoundReport()
@@ -238,11 +238,11 @@ def _refuse_foreign(found: FoundReport) -> None:
 
 
 def _refuse_shared(found: FoundReport, options: PurgeOptions) -> None:
-    if found.counts.shared and not options.even_shared:
+    if found.counts.shared and not options.include_shared:
         named = ", ".join(map(repr, found.shared[:_NAMED]))
         raise PurgeBlockedError(
             f"nothing was purged: other paths share the bytes of {named}, "
-            f"{found.counts.shared} in total. Purge these paths too, or use --even-shared"
+            f"{found.counts.shared} in total. Purge these paths too, or use --include-shared"
         )
     if not found.parts:
         raise NoChangesError("no commit and no staged change has a matching path")
@@ -252,11 +252,11 @@ def _carried_out(context: Context, made: Purge) -> Purge:
     """Delete the listed objects, or continue an earlier attempt."""
     if made.state is not PurgeState.DONE:
         plan = purge_plan_key(made.id)
-        way_out = f"restore it from a backup, then run `sparklake purge resume` {made.id}"
+        remedy = f"restore it from a backup, then run `sparklake purge resume` {made.id}"
         what = f"the list {plan} in {context.store.uri} of the objects to purge"
-        parts = decode_json(context.store.get(plan), list[str], what, way_out)
+        parts = decode_json(context.store.get(plan), list[str], what, remedy)
         runner = context.runner(_DELETION_RECORDS * made.counts.paths, "purge", made.id)
-        body = partial(delete_body, context.workspace, made.id, made.also_external)
+        body = partial(delete_body, context.workspace, made.id, made.include_external)
         done = sum(batch.num_rows for batch in runner.collect(body, encode_work(parts)))
         if done < len(parts):
             raise LostResultError(

@@ -18,7 +18,7 @@ from sparklake.verbs.repairs.refs import DUMP, DumpedRefs, LostRef, dumped_refs,
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
 from sparklake.verbs.repairs.tables import TableSources
 
-_DESCRIBED = {FindingKind.RANGES_OVERLAP, FindingKind.RANGE_DESCRIBED_WRONG}
+_DESCRIBED = {FindingKind.RANGES_OVERLAP, FindingKind.RANGE_METADATA_MISMATCH}
 _TREES = {FindingKind.TREE_MISSING, FindingKind.TREE_DAMAGED} | _DESCRIBED
 _RANGES = {FindingKind.RANGE_MISSING, FindingKind.RANGE_DAMAGED, FindingKind.RECORD_DAMAGED}
 _OBJECTS = {
@@ -45,8 +45,8 @@ _PLANNED = {
     *(_TREES | _RANGES | _OBJECTS | _COMMITS | _REFS),
     FindingKind.DUMP_DAMAGED,
     FindingKind.SUMMARY_WRONG,
-    FindingKind.MARK_WRONG,
-    FindingKind.MARKER_DAMAGED,
+    FindingKind.NAMESPACE_MARKER_WRONG,
+    FindingKind.GC_MARKER_DAMAGED,
 }
 
 
@@ -55,9 +55,9 @@ def plan_steps(
 ) -> Iterator[RepairStep]:
     """Yield the steps that repair faults: markers and refs first, then tree files and objects."""
     for each in findings:
-        if each.kind is FindingKind.MARK_WRONG:
+        if each.kind is FindingKind.NAMESPACE_MARKER_WRONG:
             yield _mark_step(each, sources)
-        elif each.kind is FindingKind.MARKER_DAMAGED:
+        elif each.kind is FindingKind.GC_MARKER_DAMAGED:
             source = "the states of the collections"
             yield RepairStep(RepairAction.FIX_MARKER, each.subject, source, each)
         elif each.kind is FindingKind.SUMMARY_WRONG:
@@ -73,7 +73,7 @@ def plan_steps(
     yield from _object_steps(context, sources, lost)
     for each in findings:
         if each.kind not in _PLANNED:
-            yield _nothing(each, each.subject, each.way_out)
+            yield _nothing(each, each.subject, each.remedy)
 
 
 def _mark_step(finding: Finding, sources: TableSources) -> RepairStep:

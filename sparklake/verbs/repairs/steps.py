@@ -32,7 +32,7 @@ class RepairAction(str, Enum):
     WRITE_DUMP = "write_dump"
     """Dump the refs again."""
     WRITE_MARK = "write_mark"
-    """Write the mark of the namespace."""
+    """Write the ownership marker."""
     FIX_MARKER = "fix_marker"
     """Write or remove the marker of an open collection."""
     NOTHING = "nothing"

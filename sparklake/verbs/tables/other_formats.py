@@ -88,7 +88,7 @@ def check_supported(table_format: str) -> None:
     name = _NAMES.get(table_format.lower())
     if name is not None:
         raise InvalidInputError(
-            f"tables of the format {name} cannot be read or written at a ref. {_way_out(name)}"
+            f"tables of the format {name} cannot be read or written at a ref. {_remedy(name)}"
         )
 
 
@@ -100,11 +100,11 @@ def check_no_other(table: OtherTable | None, path: str, ref: str) -> None:
     raise InvalidInputError(
         f"{path!r} is {place}a table of the format {table.format} at {ref!r}, because it "
         f"contains {table.found!r}. Its metadata shows which files and rows are valid: as "
-        f"plain files, it would show overwritten or deleted rows. {_way_out(table.format)}"
+        f"plain files, it would show overwritten or deleted rows. {_remedy(table.format)}"
     )
 
 
-def _way_out(name: str) -> str:
+def _remedy(name: str) -> str:
     return (
         f"Export the table's folder and use {name}'s own reader on the copy, or read single "
         "files with repo.open"

@@ -1184,7 +1184,7 @@ class RefStoreContract:
     def test_purges_come_back_newest_first(self, store: RefStore, refs: RepositoryRefs) -> None:
         counts = PurgeCounts(5, 4, 3, 2, 1)
         one = Purge("1" * 32, "ann", 7, "why", ("a/**", "b"), PurgeState.DELETING, counts)
-        two = replace(one, id="2" * 32, even_shared=True, also_external=True)
+        two = replace(one, id="2" * 32, include_shared=True, include_external=True)
         for each in (one, two):
             refs.purges.add(each)
         assert refs.purges.list() == [two, one]

@@ -136,7 +136,7 @@ def test_bytes_are_shared_in_either_form(
 def test_a_purge_by_address_deletes_the_file(repo: Repository, main: Branch, source: Path) -> None:
     main.import_objects(str(source))
     commit_all(main, {"a": None}, "forget")
-    repo.purge(["a"], also_external=True)
+    repo.purge(["a"], include_external=True)
     assert not (source / "a").exists()
     assert (source / "z").exists()
 

@@ -21,7 +21,7 @@ def report_folder(location: str) -> Path:
 
 @pytest.mark.both_stores
 def test_a_new_repository_is_healthy(repo: Repository) -> None:
-    for level in ("refs", "tables", "objects", "content"):
+    for level in ("refs", "trees", "objects", "content"):
         report = repo.check(level)
         assert (report.kinds, report.exit_code, report.is_healthy) == ({}, 0, True)
         assert report.level.value == level
@@ -139,7 +139,7 @@ def test_a_lost_mark_is_named_and_written_again(
     if body is not None:
         mark.write_bytes(body)
     (finding,) = repo.check().findings
-    assert finding.kind is FindingKind.MARK_WRONG
+    assert finding.kind is FindingKind.NAMESPACE_MARKER_WRONG
     assert f"{NAMESPACE_MARKER_KEY} is {said}" in finding.detail
     assert repo.repair().check.is_healthy
     assert msgspec.json.decode(mark.read_bytes())["uid"] == msgspec.json.decode(before)["uid"]

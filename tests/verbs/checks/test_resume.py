@@ -93,6 +93,6 @@ def test_an_unfinished_check_is_a_leftover(repo: Repository, progress: Interrupt
 
 
 def test_progress_counts_shares(repo: Repository, progress: Interruption) -> None:
-    repo.check("tables")
+    repo.check("trees")
     trees, ranges = progress.totals[-2:]
     assert (trees, ranges) == (1, 7)

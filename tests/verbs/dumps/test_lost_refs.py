@@ -144,7 +144,7 @@ def test_a_purge_that_must_not_wait_is_possible(repo: Repository, database: Data
     with pytest.raises(RefsLostError, match="nothing was deleted"):
         repo.purge(["nothing/**"], "asked")
     with pytest.raises(NoChangesError):
-        repo.purge(["nothing/**"], "asked", even_shared=True)
+        repo.purge(["nothing/**"], "asked", include_shared=True)
 
 
 def test_lost_refs_can_be_given_up(repo: Repository, database: Database) -> None:
@@ -302,7 +302,7 @@ def test_a_newer_dump_of_another_program_stops_deletions(
             target.unlink(missing_ok=True)
             target.write_bytes(each.read_bytes())
     found = repo.check("content")
-    assert found.kinds == {FindingKind.DUMP_OF_OTHERS: 1}
+    assert found.kinds == {FindingKind.FOREIGN_DUMP: 1}
     assert "Postgres lacks the commit" in found.findings[0].detail
     with pytest.raises(NewerDumpError):
         repo.dump_refs()

@@ -227,7 +227,7 @@ def test_a_check_finds_what_a_restore_does_not_read(dumped: Dumped) -> None:
     name = dumped.only_in("main~2", "main~1", "main")
     cut(dumped.table(name))
     repo = memory_lake().restore_repository("lake", str(dumped.folder))
-    (found,) = repo.check("tables").findings
+    (found,) = repo.check("trees").findings
     assert (found.kind, found.table) == (FindingKind.RANGE_DAMAGED, name)
 
 
@@ -248,7 +248,7 @@ def test_what_is_there_can_be_restored(dumped: Dumped) -> None:
     )
     assert contents(repo, "main")
     assert gone in notes[-1]
-    assert repo.check("tables").kinds == {
+    assert repo.check("trees").kinds == {
         FindingKind.RANGE_MISSING: 1,
         FindingKind.TREE_DAMAGED: 1,
     }

@@ -21,7 +21,7 @@ from sparklake.errors import (
     MissingFileError,
     RaceLostError,
     RefNotFoundError,
-    UnfitError,
+    UnsupportedNamesError,
 )
 from sparklake.stores.objects.local.destination import LocalDestination
 from sparklake.udfs.exports import EXPORT_MARKER_KEY
@@ -196,7 +196,7 @@ def test_names_that_no_folder_can_hold(repo: Repository, folder: Path) -> None:
     rows = [{"path": each, "size": 1, "checksum": "c", "address": "data/x"} for each in names]
     repo.branch("main").stage(stage_table(rows))
     repo.branch("main").commit("odd")
-    with pytest.raises(UnfitError) as refused:
+    with pytest.raises(UnsupportedNamesError) as refused:
         repo.export("main", str(folder / "out"))
     assert sorted(path for path, _ in refused.value.objects) == sorted(names)
     assert refused.value.count == len(names)
@@ -206,7 +206,7 @@ def test_names_that_no_folder_can_hold(repo: Repository, folder: Path) -> None:
 def test_a_folder_in_the_way_is_named(repo: Repository, folder: Path) -> None:
     repo.export("main", str(folder / "out"))
     commit_all(repo.branch("main"), {"a/b": b"below a file"}, "second")
-    with pytest.raises(UnfitError, match="a/b"):
+    with pytest.raises(UnsupportedNamesError, match="a/b"):
         repo.export("main", str(folder / "out"), incremental=True)
     commit_all(repo.branch("main"), {"a": None}, "third")
     repo.export("main", str(folder / "out"), incremental=True)

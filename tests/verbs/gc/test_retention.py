@@ -166,7 +166,7 @@ READS: dict[str, Callable[[Repository, str], object]] = {
     "read": lambda repo, ref: repo.read_bytes(ref, "a"),
     "read what is there still": lambda repo, ref: repo.read_bytes(ref, "old"),
     "open": lambda repo, ref: repo.open(ref, "a"),
-    "stat to read": lambda repo, ref: repo.stat(ref, "a", to_read=True),
+    "stat to read": lambda repo, ref: repo.stat(ref, "a", require_readable=True),
     "table": lambda repo, ref: repo.read(ref, "t"),
     "view": lambda repo, ref: repo.view(ref, "t"),
     "diff-table left": lambda repo, ref: repo.diff_table(ref, "main", "t", ["k"]),

@@ -164,7 +164,7 @@ def test_bytes_of_other_paths_are_kept_unless_asked(repo: Repository) -> None:
             repo.purge(paths, commit=True)
     assert repo.resolve("main") == head
     assert repo.read_bytes("main", "copy") == b"two"
-    made = repo.purge(["users/2"], even_shared=True)
+    made = repo.purge(["users/2"], include_shared=True)
     assert (made.counts.shared, made.counts.addresses) == (1, 1)
     with pytest.raises(PurgedError, match="copy"):
         repo.read_bytes("main", "copy")
@@ -224,7 +224,7 @@ def test_what_lies_elsewhere_is_listed(repo: Repository, folder: Path, also: boo
     main = repo.branch("main")
     main.import_objects(str(source), "in")
     commit_all(main, {"in/file": None}, "forget")
-    made = repo.purge(["in/**"], also_external=also)
+    made = repo.purge(["in/**"], include_external=also)
     assert (made.counts.external, made.counts.addresses) == (1, 0)
     (row,) = receipt(repo, made.id)
     assert (row["external"], row["deleted_at"] is not None) == (True, also)
@@ -240,7 +240,7 @@ def test_tables_of_the_repository_are_never_deleted(repo: Repository) -> None:
     ]
     main.stage(stage_table(rows))
     main.commit("odd")
-    made = repo.purge(["odd/"], commit=True, also_external=True)
+    made = repo.purge(["odd/"], commit=True, include_external=True)
     assert made.counts.external == len(tables)
     assert all(each.exists() for each in tables)
 
@@ -349,7 +349,7 @@ def test_exactly_these_bytes_go(
             if not all(is_purged(path, patterns) for path in named[address])
         }
         before = bytes_of(repo)
-        terms = {"commit": True, "even_shared": bool(shared)}
+        terms = {"commit": True, "include_shared": bool(shared)}
         if not wanted:
             with pytest.raises(NoChangesError):
                 repo.purge(patterns, **terms)  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ class LocalDestination:
         """Whether a file cannot also be a folder: always true here."""
         return True
 
-    def why_unfit(self, key: str) -> str:
+    def unsupported_reason(self, key: str) -> str:
         """Return why a file of a key is impossible; "" if it is possible."""
         parts = key.split("/")
         if "" in parts or "." in parts or ".." in parts:

@@ -47,7 +47,7 @@ class S3Destination:
         """Whether a key cannot also be a prefix: never here, a bucket has only keys."""
         return False
 
-    def why_unfit(self, key: str) -> str:
+    def unsupported_reason(self, key: str) -> str:
         """Return why an object of a key is impossible here; "" if it is possible."""
         try:
             check_key(key)
