@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from sparklake.rows.diffs import DiffRow, ThreeWayRow
     from sparklake.rows.objects import ObjectInfo
     from sparklake.udfs.imports.inventory import S3Inventory
-    from sparklake.verbs.base.if_needed import IfNeeded
     from sparklake.verbs.base.once import Once
+    from sparklake.verbs.base.runner import run_verb
+    from sparklake.verbs.base.verb_result import VerbResult
     from sparklake.verbs.history.show import CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.merges.preview import MergePreview
@@ -35,7 +36,6 @@ __all__ = [
     "CommitSummary",
     "DiffRow",
     "Engine",
-    "IfNeeded",
     "ImportErrorsError",
     "ImportReport",
     "Lake",
@@ -49,8 +49,10 @@ __all__ = [
     "SparklakeError",
     "Strategy",
     "ThreeWayRow",
+    "VerbResult",
     "connect",
     "missing_files",
+    "run_verb",
 ]
 
 # Names are imported on demand: the command starts in a fraction of Arrow's load time.
@@ -60,7 +62,6 @@ _MODULES = {
     "CommitSummary": "sparklake.verbs.history.show",
     "DiffRow": "sparklake.rows.diffs",
     "Engine": "sparklake.config",
-    "IfNeeded": "sparklake.verbs.base.if_needed",
     "ImportErrorsError": "sparklake.errors",
     "ImportReport": "sparklake.verbs.imports.import_objects",
     "Lake": "sparklake.lake",
@@ -74,8 +75,10 @@ _MODULES = {
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",
     "ThreeWayRow": "sparklake.rows.diffs",
+    "VerbResult": "sparklake.verbs.base.verb_result",
     "connect": "sparklake.lake",
     "missing_files": "sparklake.frames.tables.spark_sources",
+    "run_verb": "sparklake.verbs.base.runner",
 }
 
 

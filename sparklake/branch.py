@@ -8,12 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from sparklake.argument_types import checks_arguments
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
-from sparklake.verbs.base.if_needed import IfNeeded, if_head_needs
-from sparklake.verbs.base.once import COMMIT, COMMITS, COUNT, NOTHING, Once, runs_once
+from sparklake.verbs.base.arguments import Objects
+from sparklake.verbs.base.once import COMMIT, COMMITS, COUNT, NOTHING, Once
 from sparklake.verbs.base.periods import KEPT_FOR
 from sparklake.verbs.base.resolve import get_branch
+from sparklake.verbs.base.runner import runs_verbs, verb
+from sparklake.verbs.base.verb_result import VerbResult
 
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:
@@ -27,16 +28,17 @@ if TYPE_CHECKING:
     from sparklake.rows.objects import ObjectInfo
     from sparklake.strategies.choosing import RulesLike, StrategyLike
     from sparklake.verbs.base.context import Context
+    from sparklake.verbs.delta.write import EditLocation
     from sparklake.verbs.diffs.differences import Differences
     from sparklake.verbs.history.status import BranchStatus
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.imports.sources import ImportSource
     from sparklake.verbs.objects.restore import Restored
-    from sparklake.verbs.objects.upload import FolderUpload, Objects
+    from sparklake.verbs.objects.upload import FolderUpload
     from sparklake.verbs.tables.write_request import TableWrite
 
 
-@checks_arguments
+@runs_verbs
 class Branch:
     """A branch of a repository. Changes are staged until they are committed."""
 
@@ -90,7 +92,7 @@ class Branch:
 
         return explain_commit(self._context, self.name, filter_for(paths))
 
-    @runs_once("commit", COMMIT)
+    @verb("commit", COMMIT, head=lambda branch, _: branch.head)
     def commit(
         self,
         message: str,
@@ -98,7 +100,7 @@ class Branch:
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
-        if_needed: bool | IfNeeded = False,
+        if_needed: bool = False,
         once: str | Once | None = None,
     ) -> Commit:
         """Commit the staged changes; writers may continue meanwhile.
@@ -121,16 +123,11 @@ class Branch:
             allow_empty=allow_empty,
             path_filter=filter_for(paths),
         )
-        return if_head_needs(
-            if_needed,
-            self._context,
-            self.name,
-            lambda: commit(self._context, self.name, options),
-        )
+        return commit(self._context, self.name, options)
 
     # --- objects ----------------------------------------------------------------------------------
 
-    @runs_once("put", "sparklake.verbs.objects.stage")
+    @verb("put", "sparklake.verbs.objects.stage")
     def put(
         self,
         path: str,
@@ -149,7 +146,7 @@ class Branch:
 
         return put_bytes(self._context, self.name, path, body, metadata or {}, content_type)
 
-    @runs_once("put", "sparklake.verbs.objects.stage", files=("file",))
+    @verb("put", "sparklake.verbs.objects.stage", files=("file",))
     def put_file(
         self,
         path: str,
@@ -163,7 +160,7 @@ class Branch:
 
         return put_file(self._context, self.name, path, Path(file), metadata or {}, content_type)
 
-    @runs_once("put_many", COUNT)
+    @verb("put_many", COUNT)
     def put_many(
         self,
         objects: Objects,
@@ -189,7 +186,7 @@ class Branch:
         labels = Labels(metadata or {}, content_type)
         return put_many(self._context, self.name, objects, labels, follow_links=follow_links)
 
-    @runs_once("put_folder", "sparklake.verbs.objects.upload")
+    @verb("put_folder", "sparklake.verbs.objects.upload")
     def put_folder(
         self,
         prefix: str,
@@ -245,7 +242,7 @@ class Branch:
             self._context, self.name, path, how, text, metadata or {}, content_type
         )
 
-    @runs_once("delete", NOTHING)
+    @verb("delete", NOTHING)
     def delete(
         self,
         path: str,
@@ -262,7 +259,7 @@ class Branch:
 
         delete_object(self._context, self.name, path)
 
-    @runs_once("delete_prefix", COUNT)
+    @verb("delete_prefix", COUNT)
     def delete_prefix(
         self,
         prefix: str,
@@ -273,7 +270,7 @@ class Branch:
 
         return delete_prefix(self._context, self.name, prefix)
 
-    @runs_once("remove", COUNT)
+    @verb("remove", COUNT)
     def remove(
         self,
         path: str,
@@ -289,7 +286,7 @@ class Branch:
         take = remove_folder if recursive else remove_object
         return take(self._context, self.name, path)
 
-    @runs_once("remove_many", COUNT)
+    @verb("remove_many", COUNT)
     def remove_many(
         self,
         paths: Sequence[str],
@@ -301,7 +298,7 @@ class Branch:
 
         return remove_objects(self._context, self.name, path_tuple(paths))
 
-    @runs_once("copy_many", COUNT)
+    @verb("copy_many", COUNT)
     def copy_many(
         self,
         paths: Iterable[tuple[str, str]],
@@ -317,7 +314,7 @@ class Branch:
 
         return copy_many(self._context, self.name, ref or self.name, paths)
 
-    @runs_once("move", COUNT)
+    @verb("move", COUNT)
     def move(
         self,
         source: str,
@@ -335,7 +332,7 @@ class Branch:
         request = CopyRequest(source, dest, recursive=recursive, force=force)
         return move(self._context, self.name, request)
 
-    @runs_once("copy", COUNT)
+    @verb("copy", COUNT)
     def copy(
         self,
         source: str,
@@ -359,7 +356,7 @@ class Branch:
         request = CopyRequest(source, dest, ref, recursive, force)
         return copy(self._context, self.name, request)
 
-    @runs_once("stage", NOTHING)
+    @verb("stage", NOTHING)
     def stage(
         self,
         objects: pa.Table | DataFrame,
@@ -378,7 +375,7 @@ class Branch:
 
     # --- tables and imports -----------------------------------------------------------------------
 
-    @runs_once("write", "sparklake.verbs.tables.write_request")
+    @verb("write", "sparklake.verbs.tables.write_request")
     def write(
         self,
         rows: DataFrame,
@@ -407,12 +404,12 @@ class Branch:
         return write_table(self._context, rows, request)
 
     @contextmanager
-    def edit_delta(self, path: str, once: str | Once | None = None) -> Iterator[str]:
+    def edit_delta(self, path: str, once: str | Once | None = None) -> Iterator[EditLocation]:
         """Yield a URI for MERGE, UPDATE, DELETE and OPTIMIZE of a Delta table.
 
         At the end, all commits there are staged, or nothing if the body raises. If an edit with the
-        key `once` was staged before, nothing is staged: the body can skip its work if a `Once` is
-        `repeated`. Raises TableMovedError if others have committed to the table meanwhile.
+        key `once` was staged before, nothing is staged: the body can skip its work if the URI has
+        `repeated` set. Raises TableMovedError if others have committed to the table meanwhile.
         """
         from sparklake.verbs.delta.write import edit_delta_once
 
@@ -420,7 +417,7 @@ class Branch:
         with edit_delta_once(self._context, self.name, path, key) as location:
             yield location
 
-    @runs_once("import", "sparklake.verbs.imports.import_objects")
+    @verb("import", "sparklake.verbs.imports.import_objects")
     def import_objects(
         self,
         source: ImportSource,
@@ -431,7 +428,7 @@ class Branch:
         mode: str = "replace",
         on_error: str = "abort",
         errors_to: str | None = None,
-        if_needed: bool | IfNeeded = False,
+        if_needed: bool = False,
         once: str | Once | None = None,
     ) -> ImportReport:
         """Commit existing objects without copying them: the `commit` of the report.
@@ -455,11 +452,11 @@ class Branch:
             errors_to=errors_to,
             if_needed=if_needed,
         )
-        return import_objects(self._context, self.name, source, options)
+        return import_objects(self._context, self.name, source, options).returned()
 
     # --- history ----------------------------------------------------------------------------------
 
-    @runs_once("revert", COMMITS)
+    @verb("revert", COMMITS)
     def revert(
         self,
         *refs: str,
@@ -472,7 +469,7 @@ class Branch:
         allow_empty: bool = False,
         delta: bool = True,
         schema_check: bool = True,
-        if_needed: bool | IfNeeded = False,
+        if_needed: bool = False,
         once: str | Once | None = None,
     ) -> list[Commit]:
         """Undo commits, with one new commit for each; all of them, or none.
@@ -498,9 +495,10 @@ class Branch:
             allow_empty=allow_empty,
             if_needed=if_needed,
         )
-        return revert(self._context, self.name, refs, options)
+        commits = revert(self._context, self.name, refs, options)
+        return VerbResult(commits, changed=bool(commits)).returned()
 
-    @runs_once("cherry-pick", COMMITS)
+    @verb("cherry-pick", COMMITS)
     def cherry_pick(
         self,
         *refs: str,
@@ -513,7 +511,7 @@ class Branch:
         allow_empty: bool = False,
         delta: bool = True,
         schema_check: bool = True,
-        if_needed: bool | IfNeeded = False,
+        if_needed: bool = False,
         once: str | Once | None = None,
     ) -> list[Commit]:
         """Apply commits to the branch, with one new commit for each; all of them, or none.
@@ -533,9 +531,10 @@ class Branch:
             allow_empty=allow_empty,
             if_needed=if_needed,
         )
-        return cherry_pick(self._context, self.name, refs, options)
+        commits = cherry_pick(self._context, self.name, refs, options)
+        return VerbResult(commits, changed=bool(commits)).returned()
 
-    @runs_once("rebase", COMMITS)
+    @verb("rebase", COMMITS)
     def rebase(
         self,
         onto: str,
@@ -558,7 +557,7 @@ class Branch:
         resolution = parse_resolution(strategy, rules, delta, schema_check)
         return rebase(self._context, self.name, onto, resolution)
 
-    @runs_once("reset", NOTHING)
+    @verb("reset", NOTHING)
     def reset(
         self,
         prefix: str | None = None,
@@ -570,7 +569,7 @@ class Branch:
 
         reset(self._context, self.name, prefix, path)
 
-    @runs_once("restore", "sparklake.verbs.objects.restore")
+    @verb("restore", "sparklake.verbs.objects.restore")
     def restore(
         self,
         ref: str,
@@ -590,7 +589,7 @@ class Branch:
         chosen = path_tuple(paths, PATHS_NOUN)
         return restore(self._context, self.name, ref, chosen)
 
-    @runs_once("hard-reset", COMMIT)
+    @verb("hard-reset", COMMIT)
     def hard_reset(
         self,
         ref: str,
@@ -611,7 +610,7 @@ class Branch:
 
         return hard_reset(self._context, self.name, ref, expected, force=force)
 
-    @runs_once("undo", COMMIT)
+    @verb("undo", COMMIT)
     def undo(self, once: str | Once | None = None) -> Commit:
         """Undo the latest move of the branch; a second undo repeats it.
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
-from sparklake.argument_types import checks_arguments
 from sparklake.config import (
     DEFAULT_ONCE,
     NO_CACHE,
@@ -41,6 +40,7 @@ from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.stores.objects.s3.waits import use_timeouts
 from sparklake.verbs.base.context import CommitGraph, Context, TableCaches, now
+from sparklake.verbs.base.runner import runs_verbs
 from sparklake.verbs.hooks.guard import HookGuard
 
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
@@ -110,7 +110,7 @@ def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None)
     return connect(home=own_home, dsn=dsn, engine=Engine.LOCAL)
 
 
-@checks_arguments
+@runs_verbs
 class Lake:
     """The repositories of a lake. Close it, or use it as a context manager."""
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
-from sparklake.argument_types import checks_arguments
 from sparklake.branch import Branch
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.ports import BranchState, TagInfo
-from sparklake.verbs.base.if_needed import IfNeeded, if_head_needs
-from sparklake.verbs.base.once import COMMIT, Once, ResultCodec, runs_once
+from sparklake.verbs.base.once import COMMIT, Once, ResultCodec
 from sparklake.verbs.base.periods import GRACE
 from sparklake.verbs.base.resolve import get_branch, get_commit
+from sparklake.verbs.base.runner import run_verb, runs_verbs, verb
+from sparklake.verbs.base.verb_result import VerbResult
 
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime, timedelta
 
     from pyspark.sql import DataFrame
 
@@ -58,7 +58,12 @@ _BRANCH: ResultCodec[BranchState] = ResultCodec(
 _TAG: ResultCodec[TagInfo] = ResultCodec(asdict, lambda _, result: TagInfo(**result))
 
 
-@checks_arguments
+def _dest_head(repo: Repository, arguments: Mapping[str, Any]) -> Commit:
+    context = repo._context
+    return context.graph.commit(get_branch(context, arguments["dest"]).commit_id)
+
+
+@runs_verbs
 class Repository:
     """One versioned lake: a storage namespace, and the refs over it."""
 
@@ -93,7 +98,7 @@ class Repository:
         source: str | None = None,
         hidden: bool = False,
         expires: timedelta | None = None,
-        exist_ok: bool | IfNeeded = False,
+        exist_ok: bool = False,
         once: str | Once | None = None,
     ) -> Branch:
         """Create a branch at any ref, in constant time; raise AlreadyExistsError.
@@ -108,24 +113,26 @@ class Repository:
             True
         """
         source = self._context.info.default_branch if source is None else source
-        self._create_branch(name, source, hidden, expires, exist_ok, once)
-        return Branch(self._context, name)
+        run = run_verb(self._create_branch, name, source, hidden, expires, exist_ok, once)
+        return VerbResult(
+            Branch(self._context, name), run.changed, run.repeated, run.stored
+        ).returned()
 
-    @runs_once("create-branch", _BRANCH)
+    @verb("create-branch", _BRANCH)
     def _create_branch(
         self,
         name: str,
         source: str,
         hidden: bool,
         expires: timedelta | None,
-        exist_ok: bool | IfNeeded,
+        exist_ok: bool,
         once: str | Once | None,
     ) -> BranchState:
         from sparklake.verbs.refs.branches import create_branch
 
         return create_branch(
             self._context, name, source, hidden=hidden, expires=expires, exist_ok=exist_ok
-        )
+        ).returned()
 
     def branch(self, name: str) -> Branch:
         """Return a branch; raise RefNotFoundError."""
@@ -162,12 +169,12 @@ class Repository:
         with suppress(*([RefNotFoundError] if missing_ok else [])):
             delete_branch(self._context, name, discard_staged=discard_staged)
 
-    @runs_once("create-tag", _TAG)
+    @verb("create-tag", _TAG)
     def create_tag(
         self,
         name: str,
         ref: str,
-        exist_ok: bool | IfNeeded = False,
+        exist_ok: bool = False,
         once: str | Once | None = None,
     ) -> TagInfo:
         """Create a tag, which never moves, at any ref; raise AlreadyExistsError.
@@ -178,7 +185,7 @@ class Repository:
         """
         from sparklake.verbs.refs.branches import create_tag
 
-        return create_tag(self._context, name, ref, exist_ok=exist_ok)
+        return create_tag(self._context, name, ref, exist_ok=exist_ok).returned()
 
     def tags(self) -> list[TagInfo]:
         """Return all tags in the byte order of their names."""
@@ -580,7 +587,7 @@ class Repository:
         )
         return preview_merge(self._context, source, dest, options)
 
-    @runs_once("merge", COMMIT)
+    @verb("merge", COMMIT, head=_dest_head)
     def merge(
         self,
         source: str,
@@ -595,7 +602,7 @@ class Repository:
         rules: RulesLike = None,
         delta: bool = True,
         schema_check: bool = True,
-        if_needed: bool | IfNeeded = False,
+        if_needed: bool = False,
         once: str | Once | None = None,
     ) -> Commit:
         """Merge a ref into a branch as a commit with parents [dest, source].
@@ -630,12 +637,7 @@ class Repository:
             allow_empty=allow_empty,
             paths=paths,
         )
-        return if_head_needs(
-            if_needed,
-            self._context,
-            dest,
-            lambda: merge(self._context, source, dest, options),
-        )
+        return merge(self._context, source, dest, options)
 
     # --- registers --------------------------------------------------------------------------------
 

@@ -123,13 +123,14 @@ def commit(
         print_explanation(invocation.out, branch.plan(path or None))
         return
     with invocation.out.working("committing"):
-        made = branch.commit(
+        made = invocation.run(
+            branch.commit,
             message or "",
             committer,
             metadata,
             allow_empty,
             path or None,
-            if_needed=invocation.if_needed(if_needed),
+            if_needed=if_needed,
             once=invocation.once(once),
         )
     print_commit(invocation.out, target.ref, made)
@@ -166,7 +167,7 @@ def reset(
             "restored.",
             "Drop them?",
         )
-    branch.reset(prefix, path, invocation.once(once))
+    invocation.run(branch.reset, prefix, path, invocation.once(once))
     document = {"name": target.ref, "dirty": branch.is_dirty}
     invocation.out.one(document, f"{one_line(place)} has no staged changes")
 

@@ -95,7 +95,8 @@ def import_objects(
     invocation.uses_spark = rows is not None
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working(f"importing {one_line(rows or str(named))}"):
-        report = branch.import_objects(
+        report = invocation.run(
+            branch.import_objects,
             named if rows is None else source_rows(rows, rows_format),
             prefix=target.key,
             message=message,
@@ -104,7 +105,7 @@ def import_objects(
             mode=mode.value,
             on_error="skip" if skip_errors else "abort",
             errors_to=errors_to,
-            if_needed=invocation.if_needed(if_needed),
+            if_needed=if_needed,
             once=run,
         )
     out = invocation.out

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 
 import typer
 
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
     from sparklake.lake import Lake
     from sparklake.repository import Repository
-    from sparklake.verbs.base.if_needed import IfNeeded
     from sparklake.verbs.base.once import Once
+    from sparklake.verbs.base.verb_result import VerbResult
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 READER_GONE = 141
 """The exit code that a shell reports for a program stopped by SIGPIPE."""
@@ -79,27 +82,29 @@ class Invocation:
         return load_settings(self.options.home, self.options.dsn, self.options.engine)
 
     def once(self, key: str | None, *inputs: str | None) -> Once | None:
-        """Return the once key of the command, and let its output tell whether it is a repeat.
-
-        `inputs` are arguments of the command that the verb cannot compare.
-        """
+        """Return the once key of the command. `inputs` are arguments that verbs cannot compare."""
         if key is None:
             return None
         # Lazy import: --help does not need it.
         from sparklake.verbs.base.once import Once
 
-        self.out.once = Once(key, [each or "" for each in inputs])
-        return self.out.once
+        return Once(key, [each or "" for each in inputs])
 
-    def if_needed(self, is_wanted: bool) -> bool | IfNeeded:
-        """Return whether the verb may do nothing, and let its output tell whether it did."""
-        if not is_wanted:
-            return False
+    def run(self, verb: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
+        """Return the value of a verb. The output reports what became of the run."""
+        return self.run_verb(verb, *arguments, **keywords).value
+
+    def run_verb(
+        self, verb: Callable[P, T], *arguments: P.args, **keywords: P.kwargs
+    ) -> VerbResult[T]:
+        """Run a verb. The output reports a repeated run, and a no-op if the verb allows one."""
         # Lazy import: --help does not need it.
-        from sparklake.verbs.base.if_needed import IfNeeded
+        from sparklake.verbs.base.runner import run_verb
 
-        self.out.if_needed = IfNeeded()
-        return self.out.if_needed
+        run = run_verb(verb, *arguments, **keywords)
+        allows_no_op = keywords.get("if_needed") or keywords.get("exist_ok")
+        self.out.report_run(run, shows_change=bool(allows_no_op))
+        return run
 
     def repository(self, name: str) -> Repository:
         """Open a repository of the lake."""

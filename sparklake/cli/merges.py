@@ -167,13 +167,14 @@ def merge(
         note_staged(invocation, source, done="merged")
         return
     with shown_conflicts(invocation.out, rest), invocation.out.working("merging"):
-        made = repository.merge(
+        made = invocation.run(
+            repository.merge,
             source_uri.ref,
             dest_uri.ref,
             message=message,
             committer=committer,
             metadata=metadata,
-            if_needed=invocation.if_needed(if_needed),
+            if_needed=if_needed,
             once=invocation.once(once),
             **choices,
         )
@@ -285,14 +286,15 @@ def _replay(
     rest = "`--output json` lists the first 10,000"
     with shown_conflicts(invocation.out, rest), invocation.out.working(doing):
         verb = branch.revert if doing == "reverting" else branch.cherry_pick
-        made = verb(
+        made = invocation.run(
+            verb,
             *(each.ref for each in sources),
             parent_number=options.parent_number,
             message=options.message,
             committer=options.committer,
             metadata=labels(options.meta),
             allow_empty=options.allow_empty,
-            if_needed=invocation.if_needed(options.if_needed),
+            if_needed=options.if_needed,
             once=invocation.once(options.once),
             **decisions.values(),
         )
@@ -320,7 +322,9 @@ def rebase(
     decisions.note_sides(invocation.out, uri, onto)
     rest = "`--output json` lists the first 10,000"
     with shown_conflicts(invocation.out, rest), invocation.out.working("rebasing"):
-        made = branch.rebase(to.ref, once=invocation.once(once), **decisions.values())
+        made = invocation.run(
+            branch.rebase, to.ref, once=invocation.once(once), **decisions.values()
+        )
     state = branch.state
     text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} replayed"
     invocation.out.one({**branch_document(state), "made": [each.id for each in made]}, text)

@@ -79,14 +79,16 @@ def put(
     branch = invocation.repository(target.repository).branch(target.ref)
     if recursive:
         with invocation.out.working(f"copying {one_line(file)}"):
-            made = branch.put_folder(
-                target.key, file, metadata, content_type or "", follow_links, run
+            made = invocation.run(
+                branch.put_folder, target.key, file, metadata, content_type or "", follow_links, run
             )
         text = f"staged {number(made.count, 'object')} below {one_line(str(target))}"
         invocation.out.one(upload_document(target.key, made), "\n".join([text, *_skipped(made)]))
         return
     with file_at(file, disk_root()) as path, invocation.out.working(f"copying {one_line(file)}"):
-        staged = branch.put_file(target.key, path, metadata, content_type or "", run)
+        staged = invocation.run(
+            branch.put_file, target.key, path, metadata, content_type or "", run
+        )
     text = f"staged {one_line(str(target))} ({size(staged.size)})"
     invocation.out.one(object_document(staged), text)
 
@@ -141,7 +143,9 @@ def stage(
     invocation.uses_spark = True
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working(f"staging {one_line(rows)}"):
-        branch.stage(source_rows(rows, rows_format), invocation.once(once, rows, rows_format))
+        invocation.run(
+            branch.stage, source_rows(rows, rows_format), invocation.once(once, rows, rows_format)
+        )
     text = f"staged the rows of {one_line(rows)} on {one_line(str(target))}"
     invocation.out.one(branch_document(branch.state), text)
 
@@ -161,7 +165,7 @@ def rm(
     branch = repository.branch(target.ref)
     working = invocation.out.working(f"removing {one_line(str(target))}")
     with _folder_described(repository, target, "rm -r"), working:
-        removed = branch.remove(target.key, recursive, invocation.once(once))
+        removed = invocation.run(branch.remove, target.key, recursive, invocation.once(once))
     invocation.out.one(
         {"path": target.key, "removed": removed},
         f"staged the removal of {number(removed, 'object')} at {one_line(str(target))}",
@@ -253,7 +257,9 @@ def mv(
     branch = repository.branch(same_branch(old, new))
     working = invocation.out.working(f"moving {one_line(str(old))}")
     with _folder_described(repository, old, "mv", dest), working:
-        moved = branch.move(old.key, new.key, recursive, force, invocation.once(once))
+        moved = invocation.run(
+            branch.move, old.key, new.key, recursive, force, invocation.once(once)
+        )
     text = f"staged the move of {number(moved, 'object')} to {one_line(str(new))}"
     invocation.out.one({"source": old.key, "path": new.key, "moved": moved}, text)
 
@@ -277,7 +283,7 @@ def cp(
     working = invocation.out.working(f"copying {one_line(str(old))}")
     with _folder_described(repository, old, "cp", dest), working:
         run = invocation.once(once)
-        copied = branch.copy(old.key, new.key, old.ref, recursive, force, run)
+        copied = invocation.run(branch.copy, old.key, new.key, old.ref, recursive, force, run)
     text = f"staged {number(copied, 'object')} at {one_line(str(new))}"
     invocation.out.one({"source": old.key, "path": new.key, "copied": copied}, text)
 
@@ -308,7 +314,7 @@ def restore(
     target, wanted = ref_uri(uri), ref_uri(source)
     branch = invocation.repository(same_repository(target, wanted)).branch(target.ref)
     with invocation.out.working("restoring"):
-        made = branch.restore(wanted.ref, path, invocation.once(once))
+        made = invocation.run(branch.restore, wanted.ref, path, invocation.once(once))
     text = (
         f"staged {one_line(first_paths(path))} from {one_line(wanted.ref)}: "
         f"{made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -22,8 +22,7 @@ from sparklake.visible import visible_line, visible_text
 
 if TYPE_CHECKING:
     from sparklake.cli.result_file import ResultFile
-    from sparklake.verbs.base.if_needed import IfNeeded
-    from sparklake.verbs.base.once import Once
+    from sparklake.verbs.base.verb_result import VerbResult
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}
 
@@ -45,8 +44,8 @@ class Output:
         # Progress would mix with output on a terminal or a pager, but not with output to a file.
         self._hides_meter = not _is_file(sys.stdout)
         self.meter = Meter()
-        self.once: Once | None = None
-        self.if_needed: IfNeeded | None = None
+        self._run: VerbResult[Any] | None = None
+        self._shows_change = False
         self._file: ResultFile | None = None
         self._pager_command: str | None = None
         self._pager: Pager | None = None
@@ -124,18 +123,22 @@ class Output:
             self.write(each)
         self._note_no_change()
 
-    @property
-    def _is_repeat(self) -> bool:
-        return self.once is not None and self.once.repeated
+    def report_run(self, run: VerbResult[Any], *, shows_change: bool) -> None:
+        """Add to later results whether the run was repeated, and whether it changed anything."""
+        self._run, self._shows_change = run, shows_change
 
     def _noted(self, document: Document) -> Document:
-        changed = {} if self.if_needed is None else {"changed": self.if_needed.changed}
-        return {**document, **changed, **({"repeated": True} if self._is_repeat else {})}
+        if self._run is None:
+            return document
+        changed = {"changed": self._run.changed} if self._shows_change else {}
+        return {**document, **changed, **({"repeated": True} if self._run.repeated else {})}
 
     def _note_no_change(self) -> None:
-        if self._is_repeat:
+        if self._run is None:
+            return
+        if self._run.repeated:
             self.note("this ran before with the same key: nothing was changed now")
-        elif self.if_needed is not None and not self.if_needed.changed:
+        elif self._shows_change and not self._run.changed:
             self.note("there was nothing to do: nothing was changed")
 
     def table(

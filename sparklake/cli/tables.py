@@ -189,7 +189,8 @@ def write(
     with invocation.out.working(f"writing {one_line(str(target))}"):
         rows = source_rows(source, source_format, reading)
         with refused_by_spark(f"Spark cannot write {target}"):
-            done = branch.write(
+            done = invocation.run(
+                branch.write,
                 rows,
                 target.key,
                 table_format,

@@ -22,10 +22,9 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish
 from sparklake.verbs.base.resolve import ResolvedRef, get_branch, read_consistently
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.staging import StagedLayers, cut_out
-from sparklake.verbs.base.versions import with_versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +38,7 @@ class CommitOptions:
     path_filter: PathFilter = ALL
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def commit(
     context: Context,
     branch: str,
@@ -158,8 +156,7 @@ def reset(context: Context, branch: str, prefix: str | None, path: str | None) -
         context.refs.staging.reset(branch, once=context.recorded(None))
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def _reset(context: Context, branch: str, within: Interval) -> None:
     check_namespace(context.store)
 

@@ -16,7 +16,16 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from sparklake import IfNeeded, ImportReport, Lake, Once, Repository, S3Inventory, Strategy
+from sparklake import (
+    ImportReport,
+    Lake,
+    Once,
+    Repository,
+    S3Inventory,
+    Strategy,
+    VerbResult,
+    run_verb,
+)
 from sparklake.config import OnceSettings
 from sparklake.errors import (
     InvalidInputError,
@@ -69,11 +78,9 @@ def test_a_repeated_run_changes_nothing_and_returns_the_first_result(
 ) -> None:
     verb, wanted = VERBS[name], expected(filled, folder, name)
     stage = new_stage(filled, folder, verb)
-    first, again = Once("a key"), Once("a key")
-    made = verb.act(stage, first)
+    first = verb.act(stage, Once("a key"))
     assert (first.repeated, effects(stage)) == (False, wanted)
-    assert verb.act(stage, again) == made
-    assert (again.repeated, again.result) == (True, first.result)
+    assert verb.act(stage, Once("a key")) == replace(first, repeated=True)
     assert effects(stage) == wanted
 
 
@@ -98,18 +105,20 @@ def test_of_two_runs_at_once_one_acts_and_both_return_its_result(
 ) -> None:
     verb, wanted = VERBS[name], expected(postgres_repo, folder, name)
     stage, barrier = new_stage(postgres_repo, folder, verb), Barrier(2)
-    keys = [Once("a key"), Once("a key")]
+    key = Once("a key")
 
     with ExitStack() as lakes, ThreadPoolExecutor(2) as pool:
-        repos = [lakes.enter_context(postgres_lake(dsn)).repository(stage.repo.name) for _ in keys]
+        repos = [
+            lakes.enter_context(postgres_lake(dsn)).repository(stage.repo.name) for _ in range(2)
+        ]
 
-        def run(number: int) -> object:
+        def run(number: int) -> VerbResult[Any]:
             barrier.wait()
-            return verb.act(stage.on(repos[number]), keys[number])
+            return verb.act(stage.on(repos[number]), key)
 
         one, other = pool.map(run, range(2))
-    assert one == other
-    assert sorted(each.repeated for each in keys) == [False, True]
+    assert one.value == other.value
+    assert sorted(each.repeated for each in (one, other)) == [False, True]
     assert effects(stage) == wanted
 
 
@@ -136,7 +145,7 @@ def test_without_its_turn_a_second_run_still_takes_no_effect(
     """The lock of the key is lost, as with a connection, and both runs act."""
     main = filled.branch("main")
     put = type(filled._context.refs.staging).put
-    first, second = Once("a key"), Once("a key")
+    runs = list[VerbResult[Any]]()
 
     def overtaken(*given: Any, **named: Any) -> None:
         monkeypatch.undo()
@@ -144,35 +153,35 @@ def test_without_its_turn_a_second_run_still_takes_no_effect(
         keys = type(filled._context.refs.once_keys)
         with monkeypatch.context() as patch:
             patch.setattr(keys, "turn", lambda *_: nullcontext(True))
-            lost.branch("main").put("a", b"1", once=first)
+            runs.append(run_verb(lost.branch("main").put, "a", b"1", once="a key"))
         put(*given, **named)
 
     monkeypatch.setattr(type(filled._context.refs.staging), "put", overtaken)
-    found = main.put("a", b"1", once=second)
+    second = run_verb(main.put, "a", b"1", once="a key")
+    (first,) = runs
     assert (first.repeated, second.repeated) == (False, True)
-    assert filled.stat("main", "a") == found
-    assert first.result == second.result
+    assert filled.stat("main", "a") == second.value
+    assert first.stored == second.stored
 
 
 def test_a_run_that_finds_its_work_done_returns_the_result(
     filled: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both runs have lost the lock. The second one reads the branch when the first has ended."""
-    keys, first = type(filled._context.refs.once_keys), Once("a key")
+    keys, runs = type(filled._context.refs.once_keys), list[VerbResult[Any]]()
     find = keys.find
 
     def overtaken(store: Any, key: str) -> object:
         monkeypatch.setattr(keys, "find", find)
         found = find(store, key)
-        filled.merge("dev", "main", once=first)
+        runs.append(run_verb(filled.merge, "dev", "main", once="a key"))
         return found
 
     monkeypatch.setattr(keys, "turn", lambda *_: nullcontext(True))
     monkeypatch.setattr(keys, "find", overtaken)
-    second = Once("a key")
-    made = filled.merge("dev", "main", once=second)
-    assert (first.repeated, second.repeated) == (False, True)
-    assert filled.branch("main").head == made
+    second = run_verb(filled.merge, "dev", "main", once="a key")
+    assert [each.repeated for each in (*runs, second)] == [False, True]
+    assert filled.branch("main").head == second.value
 
 
 def test_a_fifo_is_not_read(filled: Repository, folder: Path) -> None:
@@ -195,13 +204,12 @@ def test_a_lost_answer_is_found_by_the_same_run(
 
     with monkeypatch.context() as patch:
         patch.setattr(branches, "move", losing)
-        once = Once("a key")
-        made = main.commit("empty", allow_empty=True, once=once)
-        assert not once.repeated
+        made = run_verb(main.commit, "empty", allow_empty=True, once="a key")
+        assert not made.repeated
         with pytest.raises(RefStoreUnavailableError):
             main.commit("empty", allow_empty=True)
     assert [each.message for each in filled.log("main")][:3] == ["empty", "empty", "on main"]
-    assert main.commit("empty", allow_empty=True, once="a key") == made
+    assert main.commit("empty", allow_empty=True, once="a key") == made.value
 
 
 def test_a_run_that_a_collection_overtakes_takes_effect_once(
@@ -230,9 +238,7 @@ def test_a_run_that_a_collection_overtakes_takes_effect_once(
 def test_an_expired_key_acts_again(filled: Repository) -> None:
     brief = with_terms(filled, days=1e-12).branch("main")
     for _ in range(2):
-        once = Once("a key")
-        brief.commit("empty", allow_empty=True, once=once)
-        assert not once.repeated
+        assert not run_verb(brief.commit, "empty", allow_empty=True, once="a key").repeated
     assert [each.message for each in filled.log("main")][:3] == ["empty", "empty", "on main"]
 
 
@@ -241,10 +247,9 @@ def test_a_failed_run_is_not_recorded(filled: Repository) -> None:
     with pytest.raises(NoChangesError):
         main.commit("changes", once="a key")
     main.put("a", b"1")
-    once = Once("a key")
-    made = main.commit("changes", once=once)
-    assert not once.repeated
-    assert main.commit("changes", once="a key") == made
+    made = run_verb(main.commit, "changes", once="a key")
+    assert not made.repeated
+    assert main.commit("changes", once="a key") == made.value
 
 
 @pytest.mark.both_stores
@@ -262,20 +267,18 @@ def test_a_run_without_a_change_is_recorded(filled: Repository) -> None:
     assert filled.read_bytes("main", "late") == b"1"
 
 
-def test_a_run_that_may_have_nothing_to_do_tells_whether_it_had(filled: Repository) -> None:
+def test_a_run_that_may_have_nothing_to_do_reports_whether_it_had(filled: Repository) -> None:
     main = filled.branch("main")
     main.put("a", b"1")
-    acted, idle = IfNeeded(), IfNeeded()
-    made = main.commit("changes", if_needed=acted, once="acted")
-    assert main.commit("changes", if_needed=idle, once="idle") == made
+    acted = run_verb(main.commit, "changes", if_needed=True, once="acted")
+    idle = run_verb(main.commit, "changes", if_needed=True, once="idle")
+    assert acted.value == idle.value
     assert (acted.changed, idle.changed) == (True, False)
     main.put("b", b"2")
     for key, changed in (("acted", True), ("idle", False)):
-        found, once = IfNeeded(), Once(key)
-        assert main.commit("changes", if_needed=found, once=once) == made
-        assert (once.repeated, once.changed, found.changed) == (True, changed, changed)
-        # The wish is compared, and not its form.
-        assert main.commit("changes", if_needed=True, once=key) == made
+        again = run_verb(main.commit, "changes", if_needed=True, once=key)
+        assert again.value == acted.value
+        assert (again.repeated, again.changed) == (True, changed)
     assert main.is_dirty
 
 

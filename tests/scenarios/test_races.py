@@ -19,7 +19,7 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.errors import AlreadyExistsError, NamespaceInUseError
 from sparklake.graveler.entries import Entry, entry_record
-from sparklake.verbs.base.retries import MAX_ATTEMPTS
+from sparklake.verbs.base.runner import MAX_ATTEMPTS
 from tests.support.lakes import (
     commit_all,
     contents,

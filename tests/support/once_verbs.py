@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from sparklake import Branch, Once, Repository
+from sparklake import Branch, Once, Repository, VerbResult, run_verb
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables import write as writes
@@ -37,7 +37,7 @@ class Stage:
         return Stage(repo, Branch(repo._context, name or self.branch.name), self.folder)
 
 
-Act = Callable[[Stage, Once], object]
+Act = Callable[[Stage, Once], VerbResult[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,135 +70,153 @@ def writes_without_spark() -> Iterator[None]:
 
 
 def write(mode: str, path: str = "table") -> Act:
-    def act(stage: Stage, once: Once) -> object:
+    def act(stage: Stage, once: Once) -> VerbResult[Any]:
         rows: Any = Rows()
         with writes_without_spark():
-            return stage.branch.write(rows, path, mode=mode, once=once)
+            return run_verb(stage.branch.write, rows, path, mode=mode, once=once)
 
     return act
 
 
-def put_file(stage: Stage, once: Once, name: str = "one") -> object:
-    return stage.branch.put_file("put", stage.folder / "files" / name, once=once)
+def put_file(stage: Stage, once: Once, name: str = "one") -> VerbResult[Any]:
+    return run_verb(stage.branch.put_file, "put", stage.folder / "files" / name, once=once)
 
 
-def stage_rows(stage: Stage, once: Once, path: str = "staged") -> object:
+def stage_rows(stage: Stage, once: Once, path: str = "staged") -> VerbResult[Any]:
     address = f"file://{stage.folder / 'files' / 'one'}"
     rows = stage_table([{"path": path, "size": 3, "address": address}])
-    return stage.branch.stage(rows, Once(once.key, [path]) if path != "staged" else once)
+    key = Once(once.key, [path]) if path != "staged" else once
+    return run_verb(stage.branch.stage, rows, key)
+
+
+def by_name(made: VerbResult[Branch]) -> VerbResult[str]:
+    """Return the result with the name of its branch, which is comparable."""
+    return VerbResult(made.value.name, made.changed, made.repeated, made.stored)
 
 
 VERBS: dict[str, OnceVerb] = {
     "put": OnceVerb(
-        lambda at, once: at.branch.put("put", b"1", once=once),
-        lambda at, once: at.branch.put("put", b"2", once=once),
+        lambda at, once: run_verb(at.branch.put, "put", b"1", once=once),
+        lambda at, once: run_verb(at.branch.put, "put", b"2", once=once),
     ),
     "put_file": OnceVerb(put_file, lambda at, once: put_file(at, once, "two")),
     "put_many": OnceVerb(
-        lambda at, once: at.branch.put_many({"a": b"1", "b": at.folder / "files/one"}, once=once),
-        lambda at, once: at.branch.put_many({"a": b"2", "b": at.folder / "files/one"}, once=once),
+        lambda at, once: run_verb(
+            at.branch.put_many, {"a": b"1", "b": at.folder / "files/one"}, once=once
+        ),
+        lambda at, once: run_verb(
+            at.branch.put_many, {"a": b"2", "b": at.folder / "files/one"}, once=once
+        ),
     ),
     "put_folder": OnceVerb(
-        lambda at, once: at.branch.put_folder("put", at.folder / "files", once=once),
-        lambda at, once: at.branch.put_folder("other", at.folder / "files", once=once),
+        lambda at, once: run_verb(at.branch.put_folder, "put", at.folder / "files", once=once),
+        lambda at, once: run_verb(at.branch.put_folder, "other", at.folder / "files", once=once),
     ),
     "stage": OnceVerb(stage_rows, lambda at, once: stage_rows(at, once, "other")),
     "delete": OnceVerb(
-        lambda at, once: at.branch.delete("base/0", once=once),
-        lambda at, once: at.branch.delete("base/1", once=once),
+        lambda at, once: run_verb(at.branch.delete, "base/0", once=once),
+        lambda at, once: run_verb(at.branch.delete, "base/1", once=once),
     ),
     "delete_prefix": OnceVerb(
-        lambda at, once: at.branch.delete_prefix("base/", once=once),
-        lambda at, once: at.branch.delete_prefix("base/1", once=once),
+        lambda at, once: run_verb(at.branch.delete_prefix, "base/", once=once),
+        lambda at, once: run_verb(at.branch.delete_prefix, "base/1", once=once),
     ),
     "remove": OnceVerb(
-        lambda at, once: at.branch.remove("base/0", once=once),
-        lambda at, once: at.branch.remove("base/1", once=once),
+        lambda at, once: run_verb(at.branch.remove, "base/0", once=once),
+        lambda at, once: run_verb(at.branch.remove, "base/1", once=once),
     ),
     "remove a folder": OnceVerb(
-        lambda at, once: at.branch.remove("base", recursive=True, once=once),
-        lambda at, once: at.branch.remove("other", recursive=True, once=once),
+        lambda at, once: run_verb(at.branch.remove, "base", recursive=True, once=once),
+        lambda at, once: run_verb(at.branch.remove, "other", recursive=True, once=once),
         lambda branch: branch.put("base", b"an object with the name of the folder"),
     ),
     "remove_many": OnceVerb(
-        lambda at, once: at.branch.remove_many(["base/0", "base/1"], once=once),
-        lambda at, once: at.branch.remove_many(["base/0"], once=once),
+        lambda at, once: run_verb(at.branch.remove_many, ["base/0", "base/1"], once=once),
+        lambda at, once: run_verb(at.branch.remove_many, ["base/0"], once=once),
     ),
     "copy_many": OnceVerb(
-        lambda at, once: at.branch.copy_many([("base/0", "a"), ("base/1", "b")], once=once),
-        lambda at, once: at.branch.copy_many([("base/0", "a")], once=once),
+        lambda at, once: run_verb(
+            at.branch.copy_many, [("base/0", "a"), ("base/1", "b")], once=once
+        ),
+        lambda at, once: run_verb(at.branch.copy_many, [("base/0", "a")], once=once),
     ),
     "move": OnceVerb(
-        lambda at, once: at.branch.move("base/", "moved/", once=once),
-        lambda at, once: at.branch.move("base/", "other/", once=once),
+        lambda at, once: run_verb(at.branch.move, "base/", "moved/", once=once),
+        lambda at, once: run_verb(at.branch.move, "base/", "other/", once=once),
     ),
     "copy": OnceVerb(
-        lambda at, once: at.branch.copy("base/", "copied/", once=once),
-        lambda at, once: at.branch.copy("base/", "copied/", ref="dev", once=once),
+        lambda at, once: run_verb(at.branch.copy, "base/", "copied/", once=once),
+        lambda at, once: run_verb(at.branch.copy, "base/", "copied/", ref="dev", once=once),
     ),
     "restore": OnceVerb(
-        lambda at, once: at.branch.restore("dev", ["base/1"], once=once),
-        lambda at, once: at.branch.restore("dev", ["base/2"], once=once),
+        lambda at, once: run_verb(at.branch.restore, "dev", ["base/1"], once=once),
+        lambda at, once: run_verb(at.branch.restore, "dev", ["base/2"], once=once),
     ),
     "append": OnceVerb(write("append"), write("append", "other")),
     "write": OnceVerb(write("errorifexists"), write("append")),
     "overwrite": OnceVerb(write("overwrite", "base"), write("overwrite")),
     "commit": OnceVerb(
-        lambda at, once: at.branch.commit("changes", once=once),
-        lambda at, once: at.branch.commit("other changes", once=once),
+        lambda at, once: run_verb(at.branch.commit, "changes", once=once),
+        lambda at, once: run_verb(at.branch.commit, "other changes", once=once),
         lambda branch: branch.put("staged", b"staged"),
     ),
     "empty commit": OnceVerb(
-        lambda at, once: at.branch.commit("empty", allow_empty=True, once=once),
-        lambda at, once: at.branch.commit("empty", once=once),
+        lambda at, once: run_verb(at.branch.commit, "empty", allow_empty=True, once=once),
+        lambda at, once: run_verb(at.branch.commit, "empty", once=once),
     ),
     "import": OnceVerb(
-        lambda at, once: at.branch.import_objects(at.folder / "files", "in/", once=once),
-        lambda at, once: at.branch.import_objects(at.folder / "files", "other/", once=once),
+        lambda at, once: run_verb(at.branch.import_objects, at.folder / "files", "in/", once=once),
+        lambda at, once: run_verb(
+            at.branch.import_objects, at.folder / "files", "other/", once=once
+        ),
     ),
     "merge": OnceVerb(
-        lambda at, once: at.repo.merge("dev", at.branch.name, message="m", once=once),
-        lambda at, once: at.repo.merge("dev", at.branch.name, squash=True, once=once),
+        lambda at, once: run_verb(at.repo.merge, "dev", at.branch.name, message="m", once=once),
+        lambda at, once: run_verb(at.repo.merge, "dev", at.branch.name, squash=True, once=once),
     ),
     "revert": OnceVerb(
-        lambda at, once: at.branch.revert("main", "main~1", once=once),
-        lambda at, once: at.branch.revert("main", once=once),
+        lambda at, once: run_verb(at.branch.revert, "main", "main~1", once=once),
+        lambda at, once: run_verb(at.branch.revert, "main", once=once),
     ),
     "cherry_pick": OnceVerb(
-        lambda at, once: at.branch.cherry_pick("dev", once=once),
-        lambda at, once: at.branch.cherry_pick("dev", message="other", once=once),
+        lambda at, once: run_verb(at.branch.cherry_pick, "dev", once=once),
+        lambda at, once: run_verb(at.branch.cherry_pick, "dev", message="other", once=once),
     ),
     "rebase": OnceVerb(
-        lambda at, once: at.branch.rebase("dev", once=once),
-        lambda at, once: at.branch.rebase("main~1", once=once),
+        lambda at, once: run_verb(at.branch.rebase, "dev", once=once),
+        lambda at, once: run_verb(at.branch.rebase, "main~1", once=once),
         lambda branch: commit_all(branch, {"own": b"own"}, "own"),
     ),
     "reset": OnceVerb(
-        lambda at, once: at.branch.reset(once=once),
-        lambda at, once: at.branch.reset(path="staged", once=once),
+        lambda at, once: run_verb(at.branch.reset, once=once),
+        lambda at, once: run_verb(at.branch.reset, path="staged", once=once),
         lambda branch: branch.put("staged", b"staged"),
     ),
     "reset a folder": OnceVerb(
-        lambda at, once: at.branch.reset("a/", once=once),
-        lambda at, once: at.branch.reset("b/", once=once),
+        lambda at, once: run_verb(at.branch.reset, "a/", once=once),
+        lambda at, once: run_verb(at.branch.reset, "b/", once=once),
         lambda branch: branch.put_many({"a/1": b"1", "b/1": b"1"}),
     ),
     "hard_reset": OnceVerb(
-        lambda at, once: at.branch.hard_reset(f"{at.branch.name}~1", once=once),
-        lambda at, once: at.branch.hard_reset("dev", once=once),
+        lambda at, once: run_verb(at.branch.hard_reset, f"{at.branch.name}~1", once=once),
+        lambda at, once: run_verb(at.branch.hard_reset, "dev", once=once),
     ),
     "undo": OnceVerb(
-        lambda at, once: at.branch.undo(once=once),
-        lambda at, once: at.branch.hard_reset("dev", once=once),
+        lambda at, once: run_verb(at.branch.undo, once=once),
+        lambda at, once: run_verb(at.branch.hard_reset, "dev", once=once),
         lambda branch: commit_all(branch, {"own": b"own"}, "own"),
     ),
     "create_branch": OnceVerb(
-        lambda at, once: at.repo.create_branch(f"{at.branch.name}-new", "dev", once=once).name,
-        lambda at, once: at.repo.create_branch(f"{at.branch.name}-new", "main", once=once).name,
+        lambda at, once: by_name(
+            run_verb(at.repo.create_branch, f"{at.branch.name}-new", "dev", once=once)
+        ),
+        lambda at, once: by_name(
+            run_verb(at.repo.create_branch, f"{at.branch.name}-new", "main", once=once)
+        ),
     ),
     "create_tag": OnceVerb(
-        lambda at, once: at.repo.create_tag(f"{at.branch.name}-tag", "dev", once=once),
-        lambda at, once: at.repo.create_tag(f"{at.branch.name}-tag", "main", once=once),
+        lambda at, once: run_verb(at.repo.create_tag, f"{at.branch.name}-tag", "dev", once=once),
+        lambda at, once: run_verb(at.repo.create_tag, f"{at.branch.name}-tag", "main", once=once),
     ),
 }
 

@@ -33,16 +33,15 @@ def test_a_killed_run_takes_effect_once_when_it_is_repeated(
         order = {"repository": repo.name, "branch": branch, "folder": str(folder)}
         died = mortals.send(last, "once", name=name, key=branch, **order)
 
-        opened, once = stage.on(survivor.repository(repo.name)), Once(branch)
+        opened = stage.on(survivor.repository(repo.name))
         left = effects(opened)
         took_effect = any(left[each] != before[each] for each in VISIBLE)
-        made = verb.act(opened, once)
+        made = verb.act(opened, Once(branch))
         assert effects(opened) == wanted
-        assert once.repeated is took_effect
+        assert made.repeated is took_effect
         assert died or took_effect
-        again = Once(branch)
-        assert verb.act(opened, again) == made
-        assert again.repeated
+        again = verb.act(opened, Once(branch))
+        assert (again.value, again.repeated) == (made.value, True)
         assert effects(opened) == wanted
         outcomes.add(took_effect)
         return died

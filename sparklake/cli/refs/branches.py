@@ -25,7 +25,7 @@ from sparklake.uri import SCHEME, ref_uri, repository_uri, same_repository
 
 if TYPE_CHECKING:
     from sparklake.branch import Branch
-    from sparklake.verbs.base.once import Once
+    from sparklake.verbs.base.verb_result import VerbResult
 
 app = typer.Typer(
     name="branch", help="Branches: create, list, set, delete, prune.", no_args_is_help=True
@@ -68,24 +68,24 @@ def create(
     branch = ref_uri(uri)
     start = None if source is None else ref_uri(source)
     repository = invocation.repository(same_repository(branch, start or branch))
-    run = invocation.once(once)
-    made = repository.create_branch(
+    run = invocation.run_verb(
+        repository.create_branch,
         branch.ref,
         start.ref if start else None,
         hidden,
         duration(expires),
-        exist_ok=invocation.if_needed(exist_ok),
-        once=run,
+        exist_ok=exist_ok,
+        once=invocation.once(once),
     )
-    state = made.state if run is None or not run.repeated else _repeated(made, run)
+    state = _repeated(run) if run.repeated else run.value.state
     invocation.out.one(branch_document(state), f"{branch} is at {short(state.commit_id)}")
 
 
-def _repeated(branch: Branch, run: Once) -> BranchState:
+def _repeated(run: VerbResult[Branch]) -> BranchState:
     """Return a branch as an earlier run created it. It may have moved since, or be gone."""
-    recorded = BranchState(**(run.result or {}))
+    recorded = BranchState(**(run.stored or {}))
     try:
-        state = branch.state
+        state = run.value.state
     except RefNotFoundError:
         return recorded
     # When a branch expires is not recorded: the clock of the store decides.

@@ -50,7 +50,7 @@ def undo(invocation: Invocation, uri: BranchArgument, once: OnceOption = None) -
     """Undo the latest move of a branch; undo again to redo it."""
     target = ref_uri(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
-    made = branch.undo(invocation.once(once))
+    made = invocation.run(branch.undo, invocation.once(once))
     document = {**branch_document(branch.state), "commit_id": made.id}
     invocation.out.one(document, f"{target} is back at {short(made.id)}")
 
@@ -89,7 +89,8 @@ def hard_reset(
             "cannot be restored.",
             "Move it?",
         )
-    made = branch.hard_reset(
+    made = invocation.run(
+        branch.hard_reset,
         to.ref,
         expected.ref if expected else None,
         force and (yes or staged > 0),  # Changes staged meanwhile are not lost unasked.

@@ -30,8 +30,8 @@ def create(
     """Create a tag, which never moves, at any ref."""
     tag, ref = ref_uri(uri), ref_uri(target)
     repository = invocation.repository(same_repository(tag, ref))
-    made = repository.create_tag(
-        tag.ref, ref.ref, invocation.if_needed(exist_ok), invocation.once(once)
+    made = invocation.run(
+        repository.create_tag, tag.ref, ref.ref, exist_ok=exist_ok, once=invocation.once(once)
     )
     invocation.out.one(tag_document(made), f"{tag} is {short(made.commit_id)}")
 

@@ -22,7 +22,7 @@ from sparklake.graveler.refs.names import (
 )
 from sparklake.graveler.retention import collected_error, expired_error
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.retries import retry_lost_races
+from sparklake.verbs.base.runner import retry_lost_races
 
 if TYPE_CHECKING:
     from sparklake.graveler.ranges import MetaRange

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Iterator
 
-from sparklake.errors import AddressTakenError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ids import MetaRangeId, RangeId
@@ -17,32 +13,6 @@ from sparklake.verbs.base.context import Context
 
 VERSIONS_SEARCHED = 1_000
 """The number of commits to search, those nearest to branches and tags first."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def with_versions(
-    verb: Callable[Concatenate[Context, P], T],
-) -> Callable[Concatenate[Context, P], T]:
-    """Return a verb that is retried with a version that names the same address.
-
-    It raises AddressTakenError if no version does. Its arguments must be readable more than once.
-    """
-
-    @wraps(verb)
-    def run(context: Context, /, *arguments: P.args, **options: P.kwargs) -> T:
-        while True:
-            try:
-                return verb(context, *arguments, **options)
-            except AddressTakenError as error:
-                version = find_version(context, error.path, error.address)
-                known = context.versions
-                if version is None or version in known:
-                    raise
-                context = replace(context, versions=(*known, version))
-
-    return run
 
 
 def find_version(context: Context, path: str, address: str) -> MetaRangeId | None:

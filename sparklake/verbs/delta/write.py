@@ -25,7 +25,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once, digest_of, once_scope
 from sparklake.verbs.base.resolve import get_branch
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.delta.table_copy import (
     BaseTable,
     copy_log,
@@ -94,19 +94,36 @@ def edit_delta(
             _stage(copy)
 
 
+class EditLocation(str):
+    """The URI of a table copy to edit. `repeated` reports whether the edit was staged before."""
+
+    __slots__ = ("repeated",)
+
+    repeated: bool
+
+    @staticmethod
+    def of(location: str, *, repeated: bool = False) -> EditLocation:
+        edit = EditLocation(location)
+        edit.repeated = repeated
+        return edit
+
+
 @contextmanager
-def edit_delta_once(context: Context, branch: str, path: str, once: Once | None) -> Iterator[str]:
+def edit_delta_once(
+    context: Context, branch: str, path: str, once: Once | None
+) -> Iterator[EditLocation]:
     """Yield a URI as `edit_delta` does, and discard a repeated edit of the key."""
     if once is None:
         with edit_delta(context, branch, path) as location:
-            yield location
+            yield EditLocation.of(location)
         return
     digest = digest_of("edit_delta", branch, once, {"path": path})
     with once_scope(context, once, digest, RESULT) as scope:
-        keyed = scope.context
-        with edit_delta(keyed or context, branch, path, discards=keyed is None) as location:
-            yield location
-        if keyed is not None:
+        repeated = scope.earlier is not None
+        edited = context if repeated else scope.context
+        with edit_delta(edited, branch, path, discards=repeated) as location:
+            yield EditLocation.of(location, repeated=repeated)
+        if not repeated:
             scope.finish(RESULT.encode(TableWrite(path, 0, 0)))
 
 
@@ -183,7 +200,7 @@ def _stage(copy: _Copy) -> TableWrite:
                 "storage"
             )
 
-        @retry_on_gc
+        @restarts()
         def land(_: Context) -> TableWrite:
             return _land(copy, entries, files, rows)
 

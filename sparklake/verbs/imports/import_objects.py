@@ -37,15 +37,14 @@ from sparklake.udfs.imports.tasks import matched_body, ranges_body
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.publish import publish
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.staging import StagedLayers
-from sparklake.verbs.base.versions import with_versions
+from sparklake.verbs.base.verb_result import VerbResult
 from sparklake.verbs.imports.error_place import checked_place
 from sparklake.verbs.imports.sources import OpenSource, open_source, source_name
 
@@ -109,7 +108,7 @@ class ImportOptions:
     mode: str = ImportMode.REPLACE
     on_error: str = OnError.ABORT
     errors_to: str | None = None
-    if_needed: bool | IfNeeded = False
+    if_needed: bool = False
 
     @property
     def folder(self) -> str:
@@ -136,7 +135,7 @@ def import_objects(
     branch: str,
     source: ImportSource,
     options: ImportOptions,
-) -> ImportReport:
+) -> VerbResult[ImportReport]:
     """Commit the objects of a source, replacing or adding to a branch's folder.
 
     Raises:
@@ -147,7 +146,11 @@ def import_objects(
         AddressTakenError: A range of the same objects exists and names other addresses.
     """
     comes_once = isinstance(source, pa.RecordBatchReader) or options.errors_to is not None
-    run = _import_objects if comes_once else with_versions(_import_objects)
+    run = (
+        _import_objects
+        if comes_once
+        else restarts(versions=True, collections=False)(_import_objects)
+    )
     return run(context, branch, source, options)
 
 
@@ -156,7 +159,7 @@ def _import_objects(
     branch: str,
     source: ImportSource,
     options: ImportOptions,
-) -> ImportReport:
+) -> VerbResult[ImportReport]:
     message = options.message or f"Import {source_name(source)}"
     signature = sign(context, message, options.committer, options.metadata)
     mode, settings = _checked(ImportMode, options.mode, "mode"), _task_settings(context, options)
@@ -188,10 +191,12 @@ def _import_objects(
         errors = error_table(written.first)
         return ImportReport(made, record_count(imported), written.said, errors, settings.errors_to)
 
-    def attempt(context: Context) -> Commit:
+    @restarts()
+    def attempt(context: Context) -> VerbResult[Commit]:
         return moves.attempt(context, report)
 
-    return report(with_branch_queue(context, branch, lambda: retry_on_gc(attempt)(context)))
+    made = with_branch_queue(context, branch, lambda: attempt(context))
+    return VerbResult(report(made.value), made.changed)
 
 
 def _stored(report: ImportReport) -> Mapping[str, Any]:
@@ -301,7 +306,7 @@ class _ImportMoves:
     branch: str
     imported: Ranges
     mode: ImportMode
-    if_needed: bool | IfNeeded
+    if_needed: bool
     folder: str
     signature: Signature
     fence: int
@@ -311,7 +316,9 @@ class _ImportMoves:
     def __post_init__(self) -> None:
         self._begin()
 
-    def attempt(self, context: Context, report: Callable[[Commit], ImportReport]) -> Commit:
+    def attempt(
+        self, context: Context, report: Callable[[Commit], ImportReport]
+    ) -> VerbResult[Commit]:
         """Move the branch; raise CollectionBegunError if a collection has deleted the ranges."""
         state = get_branch(context, self.branch)
         check_clean(state, "import into it")
@@ -325,12 +332,13 @@ class _ImportMoves:
         outcome = self._attempts.run(partial(apply_body, context.workspace), plan)
         tree = self._attempts.finish(plan, outcome, head.meta_range_id)
         if tree.id == head.meta_range_id:
-            if may_leave_out(self.if_needed):
-                return head
+            if self.if_needed:
+                return VerbResult(head, changed=False)
             raise NoChangesError(
                 f"{state.name!r} already has all of these objects under {self.folder or '/'!r}"
             )
-        return publish(context, state, "import", [head], tree.id, self.signature, result=report)
+        made = publish(context, state, "import", [head], tree.id, self.signature, result=report)
+        return VerbResult(made)
 
     def _begin(self) -> None:
         """Forget the tables of earlier attempts, which a collection may have deleted."""

@@ -31,10 +31,9 @@ from sparklake.verbs.base.resolve import (
     kept_ref,
     open_branch,
 )
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
-from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import BaseTrees
 from sparklake.verbs.merges.three_way import (
     check_staged_changes,
@@ -102,8 +101,7 @@ class MergeSides(NamedTuple):
     trees: ThreeWayTrees
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Commit:
     """Merge a ref into a branch as a commit with parents [dest, source].
 

@@ -23,10 +23,9 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
-from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_tree
 
 
@@ -64,8 +63,7 @@ class _Replays:
         return signed_commit([head], tree_id, signature)
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
     """Move a branch onto a commit and replay its own commits there. Return the new commits.
 

@@ -23,7 +23,6 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish_all, signed_commit
 from sparklake.verbs.base.resolve import (
@@ -33,10 +32,9 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
-from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.three_way import MergedTree, merged_tree, naming_verb
 
 # The names that lakeFS uses.
@@ -61,7 +59,7 @@ class ReplayOptions:
     committer: str | None = None
     metadata: Mapping[str, str] | None = None
     allow_empty: bool = False
-    if_needed: bool | IfNeeded = False
+    if_needed: bool = False
 
 
 class _Change(NamedTuple):
@@ -81,8 +79,7 @@ class _ReplayStep:
     signature: Signature
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def revert(
     context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
 ) -> list[Commit]:
@@ -106,8 +103,7 @@ def revert(
     return _replay(context, "revert", branch, list(map(step, changes)), options, fence)
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def cherry_pick(
     context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
 ) -> list[Commit]:
@@ -195,8 +191,6 @@ def _replay(
                 commits.append(made)
         if len(commits) > 1:
             publish_all(context, replace(state, fence=fence), verb, commits[1:])
-        else:
-            may_leave_out(options.if_needed)
         return commits[1:]
 
     return with_branch_queue(context, branch, attempt)

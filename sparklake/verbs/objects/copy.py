@@ -21,9 +21,8 @@ from sparklake.udfs.objects.copy import Transfer, encode_transfers, transfer_bod
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.resolve import ResolvedRef, open_branch, read_consistently
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers
-from sparklake.verbs.base.versions import with_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +132,7 @@ def copy(context: Context, branch: str, request: CopyRequest) -> int:
     return _transfer(context, "cp", branch, request, ways)
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def _transfer(
     context: Context, verb: str, branch: str, request: CopyRequest, ways: Sequence[Route]
 ) -> int:

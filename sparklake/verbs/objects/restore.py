@@ -23,9 +23,8 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.resolve import kept_commit, open_branch
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers, cut_out
-from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.diffs.diff import diff_of_plan
 
 
@@ -53,8 +52,7 @@ RESULT: ResultCodec[Restored] = ResultCodec(_stored, _restored)
 """The stored form of a restore, for once keys."""
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
     """Make the selected paths of a branch equal to a ref, by staging their differences.
 

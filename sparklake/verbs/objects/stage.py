@@ -40,10 +40,9 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import open_branch
-from sparklake.verbs.base.retries import retry_on_gc
+from sparklake.verbs.base.runner import restarts
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS, rows_by_path, write_meta_run
-from sparklake.verbs.base.versions import with_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +54,7 @@ _BATCH_ROWS = 8192
 _HASHED_AT_ONCE = 1024 * 1024
 
 
-@retry_on_gc
+@restarts()
 def put_bytes(
     context: Context,
     branch: str,
@@ -101,7 +100,7 @@ def put_file(
         return put_copy(context, branch, path, copy, metadata, content_type)
 
 
-@retry_on_gc
+@restarts()
 def put_copy(
     context: Context,
     branch: str,
@@ -139,7 +138,7 @@ def delete_object(context: Context, branch: str, path: str) -> None:
     context.refs.staging.put(branch, [removal], fence=None, once=context.recorded(None))
 
 
-@retry_on_gc
+@restarts()
 def delete_prefix(context: Context, branch: str, prefix: str, also: Sequence[str] = ()) -> int:
     """Stage the removal of all objects under a prefix and at existing `also` paths.
 
@@ -160,8 +159,7 @@ def delete_prefix(context: Context, branch: str, prefix: str, also: Sequence[str
     return count
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
     """Stage rows of STAGE_SCHEMA as one run: all rows, or none if one is invalid."""
     fence = open_branch(context, branch, Action.STAGE).fence
@@ -296,7 +294,7 @@ def remove_object(context: Context, branch: str, path: str) -> int:
     return 1
 
 
-@retry_on_gc
+@restarts()
 def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
     """Stage the removal of the existing objects of `paths`, and return their number."""
     fence = open_branch(context, branch, Action.STAGE).fence

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,14 +24,14 @@ from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, object_record
 from sparklake.stores.objects import find_local_path
 from sparklake.stores.objects.local.files import store_errors
 from sparklake.stores.objects.local.walk import SkippedPath, SkipReason, walk_files
+from sparklake.verbs.base.arguments import BytesOrPath, Objects
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace
 from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.resolve import open_branch
-from sparklake.verbs.base.retries import retry_on_gc
+from sparklake.verbs.base.runner import restarts
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
-from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.objects.stage import (
     StagedObject,
     new_object,
@@ -39,9 +39,6 @@ from sparklake.verbs.objects.stage import (
     stage_batches,
     write_files,
 )
-
-BytesOrPath: TypeAlias = "bytes | Path"
-Objects: TypeAlias = "Mapping[str, BytesOrPath] | Iterable[tuple[str, BytesOrPath]]"
 
 # The limits of one batch. More objects in a batch mean fewer waits for disk or network.
 _TOGETHER = 1000
@@ -94,7 +91,7 @@ def put_many(
     its objects can be read only once, such as those of a generator. A Path that is a symbolic link
     is an error, unless `follow_links` is set.
     """
-    put = _put_many if isinstance(objects, Iterator) else with_versions(retry_on_gc(_put_many))
+    put = _put_many if isinstance(objects, Iterator) else restarts(versions=True)(_put_many)
     return put(context, branch, objects, labels, follow_links)
 
 
@@ -118,8 +115,7 @@ def _put_many(
         return stage_objects(context, branch, objects_written, fence, result)
 
 
-@with_versions
-@retry_on_gc
+@restarts(versions=True)
 def put_folder(
     context: Context,
     branch: str,
@@ -171,7 +167,7 @@ def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str
 
     `paths` are pairs of source and dest. No object bytes are copied.
     """
-    copy = _copy_many if isinstance(paths, Iterator) else with_versions(retry_on_gc(_copy_many))
+    copy = _copy_many if isinstance(paths, Iterator) else restarts(versions=True)(_copy_many)
     return copy(context, branch, ref, paths)
 
 

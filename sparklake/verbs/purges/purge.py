@@ -45,7 +45,7 @@ from sparklake.udfs.purges import (
 )
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.retries import retry_lost_races
+from sparklake.verbs.base.runner import retry_lost_races
 from sparklake.verbs.base.signing import check_texts
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.checks.dumps import check_nothing_lost

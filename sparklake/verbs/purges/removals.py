@@ -19,7 +19,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.publish import publish
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.staging import StagedLayers, write_meta_run
 from sparklake.verbs.objects.stage import deletions
@@ -47,7 +47,7 @@ def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
         _commit_removal(context, each.name, patterns, signature)
 
 
-@retry_on_gc
+@restarts()
 def _commit_removal(
     context: Context, branch: str, patterns: Patterns, signature: Signature
 ) -> None:

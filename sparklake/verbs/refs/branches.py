@@ -17,9 +17,9 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchState, RefVerb, TagInfo
 from sparklake.graveler.refs.names import name_taken, validate_branch_name, validate_tag_name
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.if_needed import IfNeeded, may_leave_out
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.base.staging import count_staged
+from sparklake.verbs.base.verb_result import VerbResult
 
 _LONGEST = timedelta(days=36_500)
 
@@ -67,8 +67,8 @@ def create_branch(
     *,
     hidden: bool,
     expires: timedelta | None,
-    exist_ok: bool | IfNeeded = False,
-) -> BranchState:
+    exist_ok: bool = False,
+) -> VerbResult[BranchState]:
     """Create a branch at any ref.
 
     With `exist_ok`, an existing branch is returned unchanged, at any commit.
@@ -80,14 +80,15 @@ def create_branch(
         try:
             found = context.refs.branches.find(name)
             if found is None:
-                return _create_branch(context, name, source, hidden=hidden, expires=expires)
+                return VerbResult(
+                    _create_branch(context, name, source, hidden=hidden, expires=expires)
+                )
         except AlreadyExistsError:
             found = context.refs.branches.find(name)
             if found is None:
                 raise  # Another writer has just created a tag.
-        may_leave_out(exist_ok)
-        return found
-    return _create_branch(context, name, source, hidden=hidden, expires=expires)
+        return VerbResult(found, changed=False)
+    return VerbResult(_create_branch(context, name, source, hidden=hidden, expires=expires))
 
 
 def _create_branch(
@@ -130,8 +131,8 @@ def _staged(context: Context, state: BranchState) -> str:
 
 
 def create_tag(
-    context: Context, name: str, ref: str, *, exist_ok: bool | IfNeeded = False
-) -> TagInfo:
+    context: Context, name: str, ref: str, *, exist_ok: bool = False
+) -> VerbResult[TagInfo]:
     """Create a tag at a ref's commit.
 
     With `exist_ok`, an existing tag of the same commit is returned.
@@ -143,13 +144,13 @@ def create_tag(
     with context.move_guard.around_name(context, RefVerb.CREATE_TAG, name, commit):
         once = context.recorded(TagInfo(name, commit.id))
         try:
-            return context.refs.tags.create(name, commit.id, context.committer, once=once)
+            tag = context.refs.tags.create(name, commit.id, context.committer, once=once)
         except AlreadyExistsError:
             found = context.refs.tags.find(name) if exist_ok else None
             if found is None or found.commit_id != commit.id:
                 raise
-            may_leave_out(exist_ok)
-            return found
+            return VerbResult(found, changed=False)
+        return VerbResult(tag)
 
 
 def delete_tag(context: Context, name: str) -> None:

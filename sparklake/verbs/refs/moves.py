@@ -18,11 +18,11 @@ from sparklake.graveler.ports import BranchMove, BranchState, Operation, RefVerb
 from sparklake.graveler.times import SECOND_MICROS, datetime_of, microsecond_of
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_clean, get_branch, get_commit
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.history.log import LogOptions, log
 
 
-@retry_on_gc
+@restarts()
 def hard_reset(
     context: Context, branch: str, ref: str, expected: str | None, *, force: bool
 ) -> Commit:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from sparklake.argument_types import checks_arguments
 from sparklake.errors import InvalidInputError, NotFoundError
 from sparklake.graveler.guards import ALL_ACTIONS, Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.runner import runs_verbs
 from sparklake.verbs.base.signing import check_texts
 
 
-@checks_arguments
+@runs_verbs
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
     """The settings of a repository, read on each access."""

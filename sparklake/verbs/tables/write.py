@@ -18,7 +18,7 @@ from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.resolve import get_branch, open_branch
-from sparklake.verbs.base.retries import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.objects.stage import deletions, stage_batches
 from sparklake.verbs.tables.file_schemas import differing_types, find_file_types
 from sparklake.verbs.tables.formats import log_files
@@ -140,7 +140,7 @@ def _find_file(table: TableVersion) -> ObjectInfo | None:
     return None
 
 
-@retry_on_gc
+@restarts()
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
     """Stage the files of a write. Removals of older files apply to the sealed state only."""
     branch, seen, batches = request.branch, None, _staged(request, write.place, files)

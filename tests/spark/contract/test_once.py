@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sparklake import Once, Repository
+from sparklake import Once, Repository, run_verb
 from sparklake.errors import OnceKeyReusedError
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ def test_a_repeated_append_adds_its_rows_once(
 ) -> None:
     main, rows = repo.branch("main"), spark.range(5).toDF("id")
     main.write(rows, "t", table_format)
-    first, again = Once("append", ["the source"]), Once("append", ["the source"])
-    made = main.write(rows, "t", table_format, mode="append", once=first)
-    assert main.write(rows, "t", table_format, mode="append", once=again) == made
+    key = Once("append", ["the source"])
+    first, again = (
+        run_verb(main.write, rows, "t", table_format, mode="append", once=key) for _ in range(2)
+    )
+    assert again.value == first.value
     assert (first.repeated, again.repeated) == (False, True)
     assert repo.read("main", "t", table_format).count() == 10
     with pytest.raises(OnceKeyReusedError):
@@ -39,9 +41,8 @@ def test_a_repeated_edit_of_a_delta_table_is_discarded(
     main.write(spark.range(5).toDF("id"), "t", "delta")
     seen = []
     for _ in range(2):
-        once = Once("edit")
-        with main.edit_delta("t", once=once) as location:
-            seen.append(once.repeated)
+        with main.edit_delta("t", once="edit") as location:
+            seen.append(location.repeated)
             spark.sql(f"INSERT INTO delta.`{location}` VALUES (7)")
         assert repo.read("main", "t", "delta").count() == 6
     assert seen == [False, True]

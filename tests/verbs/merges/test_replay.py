@@ -23,7 +23,7 @@ from sparklake.errors import (
 from sparklake.graveler.commits import new_commit
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.testing.memory import MemoryBranches
-from sparklake.verbs.base.retries import MAX_ATTEMPTS
+from sparklake.verbs.base.runner import MAX_ATTEMPTS
 from tests.support.lakes import TESTER, commit_all, contents, refs_of, refused
 from tests.support.oracle import merged
 from tests.support.recorded_reads import recorded_reads

@@ -1,0 +1,307 @@
+"""The runner of verbs.
+
+Every verb takes the same steps, in this order:
+
+1. Arguments: a wrong type raises InvalidInputError before anything else happens.
+2. Once key: a repeated run returns the recorded result.
+3. No-op: with `if_needed`, a verb without changes returns the head.
+4. Versions: a taken address restarts the verb with a version that names it.
+5. Collections: a garbage collection restarts the verb from nothing.
+6. Queue: attempts that lose a race are repeated, in the queue of the branch.
+
+`runs_verbs` and `verb` run steps 1 to 3 around a public method, `restarts` runs steps 4 and 5
+around the verb, and the verb passes its attempts to `with_branch_queue`, after the preparation that
+they share. An import restarts only its attempts after a collection, within the queue: its source
+may be readable only once.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, wraps
+from importlib import import_module
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from sparklake.errors import (
+    AddressTakenError,
+    ChangesTakenError,
+    CollectionBegunError,
+    InvalidInputError,
+    MissingFileError,
+    NoChangesError,
+    RaceLostError,
+)
+from sparklake.verbs.base.arguments import ArgumentTypes
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.once import (
+    Once,
+    ResultCodec,
+    compared_arguments,
+    digest_of,
+    run_once,
+)
+from sparklake.verbs.base.verb_result import VerbResult
+
+MAX_ATTEMPTS = 10
+_GC_ATTEMPTS = 5
+_TURN_SECONDS = 10.0
+_WAIT_SECONDS = 0.02
+_MAX_WAIT_SECONDS = 0.5
+
+Noun = TypeVar("Noun")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# --- public methods: arguments, once keys, no-ops -------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _VerbOptions:
+    """The declared options of a verb."""
+
+    name: str = ""
+    codec: ResultCodec[Any] | str = ""
+    files: Sequence[str] = ()
+    head: Callable[[Any, Mapping[str, Any]], Any] | None = None
+
+
+def verb(
+    name: str,
+    codec: ResultCodec[Any] | str,
+    *,
+    files: Sequence[str] = (),
+    head: Callable[[Any, Mapping[str, Any]], Any] | None = None,
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Declare a method with a parameter `once` of a class with the decorator `runs_verbs`.
+
+    The object of the method has the attribute `_context`, and maybe the `name` of a branch.
+
+    Args:
+        name: The stored name of the verb.
+        codec: The stored form of its result, or the module whose RESULT it is, imported on demand.
+        files: Parameters that name local files, whose contents are compared.
+        head: A function of the object and the arguments, for a verb with `if_needed`: it returns
+            the result of a verb that changes nothing.
+    """
+
+    def declare(method: Callable[P, T]) -> Callable[P, T]:
+        setattr(method, "verb_options", _VerbOptions(name, codec, files, head))  # noqa: B010
+        return method
+
+    return declare
+
+
+def runs_verbs(noun: type[Noun]) -> type[Noun]:
+    """Run the public and the declared methods of a class as verbs."""
+    for name, method in list(vars(noun).items()):
+        is_declared = hasattr(method, "verb_options")
+        if inspect.isfunction(method) and (is_declared or not name.startswith("_")):
+            setattr(noun, name, _runner(name, method))
+    return noun
+
+
+def run_verb(method: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> VerbResult[T]:
+    """Call a method of a repository or a branch; return what became of the run, too.
+
+    Raises:
+        InvalidInputError: The function is not a method of a repository or a branch.
+
+    Examples:
+        >>> run = sparklake.run_verb(main.commit, "nothing staged", if_needed=True)
+        >>> run.value == main.head, run.changed, run.repeated
+        (True, False, False)
+    """
+    runner: _Verb[T] | None = getattr(method, "runner", None)
+    if runner is None:
+        raise InvalidInputError(f"{method!r} is not a method of a repository or a branch")
+    noun = method.__self__  # type: ignore[attr-defined]  # A bound method.
+    return runner.run(noun, arguments, keywords)
+
+
+def _runner(name: str, method: Callable[..., T]) -> Callable[..., T]:
+    runner = _Verb(name, method, getattr(method, "verb_options", _VerbOptions()))
+
+    @wraps(method)
+    def run(noun: Any, *arguments: Any, **keywords: Any) -> T:
+        return runner.run(noun, arguments, keywords).value
+
+    setattr(run, "runner", runner)  # noqa: B010  (mypy: it is a function)
+    return run
+
+
+@dataclass(frozen=True)
+class _Verb(Generic[T]):
+    """A method, and the steps around it."""
+
+    name: str
+    method: Callable[..., T]
+    options: _VerbOptions
+
+    @cached_property
+    def _types(self) -> ArgumentTypes:
+        return ArgumentTypes.of(self.name, self.method)
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self.method)
+
+    def run(
+        self, noun: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> VerbResult[T]:
+        self._types.check(arguments, keywords)
+        if not self.options.name:
+            return _as_result(self.method(noun, *arguments, **keywords))
+        bound = self._signature.bind(noun, *arguments, **keywords)
+        key = bound.arguments.get("once")
+        if key is None:
+            return self._act(noun, bound)
+        once = Once.of(key)
+        compared = compared_arguments(bound, self.options.files)
+        digest = digest_of(self.options.name, getattr(noun, "name", ""), once, compared)
+
+        def act(context: Context) -> T:
+            keyed = copy.copy(noun)
+            keyed._context = context
+            return self._act(keyed, bound).value
+
+        return run_once(noun._context, once, digest, self._codec(), act)
+
+    def _codec(self) -> ResultCodec[T]:
+        codec = self.options.codec
+        return import_module(codec).RESULT if isinstance(codec, str) else codec
+
+    def _act(self, noun: Any, bound: inspect.BoundArguments) -> VerbResult[T]:
+        """Run the method; if it may change nothing and does so, return the head."""
+        try:
+            return _as_result(self.method(noun, *bound.args[1:], **bound.kwargs))
+        except (NoChangesError, ChangesTakenError):
+            head = self.options.head
+            if head is None or not bound.arguments.get("if_needed"):
+                raise
+            return VerbResult(head(noun, bound.arguments), changed=False)
+
+
+def _as_result(value: T | VerbResult[T]) -> VerbResult[T]:
+    return value if isinstance(value, VerbResult) else VerbResult(value)
+
+
+# --- verbs: versions and collections --------------------------------------------------------------
+
+
+def restarts(
+    *, collections: bool = True, versions: bool = False
+) -> Callable[[Callable[Concatenate[Context, P], T]], Callable[Concatenate[Context, P], T]]:
+    """Return a decorator that restarts a verb from nothing.
+
+    With `collections`, after the start of a garbage collection, also if a table is missing because
+    a collection has deleted it. With `versions`, if a range of the same objects names another
+    address: with a version that names the same one, or AddressTakenError if there is none. The
+    arguments must be readable more than once.
+    """
+
+    def decorate(
+        verb: Callable[Concatenate[Context, P], T],
+    ) -> Callable[Concatenate[Context, P], T]:
+        @wraps(verb)
+        def run(context: Context, /, *arguments: P.args, **options: P.kwargs) -> T:
+            while True:
+                try:
+                    if not collections:
+                        return verb(context, *arguments, **options)
+                    return _after_collections(context, lambda at: verb(at, *arguments, **options))
+                except AddressTakenError as error:
+                    if not versions:
+                        raise
+                    context = _with_version(context, error)
+
+        return run
+
+    return decorate
+
+
+def _with_version(context: Context, error: AddressTakenError) -> Context:
+    """Return a context with one more version; raise the error if there is none."""
+    # Lazy import: numpy and Arrow, which a verb without records does not need.
+    from sparklake.verbs.base.versions import find_version
+
+    version = find_version(context, error.path, error.address)
+    if version is None or version in context.versions:
+        raise error
+    return replace(context, versions=(*context.versions, version))
+
+
+def _after_collections(context: Context, verb: Callable[[Context], T]) -> T:
+    # Lazy import: reads need no retries.
+    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
+    def attempt() -> T:
+        sweeps = context.refs.tree_sweeps
+        try:
+            return verb(context)
+        except MissingFileError as error:
+            if _has_swept(context, sweeps):
+                raise CollectionBegunError(
+                    "nothing was changed: a garbage collection has deleted a table that the "
+                    f"operation had begun to read. Try again. {error}"
+                ) from error
+            raise
+
+    retrying = Retrying(
+        retry=retry_if_exception_type(CollectionBegunError),
+        stop=stop_after_attempt(_GC_ATTEMPTS),
+        reraise=True,
+    )
+    return retrying(attempt)
+
+
+def _has_swept(context: Context, sweeps: int) -> bool:
+    """Return whether tables are being deleted, or have been since a number of sweeps."""
+    # Lazy import: a verb without records needs neither numpy nor Arrow.
+    from sparklake.namespace.markers import is_sweep_open
+
+    if is_sweep_open(context.store):
+        return True
+    context.refs.branches.find(context.info.default_branch)  # Reads the number.
+    return context.refs.tree_sweeps > sweeps
+
+
+# --- attempts: the queue of a branch --------------------------------------------------------------
+
+
+def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
+    """Retry `attempt` while it loses races for a branch, in the branch's queue.
+
+    After losing a race, wait in the branch's FIFO queue. New writers queue, too, while others wait.
+    This bounds starvation and wasted work.
+    """
+    branches = context.refs.branches
+    if not branches.is_turn_held(branch):
+        try:
+            return attempt()
+        except RaceLostError as error:
+            if not _is_race(error):
+                raise
+    with branches.turn(branch, _TURN_SECONDS):
+        return retry_lost_races(attempt)
+
+
+def retry_lost_races(attempt: Callable[[], T]) -> T:
+    """Retry `attempt` while it loses races; it must start from the branch's head."""
+    # Lazy import: reads need no retries.
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+    retrying = Retrying(
+        retry=retry_if_exception(_is_race),
+        stop=stop_after_attempt(MAX_ATTEMPTS),
+        wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
+        reraise=True,
+    )
+    return retrying(attempt)
+
+
+def _is_race(error: BaseException) -> bool:
+    # A subclass is final: trying again would not change it.
+    return type(error) is RaceLostError
