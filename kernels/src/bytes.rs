@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 /// The answer of a kernel that leaves a case to the fallback, such as damaged bytes.
 ///
 /// The fallback repeats the work in Python, and raises the error if there is one. So a kernel may
-/// decline whatever is unusual, but must never accept what the fallback refuses.
+/// decline whatever is unusual, but must never accept what the fallback rejects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Declined;
 

@@ -5,7 +5,7 @@ use crate::bytes::{
 };
 use crate::hashing::{record_id, sha256};
 
-/// The suffix of a key in a table: sequence number 0 and type 1, a value.
+/// The suffix of a key in a tree file: sequence number 0 and type 1, a value.
 pub const KEY_SUFFIX: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
 const TOMBSTONE_START: [u8; 2] = [0, 0];
 

@@ -1,4 +1,4 @@
-//! The bytes around a table's blocks: RocksDB's format_version 2.
+//! The bytes around a tree file's blocks: RocksDB's format_version 2.
 
 use crate::bytes::{Declined, Outcome, length, part, put_varint, require, word32, word64};
 
@@ -124,14 +124,14 @@ impl Packer {
     }
 }
 
-/// Appends the trailer of the block that begins at `start`.
+/// Appends the trailer of the block that starts at `start`.
 pub fn put_trailer(out: &mut Vec<u8>, start: usize, kind: u8) {
     out.push(kind);
     let checksum = masked(crc32c::crc32c(&out[start..]));
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// Appends the trailer of an uncompressed block that begins at `start`.
+/// Appends the trailer of an uncompressed block that starts at `start`.
 pub fn end_plain(out: &mut Vec<u8>, start: usize) -> Handle {
     let handle = Handle { offset: start, size: out.len() - start };
     put_trailer(out, start, UNCOMPRESSED);

@@ -1,4 +1,4 @@
-//! Loops over records: hashes, tables, comparisons and entries.
+//! Loops over records: hashes, tree files, comparisons and entries.
 //!
 //! Each function has a definition in Python, which is its oracle and its fallback. A function
 //! declines what it does not handle, such as damaged bytes: then the definition runs instead, and

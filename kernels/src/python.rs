@@ -340,7 +340,7 @@ fn find_each<'py>(
 }
 
 thread_local! {
-    /// The buffer of the last table of a thread. The next one reuses its memory.
+    /// The buffer of the last tree file of a thread. The next one reuses its memory.
     static FILE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -551,7 +551,7 @@ fn plain_uris<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Ar
     Ok(plain.into_pyarray(py))
 }
 
-/// Has glibc keep freed memory for the next table, up to 64 MB.
+/// Has glibc keep freed memory for the next tree file, up to 64 MB.
 ///
 /// To free a mapped block raises the size from which blocks are mapped, and twice that size is
 /// what stays. Fresh pages cost more than everything else that is done with them. The memory of

@@ -1,4 +1,4 @@
-//! Reads of sparklake's own tables: a directory, data blocks, and single keys.
+//! Reads of sparklake's own tree files: a directory, data blocks, and single keys.
 
 use crate::bytes::{
     Declined, ID_BYTES, Keys, NewItems, Outcome, part, position, require, word32, word64,
@@ -22,7 +22,7 @@ pub const TOMBSTONES: usize = 6;
 pub const FIRST_KEY_BYTES: usize = 7;
 pub const LAST_KEY_BYTES: usize = 8;
 
-/// The content of a table's directory. `numbers` has `blocks` numbers for each of COLUMNS.
+/// The content of a tree file's directory. `numbers` has `blocks` numbers for each of COLUMNS.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Directory {
     pub ids: Vec<u64>,
@@ -32,15 +32,15 @@ pub struct Directory {
     pub keys: Vec<u8>,
 }
 
-/// The directory of a table, or the position from which on its reader needs the bytes.
+/// The directory of a tree file, or the position from which its reader needs the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
     Directory(Directory),
     NeededFrom(usize),
 }
 
-/// Reads the directory from the end of a table of `file_bytes` bytes, and checks all other blocks
-/// after the data.
+/// Reads the directory from the end of a tree file of `file_bytes` bytes, and checks all other
+/// blocks after the data.
 pub fn read_ending(tail: &[u8], file_bytes: usize) -> Outcome<Ending> {
     let base = file_bytes.checked_sub(tail.len()).ok_or(Declined)?;
     let (meta_index, index) = footer(tail)?;
@@ -256,7 +256,7 @@ pub fn expected(files: &[&[u8]], blocks: &[(usize, Place)]) -> Outcome<(usize, u
     Ok((records, bytes))
 }
 
-/// Calls a function with each data block, which it must refuse unless it can parse all entries.
+/// Calls a function with each data block, which it must reject unless it can parse all entries.
 ///
 /// The last record of each must have its id in `last_ids`, and the first and the last record of all
 /// must have the ids of their keys and identities.

@@ -10,19 +10,19 @@ pub fn require_text(items: &Items) -> Outcome<()> {
     require(items.ends().all(|end| text.is_char_boundary(end)))
 }
 
-/// Returns which texts are keys without NUL, a leading '/', or parts that begin with '.'.
+/// Returns which texts are keys without NUL, a leading '/', or parts that start with '.'.
 pub fn plain_keys(items: &Items) -> Outcome<Vec<bool>> {
     require_text(items)?;
     Ok(items.iter().map(is_plain_key).collect())
 }
 
-/// Returns which texts are plain keys, or plain URIs that do not begin with a namespace.
+/// Returns which texts are plain keys, or plain URIs that do not start with a namespace.
 pub fn plain_addresses(items: &Items, namespace: &[u8]) -> Outcome<Vec<bool>> {
     require_text(items)?;
     Ok(items.iter().map(|text| is_plain_address(text, namespace)).collect())
 }
 
-/// Returns which texts are URIs of which no part is empty, begins with '.' or has a NUL.
+/// Returns which texts are URIs of which no part is empty, starts with '.' or has a NUL.
 pub fn plain_uris(items: &Items) -> Outcome<Vec<bool>> {
     require_text(items)?;
     Ok(items.iter().map(is_plain_uri).collect())
@@ -63,7 +63,7 @@ fn after_place(text: &[u8]) -> Option<&[u8]> {
     is_bucket.then_some(&rest[slash + 1..])
 }
 
-/// Returns whether a text begins like a URI, such as `s3:/`.
+/// Returns whether a text starts like a URI, such as `s3:/`.
 fn has_scheme(text: &[u8]) -> bool {
     let in_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+.-".contains(byte);
     let Some(colon) = text.iter().position(|byte| !in_scheme(byte)) else {

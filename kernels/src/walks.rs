@@ -55,7 +55,7 @@ impl<'a> IdTable<'a> {
 
 /// Returns the positions of the ids of each side that the other side does not have.
 ///
-/// The common beginning is not looked at again. Ids may repeat.
+/// The common start is not compared again. Ids may repeat.
 pub fn unequal(left: &[Id], right: &[Id]) -> Outcome<(Vec<i64>, Vec<i64>)> {
     let start = left.iter().zip(right).take_while(|(one, other)| one == other).count();
     let (left, right) = (&left[start..], &right[start..]);

@@ -1,4 +1,4 @@
-//! Writes of whole tables from records, and from data blocks of other tables.
+//! Writing of complete tree files from records, and from data blocks of other tree files.
 
 use crate::bytes::put_varint;
 use crate::bytes::{Declined, ID_BYTES, Items, Outcome, position, require};
@@ -17,7 +17,7 @@ use crate::read::{
 const BLOCK_RECORDS: u8 = 64;
 const CAP: usize = 4 * BLOCK_RECORDS as usize;
 
-/// A table from which data blocks are copied. `content` begins at `base` in the file.
+/// A tree file from which data blocks are copied. `content` starts at `base` in the file.
 pub struct Source<'a> {
     pub content: &'a [u8],
     pub base: i64,
@@ -28,7 +28,7 @@ pub struct Source<'a> {
     pub keys: &'a [u8],
 }
 
-/// Consecutive records of a new table.
+/// Consecutive records of a new tree file.
 pub enum Unit<'a> {
     Encoded(Items<'a>),
     /// Data blocks of a source, from the first one up to and without `stop`.
@@ -39,7 +39,7 @@ pub enum Unit<'a> {
     },
 }
 
-/// A new table. `size` is the bytes of its records' keys and stored values.
+/// A new tree file. `size` is the bytes of its records' keys and stored values.
 pub struct NewTable {
     pub file: Vec<u8>,
     pub size: i64,
@@ -107,7 +107,7 @@ impl Rows {
     }
 }
 
-/// Returns the number of records in the data block of a new table that begins with an id.
+/// Returns the number of records in the data block of a new tree file that starts with an id.
 pub fn block_length(ids: &[Id]) -> usize {
     let most = ids.len().min(CAP);
     ids[..most].iter().position(|id| id[0] % BLOCK_RECORDS == 0).map_or(most, |at| at + 1)
@@ -162,7 +162,7 @@ struct Cursor {
     block: usize,
 }
 
-/// A writer of one table.
+/// A writer of one tree file.
 pub struct Writer<'a> {
     ids: &'a [Id],
     sources: &'a [Source<'a>],
@@ -189,7 +189,7 @@ impl<'a> Writer<'a> {
         Ok(Self { ids, sources, units, keys, compress, packer, scratch, out, rows, done: 0 })
     }
 
-    /// Returns the table. `fixed` are the properties that all tables have.
+    /// Returns the tree file. `fixed` are the properties that all tree files have.
     pub fn run(mut self, fixed: &[(Vec<u8>, Vec<u8>)]) -> Outcome<NewTable> {
         require(!self.ids.is_empty())?;
         self.out.clear();

@@ -326,7 +326,7 @@ fn attack(inputs: u64, seed: u64) {
     ];
     let (mut accepted, mut declined) = ([0u64; 7], [0u64; 7]);
     for _ in 0..inputs {
-        // Small tables more often: they cost less.
+        // Small tree files more often: they cost less.
         let table = &tables[[0, 0, 0, 1, 1, 1, 2, 3][chance.below(8)]];
         let at = chance.below(attacks.len());
         match attacks[at](table, &mut chance) {
