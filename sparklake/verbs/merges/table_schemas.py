@@ -6,54 +6,177 @@ no longer read it. So the footer of one added file of each side is compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
 
 from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.keys import key_folders, prefix_interval
-from sparklake.graveler.planning.plan import plan_diff
-from sparklake.graveler.records import Record
+from sparklake.graveler.keys import common, key_folders, prefix_interval
+from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, part_of, settle
+from sparklake.graveler.planning.segments import Segment, segments_apart
 from sparklake.rows.merges import AddedFiles
 from sparklake.rows.objects import object_info
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.observed_changes import added_batch, table_folder
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
-from sparklake.verbs.delta.merge import MovedRanges, MovedSides
 from sparklake.verbs.diffs.diff import streamed_keys
-from sparklake.verbs.tables.file_schemas import differing_types, find_file_types
+from sparklake.verbs.tables.file_schemas import ColumnTypes, differing_types, find_file_types
 from sparklake.verbs.tables.other_formats import find_other_table
 
 MAX_TABLES = 100
-"""The most tables that a merge compares: the driver reads two footers of each."""
+"""The maximum number of compared tables. The driver reads two footers of each."""
+
+MAX_UNREAD_RANGES = 8
+"""The maximum number of ranges of a side that are read besides those of the merge's tasks."""
 
 
 def schema_conflicts(
     context: Context, sides: ThreeWayTrees, resolution: Resolution, added: AddedFiles
 ) -> list[tuple[Conflict, str]]:
-    """Return the conflicts of tables with other types on both sides, each with its reason."""
+    """Return the conflicts of tables with different types on the sides, each with its reason.
+
+    Opens no range and no footer unless both sides may have added files to one folder.
+    """
     if not resolution.schema_check:
         return []
-    moved = MovedSides.of(*(context.trees.get(each).ranges for each in sides.trees))
-    folders = _folders(moved.source, added.source) & _folders(moved.dest, added.dest)
+    source, dest = _AddedSide({**added.source}), _AddedSide({**added.dest})
+    _plan_unread(context, sides, source, dest)
+    folders = _common_folders(sides, source, dest)
+    source.search(context, folders)
+    dest.search(context, [each for each in folders if each in source.samples])
     found = (
-        _conflict(context, sides, folder, added)
-        for folder in sorted(folders)[:MAX_TABLES]
-        if sides.path_filter.parts(prefix_interval(folder))
-        and not _has_metadata(context, sides, folder)
+        _conflict(context, sides, folder, source.samples[folder], dest.samples[folder])
+        for folder in folders
+        if folder in source.samples and folder in dest.samples
     )
     return [each for each in found if each is not None]
 
 
-def _folders(moved: MovedRanges, samples: Mapping[bytes, bytes]) -> set[bytes]:
-    """Return the folders to which a side may have added files.
+@dataclass(frozen=True, slots=True)
+class _AddedSide:
+    """The additions of a side: samples by folder, and unread pieces that may have more.
 
-    Two sides that add files to one folder, in ranges that no task reads, have a file of that folder
-    at an edge of these ranges.
+    The streams of a piece are base and the side.
     """
-    edges = (key for each in moved.ranges for key in (each.min_key, each.max_key))
-    return {*samples, *(folder for key in edges if (folder := table_folder(key)) is not None)}
+
+    samples: dict[bytes, bytes]
+    unread: list[OpenPiece] = field(default_factory=list)
+
+    @property
+    def edge_folders(self) -> set[bytes]:
+        """The folders at the edges of unread pieces."""
+        folders = (table_folder(key) for piece in self.unread for key in _edges(piece.sides[1]))
+        return {each for each in folders if each is not None}
+
+    def add_unread(self, segment: Segment, place: int) -> None:
+        """Add a segment with more records than in base, or with other keys at range edges."""
+        base, side = (SideStream(tuple(segment.sides[each])) for each in (0, place))
+        piece = OpenPiece(segment.interval, (base, side))
+        if _growth(piece) > 0 or _edges(side) - _edges(base):
+            self.unread.append(piece)
+
+    def unread_in(self, folder: bytes) -> list[OpenPiece]:
+        """Return the parts of unread pieces in a folder."""
+        inside = prefix_interval(folder)
+        at = bisect_right(self.unread, inside.start, key=lambda each: each.interval.start)
+        near = takewhile(
+            lambda each: inside.stop is None or each.interval.start < inside.stop,
+            self.unread[max(0, at - 1) :],
+        )
+        parts = (part_of(each, common(each.interval, inside)) for each in near)
+        return [each for each in parts if not each.interval.is_empty and each.sides[1].ranges]
+
+    def search(self, context: Context, folders: Iterable[bytes]) -> None:
+        """Add samples for folders without one, from a few unread pieces."""
+        parts = (
+            part for each in folders if each not in self.samples for part in self.unread_in(each)
+        )
+        remaining, chosen = MAX_UNREAD_RANGES, list[OpenPiece]()
+        for part in sorted(parts, key=_growth, reverse=True):
+            count = sum(len(each.ranges) for each in part.sides)
+            if count <= remaining:
+                chosen.append(part)
+                remaining -= count
+        chosen.sort(key=lambda each: each.interval.start)
+        for key in streamed_keys(context, Plan(tuple(chosen)), added_batch, "added files"):
+            folder = table_folder(key)
+            if folder is not None:
+                self.samples.setdefault(folder, key)
+
+
+def _plan_unread(
+    context: Context, sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide
+) -> None:
+    """Add the pieces that only one side has changed, and to which it may have added files."""
+    for segment in segments_apart(*(context.trees.get(each).ranges for each in sides.trees)):
+        outcome = settle(segment)
+        if outcome is KeyOutcome.TAKE_SOURCE:
+            source.add_unread(segment, 1)
+        # Tasks read selected keys only, but dest keeps all its files.
+        elif outcome is KeyOutcome.TAKE_DEST or (
+            outcome is KeyOutcome.CONFLICT and not sides.path_filter.is_everything
+        ):
+            dest.add_unread(segment, 2)
+
+
+def _growth(piece: OpenPiece) -> int:
+    base, side = piece.sides
+    return side.records - base.records
+
+
+def _edges(side: SideStream) -> set[bytes]:
+    return {key for each in side.ranges for key in (each.min_key, each.max_key)}
+
+
+def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) -> list[bytes]:
+    """Return the folders to which both sides may have added files.
+
+    Tasks have found an added file of one side at least, or both sides have unread pieces with edges
+    in the folder.
+    """
+    sampled = source.samples.keys() & dest.samples.keys()
+    half = [each for each in source.samples.keys() - sampled if dest.unread_in(each)]
+    half += [each for each in dest.samples.keys() - sampled if source.unread_in(each)]
+    neither = source.edge_folders & dest.edge_folders
+    folders = dict.fromkeys((*sorted(sampled), *sorted({*half, *neither})))
+    selected = (each for each in folders if sides.path_filter.parts(prefix_interval(each)))
+    return list(islice(selected, MAX_TABLES))
+
+
+def _conflict(
+    context: Context, sides: ThreeWayTrees, folder: bytes, source: bytes, dest: bytes
+) -> tuple[Conflict, str] | None:
+    """Compare the types of a file of source with those of a file of dest."""
+    if _has_metadata(context, sides, folder):
+        return None
+    in_source = _file_types(context, sides.source, source)
+    in_dest = in_source and _file_types(context, sides.dest, dest)
+    types = differing_types(in_source, in_dest) if in_source and in_dest else []
+    if not types:
+        return None
+    reason = (
+        f"both sides added files to the table {folder.decode(errors='replace')!r}, with other "
+        f"types in source and dest: {', '.join(types)}. The merged table could not be read. Cast "
+        "the columns of one side, or merge with --no-schema-check"
+    )
+    stored = context.open_ranges.lookup(context.trees.get(sides.source).ranges, source)
+    return Conflict(source, None, stored, None), reason
+
+
+def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes | None:
+    """Return the column types of a file, or None if the tree has no such file or it is unreadable.
+
+    An earlier attempt of the merge may report a file that dest no longer has.
+    """
+    stored = context.open_ranges.lookup(context.trees.get(tree).ranges, key)
+    if stored is None:
+        return None
+    return find_file_types(object_info((key, stored), context.info.storage_namespace), "a side")
 
 
 def _has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
@@ -64,52 +187,3 @@ def _has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool
         context.open_ranges.holding(ranges, logs) or find_other_table(context, ranges, (), name)
         for ranges in (context.trees.get(each).ranges for each in (sides.source, sides.dest))
     )
-
-
-def _conflict(
-    context: Context, sides: ThreeWayTrees, folder: bytes, added: AddedFiles
-) -> tuple[Conflict, str] | None:
-    source = _find_file(context, sides, folder, sides.source, added.source)
-    dest = source and _find_file(context, sides, folder, sides.dest, added.dest)
-    if source is None or dest is None:
-        return None
-    place = context.info.storage_namespace
-    found = (find_file_types(object_info(each, place), "a side") for each in (source, dest))
-    types = differing_types(*(each or {} for each in found))
-    if not types:
-        return None
-    reason = (
-        f"both sides added files to the table {folder.decode(errors='replace')!r}, with other "
-        f"types in source and dest: {', '.join(types)}. The merged table could not be read. Cast "
-        "the columns of one side, or merge with --no-schema-check"
-    )
-    return Conflict(source[0], None, source[1], None), reason
-
-
-def _find_file(
-    context: Context,
-    sides: ThreeWayTrees,
-    folder: bytes,
-    side: MetaRangeId,
-    samples: Mapping[bytes, bytes],
-) -> Record | None:
-    """Return the record of a file that a side has added to a folder, or None."""
-    key = samples.get(folder) or _find_added(context, sides, folder, side)
-    if key is None:
-        return None
-    stored = context.open_ranges.lookup_many(context.trees.get(side).ranges, [key])[0]
-    # An earlier attempt may have seen a file that dest has removed since then.
-    return None if stored is None else (key, stored)
-
-
-def _find_added(
-    context: Context, sides: ThreeWayTrees, folder: bytes, side: MetaRangeId
-) -> bytes | None:
-    """Return a file that a side has added to a folder, where no task of the merge has read it.
-
-    Only ranges of the folder in which the side differs from base are read.
-    """
-    before, after = (context.trees.get(each).ranges for each in (sides.base, side))
-    plan = plan_diff(before, after, prefix_interval(folder))
-    found = streamed_keys(context, plan, added_batch, folder.decode(errors="replace"))
-    return next((each for each in found if table_folder(each) == folder), None)

@@ -16,6 +16,7 @@ from sparklake.documents import preview_document
 from sparklake.errors import MergeConflictError
 from sparklake.verbs.merges import table_schemas
 from tests.support.lakes import contents, memory_lake
+from tests.support.recorded_reads import recorded_reads
 
 TABLE = "tables/x"
 
@@ -122,6 +123,19 @@ def test_a_table_that_one_side_replaces_beside_an_append(
         repo.merge("dev", "main")
 
 
+def test_a_partition_that_one_side_rewrites_beside_an_append(
+    repo: Repository, sides: tuple[Branch, Branch]
+) -> None:
+    dev, main = sides
+    names = [f"day=5/{number}.parquet" for number in range(10, 16)]
+    for name in names:
+        dev.delete(f"{TABLE}/{name}")
+    commit(dev, **{f"{name}.parquet": TEXT for name in names})
+    commit(main, **{"day=9/new.parquet": NUMBER})
+    with pytest.raises(MergeConflictError, match="both sides added files"):
+        repo.merge("dev", "main")
+
+
 def test_no_footer_is_read_without_additions_of_both(
     repo: Repository, sides: tuple[Branch, Branch], reads: list[str]
 ) -> None:
@@ -145,6 +159,40 @@ def test_no_footer_is_read_without_additions_of_both(
         repo.merge("dev", "main")
         assert reads == []
         dev.hard_reset("main")
+
+
+ADDED = {"day=5/0a.parquet": NUMBER}
+OVERWRITTEN = {f"day=5/{number}.parquet": WIDER for number in range(0, 200, 3)}
+
+
+@pytest.mark.parametrize(
+    ("in_dev", "in_main", "maximum"),
+    [
+        (ADDED, {"day=5/99.parquet": WIDER}, 0),
+        (ADDED, {"day=1/a.parquet": NUMBER, "day=9/b.txt": b"x"}, table_schemas.MAX_UNREAD_RANGES),
+        ({"day=1/a.txt": b"x"}, {"day=9/b.parquet": TEXT}, 0),
+        # A task reads what both have changed, so it has a sample of one side.
+        ({**ADDED, **OVERWRITTEN}, {"day=5/0.parquet": WIDER}, 0),
+        (ADDED, OVERWRITTEN, table_schemas.MAX_UNREAD_RANGES),
+    ],
+)
+def test_few_ranges_are_read_besides_those_of_tasks(
+    tmp_path: Path, in_dev: dict[str, bytes], in_main: dict[str, bytes], maximum: int
+) -> None:
+    lake = memory_lake()
+    repo = lake.create_repository("lake", str(tmp_path), range_records=2)
+    main = repo.branch("main")
+    commit(main, **{f"day=5/{number}.parquet": NUMBER for number in range(200)})
+    dev = repo.create_branch("dev", "main")
+    commit(dev, **in_dev)
+    commit(main, **in_main)
+
+    def ranges_read(schema_check: bool) -> set[str]:
+        with recorded_reads() as names:
+            lake.repository("lake").preview_merge("dev", "main", schema_check=schema_check)
+        return {*names}
+
+    assert len(ranges_read(True) - ranges_read(False)) <= maximum
 
 
 @pytest.mark.parametrize(
