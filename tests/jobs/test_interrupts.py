@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from sparklake.repository import Repository
 from tests.cli.running import Scene, said
 from tests.jobs.running import job
 from tests.support import endless_merge
@@ -116,6 +115,6 @@ def test_a_job_says_that_it_was_interrupted(
     def interrupt(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(Repository, "merge", interrupt)
+    monkeypatch.setattr("sparklake.verbs.merges.merge.merge", interrupt)
     failure = job(130, "merge", diverged.uri("dev"), diverged.uri("main"))
     assert failure["kind"] == "interrupted"
