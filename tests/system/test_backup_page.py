@@ -86,7 +86,7 @@ def test_what_is_backed_up_is_restored_and_moved(shell: Path, tmp_path: Path) ->
     run_section("Move a namespace", shell)
     assert namespace(home).endswith("/moved-storage")
     assert versions(home) == before
-    run_section("Imports that cannot stay", shell)
+    run_section("Imports whose source goes away", shell)
     assert not (shell / "data").exists()
     assert versions(home) == before
 
