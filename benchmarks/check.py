@@ -49,7 +49,7 @@ def main() -> None:
         "repetitions after one to warm up. `tables` computes all ids again, and `objects` also "
         "lists and compares all files. The rate asked for, on Spark with two cores, is "
         f"{TARGET:,} records per second. CPU and memory are of the driver, the JVM and its Python "
-        "workers.",
+        "workers."
     ]
     report.write(args, "The rate of a check", notes, rows)
 

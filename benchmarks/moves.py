@@ -28,7 +28,7 @@ def main() -> None:
         f"{args.count:,} objects in one folder, best of {args.reps} repetitions, engine "
         f"{args.engine}. A move or copy ends with one staged run; a commit applies that. The full "
         "folder has as many objects of other names, with which the new ones are compared; by force "
-        "nothing is compared.",
+        "nothing is compared."
     ]
     report.write(args, "Moves and copies of a folder", notes, rows)
 

@@ -37,7 +37,7 @@ def main() -> None:
     notes = [
         f"A merge of {args.changes} random changes a side among {args.count:,} entries, best of "
         f"{args.reps} repetitions after one to warm up. The speed-up asked for is {TARGET}. "
-        "CPU and memory are of the driver, the JVM and its Python workers.",
+        "CPU and memory are of the driver, the JVM and its Python workers."
     ]
     report.write(args, "A merge on one core of Spark, and on two", notes, rows)
 

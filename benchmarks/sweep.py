@@ -58,7 +58,7 @@ def main() -> None:
     notes = [
         f"{args.count:,} entries; random changes, best of {args.reps} repetitions, engine "
         f"{args.engine}. Gets, puts and finds are the calls of the object store, which on S3 are a "
-        "request each; they are counted in a repetition of its own, in one process.",
+        "request each; they are counted in a repetition of its own, in one process."
     ]
     rows = [asdict(each) for each in points]
     report.write(args, "Records in a range", notes, rows, list(map(_line, points)))

@@ -89,10 +89,7 @@ def _arguments() -> argparse.Namespace:
 @contextmanager
 def _ways(args: argparse.Namespace) -> Iterator[list[Way]]:
     threads = ThreadRunner(args.workers)
-    ways = [
-        Way("one thread", LocalRunner()),
-        Way("threads", threads),
-    ]
+    ways = [Way("one thread", LocalRunner()), Way("threads", threads)]
     if args.spark:
         from sparklake.engine.spark import SparkRunner
         from sparklake.session import spark_session

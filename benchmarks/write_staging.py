@@ -40,7 +40,7 @@ def main() -> None:
         f"Files of {_FILE_BYTES:,} bytes in {_DAYS} partitions, in a local directory, where their "
         f"checksums are computed; best of {args.reps} repetitions, engine {args.engine}. A write "
         "in one of the last two modes replaces as many files as it writes. The time asked for at "
-        f"10,000 files is {TARGET_SECONDS} s.",
+        f"10,000 files is {TARGET_SECONDS} s."
     ]
     report.write(args, "Staging what Spark has written", notes, rows)
 

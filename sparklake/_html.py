@@ -15,12 +15,7 @@ SHOWN = 20
 
 _DIGEST = re.compile(r"[0-9a-f]{32,}(?:-[0-9]+)?")
 _CHANGE_COLUMNS = ("type", "change")
-_COLOURS = {
-    "added": "#2e9d62",
-    "removed": "#d9603b",
-    "changed": "#b0801f",
-    "conflict": "#8a56c9",
-}
+_COLOURS = {"added": "#2e9d62", "removed": "#d9603b", "changed": "#b0801f", "conflict": "#8a56c9"}
 """Colours that can be read on white and on black."""
 
 _LEFT = ' style="text-align: left"'

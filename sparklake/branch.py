@@ -243,11 +243,7 @@ class Branch:
         )
 
     @verb("delete", NOTHING)
-    def delete(
-        self,
-        path: str,
-        once: str | Once | None = None,
-    ) -> None:
+    def delete(self, path: str, once: str | Once | None = None) -> None:
         """Stage the removal of an object; a missing object is not an error.
 
         Examples:
@@ -260,23 +256,14 @@ class Branch:
         delete_object(self._context, self.name, path)
 
     @verb("delete_prefix", COUNT)
-    def delete_prefix(
-        self,
-        prefix: str,
-        once: str | Once | None = None,
-    ) -> int:
+    def delete_prefix(self, prefix: str, once: str | Once | None = None) -> int:
         """Stage the removal of every object under a prefix; return their number."""
         from sparklake.verbs.objects.stage import delete_prefix
 
         return delete_prefix(self._context, self.name, prefix)
 
     @verb("remove", COUNT)
-    def remove(
-        self,
-        path: str,
-        recursive: bool = False,
-        once: str | Once | None = None,
-    ) -> int:
+    def remove(self, path: str, recursive: bool = False, once: str | Once | None = None) -> int:
         """Stage the removal of an object, or recursively of it and everything below it.
 
         Returns their number; raises ObjectNotFoundError if there are none.
@@ -287,11 +274,7 @@ class Branch:
         return take(self._context, self.name, path)
 
     @verb("remove_many", COUNT)
-    def remove_many(
-        self,
-        paths: Sequence[str],
-        once: str | Once | None = None,
-    ) -> int:
+    def remove_many(self, paths: Sequence[str], once: str | Once | None = None) -> int:
         """Stage the removal of existing objects at once; return their number."""
         from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.objects.stage import remove_objects
@@ -357,11 +340,7 @@ class Branch:
         return copy(self._context, self.name, request)
 
     @verb("stage", NOTHING)
-    def stage(
-        self,
-        objects: pa.Table | DataFrame,
-        once: str | Once | None = None,
-    ) -> None:
+    def stage(self, objects: pa.Table | DataFrame, once: str | Once | None = None) -> None:
         """Stage many objects at once; all of them, or none if a row is invalid.
 
         Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
@@ -559,10 +538,7 @@ class Branch:
 
     @verb("reset", NOTHING)
     def reset(
-        self,
-        prefix: str | None = None,
-        path: str | None = None,
-        once: str | Once | None = None,
+        self, prefix: str | None = None, path: str | None = None, once: str | Once | None = None
     ) -> None:
         """Drop the staged changes: all of them, or those under a prefix, or of one object."""
         from sparklake.verbs.commits import reset
@@ -570,12 +546,7 @@ class Branch:
         reset(self._context, self.name, prefix, path)
 
     @verb("restore", "sparklake.verbs.objects.restore")
-    def restore(
-        self,
-        ref: str,
-        paths: Sequence[str],
-        once: str | Once | None = None,
-    ) -> Restored:
+    def restore(self, ref: str, paths: Sequence[str], once: str | Once | None = None) -> Restored:
         """Restore paths from any ref (staged, not committed).
 
         A path is that of an object, or a prefix that ends with '/'. Staged changes of these paths

@@ -150,9 +150,7 @@ def environment_name(setting: str) -> str | None:
 
 
 def load_settings(
-    home: str | Path | None = None,
-    dsn: str | None = None,
-    engine: Engine | None = None,
+    home: str | Path | None = None, dsn: str | None = None, engine: Engine | None = None
 ) -> Settings:
     """Return settings; raise InvalidInputError for an unusable settings file.
 

@@ -337,11 +337,7 @@ def explanation_document(said: Explanation) -> Document:
 
 def import_document(report: ImportReport) -> Document:
     """Return the document of an import: its commit, counts and first errors."""
-    return {
-        **commit_document(report.commit),
-        "objects": report.objects,
-        **_errors_document(report),
-    }
+    return {**commit_document(report.commit), "objects": report.objects, **_errors_document(report)}
 
 
 def _errors_document(found: ImportReport | ImportErrorsError) -> Document:

@@ -29,11 +29,7 @@ from sparklake.graveler.commits import first_commit
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
-from sparklake.graveler.refs.names import (
-    suggestion,
-    validate_branch_name,
-    validate_repository_name,
-)
+from sparklake.graveler.refs.names import suggestion, validate_branch_name, validate_repository_name
 from sparklake.repository import Repository
 from sparklake.rows.settings import Workspace
 from sparklake.stores.cache import DiskCache, find_cache

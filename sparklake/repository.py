@@ -171,11 +171,7 @@ class Repository:
 
     @verb("create-tag", _TAG)
     def create_tag(
-        self,
-        name: str,
-        ref: str,
-        exist_ok: bool = False,
-        once: str | Once | None = None,
+        self, name: str, ref: str, exist_ok: bool = False, once: str | Once | None = None
     ) -> TagInfo:
         """Create a tag, which never moves, at any ref; raise AlreadyExistsError.
 
@@ -313,11 +309,7 @@ class Repository:
 
         ref = ref if timestamp is None else self.at_time(ref, timestamp).id
         return read_table(
-            self._context,
-            open_table(self._context, ref, path),
-            format,
-            options,
-            DELTA_FORMAT,
+            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
         )
 
     def view(
@@ -337,11 +329,7 @@ class Repository:
         from sparklake.verbs.tables.version import open_table
 
         return view_table(
-            self._context,
-            open_table(self._context, ref, path),
-            format,
-            options,
-            DELTA_FORMAT,
+            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
         )
 
     # --- differences ------------------------------------------------------------------------------

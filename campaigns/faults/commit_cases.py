@@ -62,9 +62,7 @@ def undo(scene: Scene) -> None:
 COMMIT_CASES = {
     "commit": VerbCase(dirty, lambda scene: scene.branch.commit("done"), done=(NoChangesError,)),
     "commit_paths": VerbCase(
-        dirty,
-        lambda scene: scene.branch.commit("done", paths=["base/"]),
-        done=(NoChangesError,),
+        dirty, lambda scene: scene.branch.commit("done", paths=["base/"]), done=(NoChangesError,)
     ),
     "merge": VerbCase(both_moved, merge, done=(NoChangesError,)),
     "merge, conflict": VerbCase(in_conflict, merge_with_strategy, done=(NoChangesError,)),

@@ -15,12 +15,7 @@ from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
 from sparklake.graveler.entries import encode_entry, entry_identity, record_entry
 from sparklake.graveler.ids import RECORD_ID_BYTES, file_id, read_varint, record_id, varint, zigzag
 from sparklake.graveler.records import Record, decode_record, encode_record, plain_value
-from sparklake.graveler.sstable.directory import (
-    DIRECTORY,
-    BlockColumn,
-    block_ends,
-    directory_bytes,
-)
+from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn, block_ends, directory_bytes
 from sparklake.graveler.sstable.directory import Directory as Listed
 from sparklake.graveler.sstable.layout import (
     FOOTER_BYTES,

@@ -67,10 +67,7 @@ def parse_options(description: str, rounds: int, arguments: Sequence[str] | None
 
 
 def run_rounds(
-    module: str,
-    options: Options,
-    rounds: Iterable[str],
-    run: Callable[[str], Cell],
+    module: str, options: Options, rounds: Iterable[str], run: Callable[[str], Cell]
 ) -> Figures:
     """Run the rounds, each named by a text; print how to repeat a broken one, and go on."""
     figures, start = Figures(), time.monotonic()

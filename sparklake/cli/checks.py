@@ -38,12 +38,10 @@ def check(
         float, typer.Option(help="Read only this share of the objects, such as 0.01.")
     ] = 1.0,
     resume: Annotated[
-        str | None,
-        typer.Option(metavar="CHECK", help="Continue a check that did not end."),
+        str | None, typer.Option(metavar="CHECK", help="Continue a check that did not end.")
     ] = None,
     to: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Write the report here, not in the namespace."),
+        str | None, typer.Option(metavar="URI", help="Write the report here, not in the namespace.")
     ] = None,
     grace: Annotated[
         str, typer.Option(help="Unnamed objects below this age are young: 30m, 12h.")

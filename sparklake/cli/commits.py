@@ -188,8 +188,7 @@ def diff(
         typer.Option(metavar="PREFIX", help="Show only keys with this prefix.", show_default=False),
     ] = "",
     three_dot: Annotated[
-        bool,
-        typer.Option("--three-dot", help="Show the changes of RIGHT since the merge base."),
+        bool, typer.Option("--three-dot", help="Show the changes of RIGHT since the merge base.")
     ] = False,
     by_folder: Annotated[
         bool, typer.Option("--by-folder", help="Count objects and bytes by folder.")

@@ -14,9 +14,7 @@ from sparklake.documents import dump_document, repository_document
 from sparklake.uri import SCHEME, repository_uri
 
 app = typer.Typer(
-    name="refs",
-    help="Backups of branches, tags and commits: dump, restore.",
-    no_args_is_help=True,
+    name="refs", help="Backups of branches, tags and commits: dump, restore.", no_args_is_help=True
 )
 app.callback()(global_options)
 
@@ -35,8 +33,7 @@ def dump(
         ),
     ] = False,
     check_addresses: Annotated[
-        bool,
-        typer.Option(help="Read all addresses, and warn about those lakeFS cannot read."),
+        bool, typer.Option(help="Read all addresses, and warn about those lakeFS cannot read.")
     ] = True,
 ) -> None:
     """Write all refs and commits into the storage namespace.
@@ -97,8 +94,7 @@ def restore(
         bool, typer.Option("--accept-old", help="Accept a dump that is not the newest one.")
     ] = False,
     check_addresses: Annotated[
-        bool,
-        typer.Option(help="Read all addresses, and name those without a known store."),
+        bool, typer.Option(help="Read all addresses, and name those without a known store.")
     ] = True,
 ) -> None:
     """Create a repository from the dump in a storage namespace.

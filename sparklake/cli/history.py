@@ -49,16 +49,13 @@ def log(
         ),
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Show no older commits.", show_default=False),
+        str | None, typer.Option(metavar="TIME", help="Show no older commits.", show_default=False)
     ] = None,
     until: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Show no newer commits.", show_default=False),
+        str | None, typer.Option(metavar="TIME", help="Show no newer commits.", show_default=False)
     ] = None,
     stop_at: Annotated[
-        str | None,
-        typer.Option(metavar="REF", help="Stop at this commit.", show_default=False),
+        str | None, typer.Option(metavar="REF", help="Stop at this commit.", show_default=False)
     ] = None,
     first_parent: Annotated[
         bool, typer.Option("--first-parent", help="Follow only the first parent of merges.")

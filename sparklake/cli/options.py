@@ -161,8 +161,7 @@ def _rules(incomplete: str) -> list[str]:
 
 BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
 MetaOption = Annotated[
-    list[str] | None,
-    typer.Option("--meta", metavar="K=V", help="Add this metadata; repeatable."),
+    list[str] | None, typer.Option("--meta", metavar="K=V", help="Add this metadata; repeatable.")
 ]
 CommitterOption = Annotated[
     str | None,
@@ -211,12 +210,10 @@ StrategyOption = Annotated[
     ),
 ]
 NoSchemaCheckOption = Annotated[
-    bool,
-    typer.Option("--no-schema-check", help="Accept different column types in one table."),
+    bool, typer.Option("--no-schema-check", help="Accept different column types in one table.")
 ]
 NoDeltaOption = Annotated[
-    bool,
-    typer.Option("--no-delta", help="Merge the logs of Delta tables file by file."),
+    bool, typer.Option("--no-delta", help="Merge the logs of Delta tables file by file.")
 ]
 RuleOption = Annotated[
     list[str] | None,

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.ports.registers import Purge
 
 app = typer.Typer(
-    name="purge",
-    help="Purges from all of history: run, resume, list, show.",
-    no_args_is_help=True,
+    name="purge", help="Purges from all of history: run, resume, list, show.", no_args_is_help=True
 )
 app.callback()(global_options)
 

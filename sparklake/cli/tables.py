@@ -44,9 +44,7 @@ def diff_table(
     column: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN",
-            help="Compare only this column; repeatable.",
-            show_default=False,
+            metavar="COLUMN", help="Compare only this column; repeatable.", show_default=False
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most this many rows.")] = ROWS_SHOWN,

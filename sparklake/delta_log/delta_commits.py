@@ -22,9 +22,7 @@ UNDONE = "sparklakeUndone"
 REPEATED = "MERGE BRANCH"
 """The operation of a commit made by a merge."""
 
-_KINDS = {
-    *("add", "remove", "cdc", "metaData", "protocol", "txn", "domainMetadata", "commitInfo"),
-}
+_KINDS = {*("add", "remove", "cdc", "metaData", "protocol", "txn", "domainMetadata", "commitInfo")}
 
 
 class UnmergeableTableError(Exception):

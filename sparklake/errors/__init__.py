@@ -56,11 +56,7 @@ from sparklake.errors.refusals import (
     StrategyError,
     TransactionError,
 )
-from sparklake.errors.root import (
-    InterruptError,
-    MissingDependencyError,
-    SparklakeError,
-)
+from sparklake.errors.root import InterruptError, MissingDependencyError, SparklakeError
 from sparklake.errors.systems import (
     CorruptFileError,
     LockHeldError,

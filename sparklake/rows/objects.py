@@ -14,13 +14,7 @@ from sparklake.graveler.arrow_columns import with_column
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import object_columns
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
-from sparklake.graveler.entries import (
-    AddressType,
-    Entry,
-    entry_fields,
-    entry_record,
-    is_relative,
-)
+from sparklake.graveler.entries import AddressType, Entry, entry_fields, entry_record, is_relative
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
 from sparklake.graveler.times import (
@@ -47,10 +41,7 @@ OBJECT_SCHEMA = pa.schema(
 """`size` is in bytes. `address` is a full URI."""
 
 STAGE_SCHEMA = pa.schema(
-    [
-        *(field.with_nullable(True) for field in OBJECT_SCHEMA),
-        pa.field("deleted", pa.bool_()),
-    ]
+    [*(field.with_nullable(True) for field in OBJECT_SCHEMA), pa.field("deleted", pa.bool_())]
 )
 """`path` is required. `size` and `address` are required unless `deleted` is true. A missing
 `checksum` is computed from the object. A missing `mtime` is the time of staging. A missing

@@ -11,10 +11,7 @@ from sparklake.graveler.blocks.block import Block, block_of
 from sparklake.graveler.records import Record
 
 RECORD_SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.binary(), nullable=False),
-        pa.field("stored", pa.binary(), nullable=False),
-    ]
+    [pa.field("key", pa.binary(), nullable=False), pa.field("stored", pa.binary(), nullable=False)]
 )
 
 

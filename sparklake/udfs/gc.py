@@ -41,10 +41,7 @@ from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
 
 WEIGHT_SCHEMA = pa.schema(
-    [
-        pa.field("objects", pa.int64(), nullable=False),
-        pa.field("bytes", pa.int64(), nullable=False),
-    ]
+    [pa.field("objects", pa.int64(), nullable=False), pa.field("bytes", pa.int64(), nullable=False)]
 )
 
 _FOLDER = DATA_FOLDER

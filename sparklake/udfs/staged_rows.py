@@ -17,12 +17,7 @@ from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import existing_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
-from sparklake.rows.objects import (
-    STAGE_SCHEMA,
-    ObjectInfo,
-    microsecond_mtimes,
-    object_record,
-)
+from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, microsecond_mtimes, object_record
 from sparklake.rows.records import RECORD_SCHEMA, in_key_order, record_batch
 from sparklake.stores.objects import normalise_object_uri, open_object, open_store
 from sparklake.stores.objects.addresses import (
@@ -40,11 +35,7 @@ _PLAIN_TEXT_BYTES = 8 * 1024
 
 
 def stage_body(
-    workspace: Workspace,
-    staged_at: int,
-    batches: Iterable[pa.RecordBatch],
-    *,
-    closed: bool = False,
+    workspace: Workspace, staged_at: int, batches: Iterable[pa.RecordBatch], *, closed: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Encode rows of STAGE_SCHEMA as RECORD_SCHEMA.
 
@@ -183,12 +174,7 @@ def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
         given = given.value_type
     if pa.types.is_map(given) and pa.types.is_map(wanted):
         return _means(given.key_type, pa.string()) and _means(given.item_type, pa.string())
-    kinds = (
-        is_text,
-        pa.types.is_integer,
-        pa.types.is_boolean,
-        pa.types.is_timestamp,
-    )
+    kinds = (is_text, pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp)
     return pa.types.is_null(given) or any(kind(given) and kind(wanted) for kind in kinds)
 
 

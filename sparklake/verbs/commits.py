@@ -39,11 +39,7 @@ class CommitOptions:
 
 
 @restarts(versions=True)
-def commit(
-    context: Context,
-    branch: str,
-    options: CommitOptions,
-) -> Commit:
+def commit(context: Context, branch: str, options: CommitOptions) -> Commit:
     """Commit the staged changes of the chosen keys. Other changes stay staged.
 
     Raises:

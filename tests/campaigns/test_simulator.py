@@ -73,14 +73,7 @@ def test_a_seed_replays_in_another_process(tmp_path: Path) -> None:
     """The order of sets differs there, and so do the folders that dead processes have left."""
     (tmp_path / "1").mkdir()
     (tmp_path / "2" / f"sparklake-{os.getuid()}-dead").mkdir(parents=True)
-    command = [
-        sys.executable,
-        "-m",
-        "campaigns.simulator",
-        "--trace",
-        "--schedules",
-        "20",
-    ]
+    command = [sys.executable, "-m", "campaigns.simulator", "--trace", "--schedules", "20"]
     printed = [
         subprocess.run(
             command,
@@ -88,11 +81,7 @@ def test_a_seed_replays_in_another_process(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             cwd=ROOT,
-            env={
-                **os.environ,
-                "PYTHONHASHSEED": name,
-                "SPARKLAKE_SCRATCH": str(tmp_path / name),
-            },
+            env={**os.environ, "PYTHONHASHSEED": name, "SPARKLAKE_SCRATCH": str(tmp_path / name)},
         ).stdout.splitlines()
         for name in ("1", "2")
     ]

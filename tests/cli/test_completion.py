@@ -173,10 +173,7 @@ def test_a_long_folder_shows_its_start(
 
 
 def test_completion_starts_and_creates_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    dsn: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, dsn: str
 ) -> None:
     missing = tmp_path / "missing"
     assert answer(monkeypatch, capsys, f"log --home {missing} lakefs://") == []

@@ -23,12 +23,7 @@ def commands(scene: Scene) -> dict[str, Sequence[str]]:
     dev, main = scene.diverge()
     scene.put("dev", {"staged": "1"})
     clean = scene.branch("clean", "dev@")
-    return {
-        "commit": (dev,),
-        "merge": (clean, main),
-        "diff": (main, clean),
-        "ls": (f"{main}/",),
-    }
+    return {"commit": (dev,), "merge": (clean, main), "diff": (main, clean), "ls": (f"{main}/",)}
 
 
 @pytest.mark.parametrize("verb", ["commit", "merge", "diff", "ls"])

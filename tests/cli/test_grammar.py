@@ -491,7 +491,7 @@ def test_show(scene: Scene) -> None:
     assert shown == {**made, "changes": {"added": 2, "removed": 1, "changed": 1}}
     lines = ok("show", scene.uri("main")).splitlines()
     assert [line.split()[0] for line in lines[:6]] == [
-        *("commit", "parents", "committer", "date", "tree", "meta"),
+        *("commit", "parents", "committer", "date", "tree", "meta")
     ]
     assert lines[0] == f"commit        {made['id']}"
     assert lines[1] == f"parents       {made['parents'][0][:12]}"

@@ -26,26 +26,12 @@ def test_a_line() -> None:
 
 def test_a_merge() -> None:
     history = {"m": ["c", "b"], "c": ["a"], "b": ["a"], "a": []}
-    assert drawn(history) == [
-        "*  m",
-        "|-\\",
-        "* |  c",
-        "| *  b",
-        "|-/",
-        "*  a",
-    ]
+    assert drawn(history) == ["*  m", "|-\\", "* |  c", "| *  b", "|-/", "*  a"]
 
 
 def test_a_merge_whose_branch_comes_first() -> None:
     history = {"m": ["c", "b"], "b": ["a"], "c": ["a"], "a": []}
-    assert drawn(history) == [
-        "*  m",
-        "|-\\",
-        "| *  b",
-        "* |  c",
-        "|-/",
-        "*  a",
-    ]
+    assert drawn(history) == ["*  m", "|-\\", "| *  b", "* |  c", "|-/", "*  a"]
 
 
 def test_a_branch_that_is_merged_twice() -> None:

@@ -27,9 +27,7 @@ def test_a_folder_is_put(scene: Scene, tmp_path: Path) -> None:
     assert said("stat", scene.uri("main", "x/a b"))["metadata"] == {"k": "v"}
     assert ok("put", "-r", given, main).startswith("staged 2 objects below ")
     assert job(0, "put", "-r", given, scene.uri("main", "y/")) == PUT | {"path": "y/"}
-    assert scene.paths("main") == [
-        *("a b", "d/c%", "x/a b", "x/d/c%", "y/a b", "y/d/c%"),
-    ]
+    assert scene.paths("main") == [*("a b", "d/c%", "x/a b", "x/d/c%", "y/a b", "y/d/c%")]
 
 
 def test_a_folder_needs_its_option_and_a_file_none(scene: Scene, tmp_path: Path) -> None:

@@ -35,9 +35,7 @@ FOLDERS = (b"a", b"b", b"c/", b"c/d/", b"\xff")
 IDENTITIES = (b"A", b"B", b"C")
 
 keys = st.builds(
-    lambda folder, number: folder + b"%02d" % number,
-    st.sampled_from(FOLDERS),
-    st.integers(0, 11),
+    lambda folder, number: folder + b"%02d" % number, st.sampled_from(FOLDERS), st.integers(0, 11)
 )
 contents = st.dictionaries(keys, st.sampled_from(IDENTITIES), max_size=60)
 ALL_KEYS = sorted(folder + b"%02d" % number for folder in FOLDERS for number in range(12))
@@ -79,11 +77,7 @@ def test_partitions_of_a_run_do_not_matter(
 
 @pytest.mark.system
 @given(
-    full,
-    contents,
-    st.tuples(keys, st.none() | keys),
-    st.sampled_from(RANGE_RECORDS),
-    task_sizes,
+    full, contents, st.tuples(keys, st.none() | keys), st.sampled_from(RANGE_RECORDS), task_sizes
 )
 @settings(max_examples=60)
 def test_a_replaced_interval(

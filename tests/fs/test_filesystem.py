@@ -66,7 +66,7 @@ def test_the_root_has_repositories_and_these_have_refs(
 
 def test_a_level_of_a_ref(fs: SparklakeFileSystem, tree: Branch) -> None:
     assert fs.ls("lakefs://repo/main", detail=False) == [
-        *("repo/main/a", "repo/main/d.txt", "repo/main/d"),
+        *("repo/main/a", "repo/main/d.txt", "repo/main/d")
     ]
     below = fs.ls("repo/main/d/")
     assert [(each["name"], each["type"], each["size"]) for each in below] == [
@@ -87,7 +87,7 @@ def test_all_below_is_found(fs: SparklakeFileSystem, tree: Branch) -> None:
     assert fs.find("repo/main/a") == ["repo/main/a"]
     assert fs.find("repo/main/nothing") == fs.find("repo/nothing") == fs.find("x/main") == []
     assert fs.find("repo/main/d", withdirs=True) == [
-        *("repo/main/d", "repo/main/d/e", "repo/main/d/f", "repo/main/d/f/g"),
+        *("repo/main/d", "repo/main/d/e", "repo/main/d/f", "repo/main/d/f/g")
     ]
     assert fs.find("repo/main", maxdepth=1) == ["repo/main/a", "repo/main/d.txt"]
     assert fs.find("repo") == files
@@ -275,7 +275,7 @@ def test_what_is_written_is_staged(fs: SparklakeFileSystem, repo: Repository, tr
     with fsspec.core.OpenFile(fs, "repo/main/opened", "wb") as file:
         file.write(b"o")
     assert repo.diff_uncommitted("main").to_arrow()["path"].to_pylist() == [
-        *("a", "empty", "opened"),
+        *("a", "empty", "opened")
     ]
     assert contents(repo, "main@") == TREE
     assert contents(repo, "main") == TREE | {"a": b"new", "empty": b"", "opened": b"o"}
@@ -379,12 +379,7 @@ def test_moves(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
     fs.mv("repo/main/a", "repo/main/b")
     fs.mv("lakefs://repo/main/b", "repo/main/b")
     fs.mv("repo/main/e/e", "repo/main/e/")
-    assert contents(repo, "main") == {
-        "b": b"1",
-        "d.txt": b"4444",
-        "e/e": b"22",
-        "e/f/g": b"333",
-    }
+    assert contents(repo, "main") == {"b": b"1", "d.txt": b"4444", "e/e": b"22", "e/f/g": b"333"}
     with pytest.raises(IsADirectoryError, match="move it recursively"):
         fs.mv("repo/main/e", "repo/main/g")
     with pytest.raises(InvalidInputError, match="overlap"):

@@ -206,10 +206,7 @@ def test_a_bucket_is_asked_for_parts(s3_env: dict[str, str], tmp_path: Path) -> 
         ranges.append(target.get("Range", "all"))
         return get_object(**target)
 
-    with (
-        mock.patch.object(client, "get_object", noting),
-        fs.open("repo/main/wide.parquet") as file,
-    ):
+    with mock.patch.object(client, "get_object", noting), fs.open("repo/main/wide.parquet") as file:
         found = pq.read_table(file, columns=["c3"], pre_buffer=False)
     assert found["c3"][7].as_py() == 7
     assert "all" not in ranges

@@ -108,12 +108,7 @@ def test_every_listing_is_lakefs_own(repo: Repository, commit: dict[str, Any]) -
 )
 def test_every_diff_is_lakefs_own(repo: Repository, commit: dict[str, Any]) -> None:
     changes = [
-        {
-            "path": each.path,
-            "path_type": "object",
-            "size_bytes": each.size,
-            "type": each.type.value,
-        }
+        {"path": each.path, "path_type": "object", "size_bytes": each.size, "type": each.type.value}
         for each in repo.diff(commit["parents"][0], commit["id"])
     ]
     assert changes == commit["diff_to_first_parent"]

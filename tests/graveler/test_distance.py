@@ -59,11 +59,7 @@ def test_it_counts_what_a_search_of_everything_counts(
 
 @pytest.mark.parametrize(
     ("left", "right", "expected", "read"),
-    [
-        ("d", "d", (0, 0), set[str]()),
-        ("e", "d", (1, 0), {"e"}),
-        ("e", "f", (1, 1), {"e", "f"}),
-    ],
+    [("d", "d", (0, 0), set[str]()), ("e", "d", (1, 0), {"e"}), ("e", "f", (1, 1), {"e", "f"})],
 )
 def test_it_reads_no_further_than_where_histories_meet(
     left: str, right: str, expected: tuple[int, int], read: set[str]

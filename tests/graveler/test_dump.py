@@ -315,9 +315,7 @@ def test_an_id_that_is_none_is_refused(store: ObjectStore, words: str) -> None:
 def test_tables_are_not_taken_for_each_other(store: ObjectStore) -> None:
     manifest = dumped(store, REFS)
     swapped = DumpManifest(
-        manifest.tags_meta_range_id,
-        manifest.commits_meta_range_id,
-        manifest.branches_meta_range_id,
+        manifest.tags_meta_range_id, manifest.commits_meta_range_id, manifest.branches_meta_range_id
     )
     with pytest.raises(InvalidDumpError, match="does not contain metaranges of branch records"):
         read_refs(store, swapped)

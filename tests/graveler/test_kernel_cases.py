@@ -45,8 +45,7 @@ PREFIXES = ("", "a/", "a/b/", "ž/", "data/part-0001/obj-0000000000")
 PATH = f"{os.environ['PATH']}:{Path.home() / '.cargo/bin'}"
 
 needs_kernels = pytest.mark.skipif(
-    which("cargo", path=PATH) is None,
-    reason="there is no cargo to build the kernels",
+    which("cargo", path=PATH) is None, reason="there is no cargo to build the kernels"
 )
 
 Tree = dict[str, Entry]

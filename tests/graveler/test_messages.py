@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from sparklake.graveler.messages import (
-    EntryMessage,
-    ProtectionRulesMessage,
-    RetentionRulesMessage,
-)
+from sparklake.graveler.messages import EntryMessage, ProtectionRulesMessage, RetentionRulesMessage
 
 
 def test_messages_in_messages_survive_a_garbage_collection() -> None:

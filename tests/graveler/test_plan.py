@@ -138,18 +138,9 @@ def opened(start: bytes, stop: bytes | None, *sides: Ranges) -> OpenPiece:
             (A, B, C),
             (A2, B, C),
             (A3, B2, C),
-            (
-                opened(b"", b"c\0", (A,), (A2,), (A3,)),
-                CopiedPiece((B2,)),
-                CopiedPiece((C,)),
-            ),
+            (opened(b"", b"c\0", (A,), (A2,), (A3,)), CopiedPiece((B2,)), CopiedPiece((C,))),
         ),
-        (
-            (WIDE, C),
-            (WIDE,),
-            (A, B, C),
-            (CopiedPiece((A, B)), CopiedPiece(())),
-        ),
+        ((WIDE, C), (WIDE,), (A, B, C), (CopiedPiece((A, B)), CopiedPiece(()))),
     ],
 )
 def test_a_merge_copies_what_ids_settle(

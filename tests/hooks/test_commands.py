@@ -18,11 +18,7 @@ from sparklake.hooks.properties import ShellHook
 from sparklake.hooks.secrets import MAX_OUTPUT, Secrets
 
 LONG = "Ü" * 30_000
-DOCUMENT = {
-    "event_type": "pre-merge",
-    "commit_metadata": {"a": "b"},
-    "commit_message": LONG,
-}
+DOCUMENT = {"event_type": "pre-merge", "commit_metadata": {"a": "b"}, "commit_message": LONG}
 
 
 def run(*words: str, env: tuple[str, ...] = (), **said: Any) -> HookOutcome:

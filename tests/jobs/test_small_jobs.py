@@ -25,8 +25,7 @@ def test_repositories(tmp_path: Path, dsn: str) -> None:
     lake = ("--dsn", dsn)
     assert job(0, "repo list", *lake) == []
     made = job(
-        *(0, "repo create", *lake, "lakefs://one", str(tmp_path / "1")),
-        *("--range-records", "7"),
+        *(0, "repo create", *lake, "lakefs://one", str(tmp_path / "1")), *("--range-records", "7")
     )
     assert made["range_records"] == 7
     two = job(0, "repo create", *lake, "lakefs://two", str(tmp_path / "2"))

@@ -68,12 +68,7 @@ DATA: list[Case] = [
         "'xml'",
         lambda lab: lab.repo.manifest("main", str(lab.folder / "out"), format="xml"),
     ),
-    (
-        "before it began",
-        RefNotFoundError,
-        "1999",
-        lambda lab: lab.repo.at_time("main", LONG_AGO),
-    ),
+    ("before it began", RefNotFoundError, "1999", lambda lab: lab.repo.at_time("main", LONG_AGO)),
     (
         "no time zone",
         InvalidInputError,

@@ -49,10 +49,7 @@ TRANSFERS: list[Case] = [
     *(
         (f"{verb} {path[:9]!r} as {place}", InvalidKeyError, words, transfer(verb, *names))
         for verb in ("move", "copy")
-        for path, words in (
-            (LONG, "1025 bytes; at most 1024"),
-            (SURROGATE, "not UTF-8"),
-        )
+        for path, words in ((LONG, "1025 bytes; at most 1024"), (SURROGATE, "not UTF-8"))
         for place, names in (("source", (path, "x")), ("dest", ("d/1", path)))
     ),
     *(
@@ -114,18 +111,11 @@ CHOSEN: list[Case] = [
     ("restore of the same", NoChangesError, "'d/2' on 'main' is the same", restore("dev", "d/2")),
     *(
         (f"{kind} of {path[:9]!r}", InvalidKeyError, words, verb(path))
-        for path, words in (
-            ("", "empty"),
-            (LONG, "1025 bytes"),
-            (SURROGATE, "not UTF-8"),
-        )
+        for path, words in (("", "empty"), (LONG, "1025 bytes"), (SURROGATE, "not UTF-8"))
         for kind, verb in (
             ("restore", lambda path: restore("dev", "d/1", path)),
             ("commit", lambda path: commit_of("staged", path)),
-            (
-                "merge",
-                lambda path: lambda lab: lab.repo.merge("new", "main", paths=["n", path]),
-            ),
+            ("merge", lambda path: lambda lab: lab.repo.merge("new", "main", paths=["n", path])),
         )
     ),
     ("commit of no path", InvalidInputError, "the list of paths is empty", commit_of()),
@@ -332,12 +322,7 @@ HISTORIES: list[Case] = [
     ("blame of nowhere", RefNotFoundError, "'nope'", lambda lab: lab.repo.blame("nope")),
     ("blame, malformed", InvalidRefError, "not a ref", lambda lab: lab.repo.blame("main~x")),
     ("blame, staged", InvalidRefError, "means staged changes", lambda lab: lab.repo.blame("dev$")),
-    (
-        "blame of several",
-        AmbiguousRefError,
-        "add more",
-        lambda lab: lab.repo.blame(ambiguous(lab)),
-    ),
+    ("blame of several", AmbiguousRefError, "add more", lambda lab: lab.repo.blame(ambiguous(lab))),
     ("blame, prefix", InvalidKeyError, "UTF-8", lambda lab: lab.repo.blame("main", SURROGATE)),
     ("graph of nowhere", RefNotFoundError, "'nope'", graph("nope")),
     ("graph, malformed", InvalidRefError, "not a ref", graph("")),
@@ -374,12 +359,7 @@ HISTORIES: list[Case] = [
         "one of the two",
         lambda lab: lab.repo.collect_garbage(dry_run=True, sweep="x"),
     ),
-    (
-        "a sweep of no run",
-        NotFoundError,
-        "'x'",
-        lambda lab: lab.repo.collect_garbage(sweep="x"),
-    ),
+    ("a sweep of no run", NotFoundError, "'x'", lambda lab: lab.repo.collect_garbage(sweep="x")),
     ("a check of all", InvalidInputError, "'all'", lambda lab: lab.repo.check("all")),
     ("a repair of all", InvalidInputError, "'all'", lambda lab: lab.repo.repair("all")),
     ("run of hooks", NotFoundError, "no run of hooks 'x'", lambda lab: lab.repo.hook_run("x")),

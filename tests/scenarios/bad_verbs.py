@@ -90,20 +90,12 @@ RESETS: list[Case] = [
             words,
             lambda lab, path=path: lab.main.reset(path=path),
         )
-        for path, words in (
-            ("", "empty"),
-            (SURROGATE, "not UTF-8"),
-        )
+        for path, words in (("", "empty"), (SURROGATE, "not UTF-8"))
     ),
     ("prefix", InvalidKeyError, "not UTF-8", lambda lab: lab.main.reset(prefix=SURROGATE)),
     ("no branch, object", RefNotFoundError, "nope", lambda lab: lab.ghost("nope").reset(path="a")),
     ("no branch, prefix", RefNotFoundError, "nope", lambda lab: lab.ghost("nope").reset(prefix="")),
-    (
-        "removal of nothing",
-        ObjectNotFoundError,
-        "'nope'",
-        lambda lab: lab.main.remove("nope"),
-    ),
+    ("removal of nothing", ObjectNotFoundError, "'nope'", lambda lab: lab.main.remove("nope")),
     (
         "removal of an empty folder",
         ObjectNotFoundError,

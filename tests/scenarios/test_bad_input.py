@@ -360,12 +360,7 @@ KEYS: list[Case] = [
     *(
         (f"{path[:9]!r} {number}", InvalidKeyError, words, verb)
         for path, words in (*BAD_KEYS, (SURROGATE, "not UTF-8; rename"))
-        for number, verb in enumerate(
-            (
-                put(path),
-                put_file(path),
-            )
-        )
+        for number, verb in enumerate((put(path), put_file(path)))
     ),
     *(
         (f"read {path[:9]!r} {number}", InvalidKeyError, words, verb)

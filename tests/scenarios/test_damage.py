@@ -207,9 +207,7 @@ def test_an_object_that_is_gone_or_overwritten(small_lake: Lake, repo: Repositor
         repo.read_bytes("main", "k/001")
     place.write_bytes(b"something longer")
     with refused(
-        small_lake,
-        CorruptFileError,
-        f"'k/001'.*16 bytes at {address}, not 1.*restore the original",
+        small_lake, CorruptFileError, f"'k/001'.*16 bytes at {address}, not 1.*restore the original"
     ):
         repo.read_bytes("main", "k/001")
     assert repo.stat("main", "k/001").size == 1

@@ -139,10 +139,7 @@ def test_rows_say_what_they_will_read(repo: Repository) -> None:
     )
     assert repo.objects("main", "k/00").explain().records < 40
     two_way, three_way = repo.diff("main", "dev"), repo.diff("main", "dev", three_way=True)
-    for rows, names in (
-        (two_way, ["left", "right"]),
-        (three_way, ["base", "source", "dest"]),
-    ):
+    for rows, names in ((two_way, ["left", "right"]), (three_way, ["base", "source", "dest"])):
         said = rows.explain()
         assert (said.verb, [each.name for each in said.sides]) == ("diff", names)
         with recorded_reads() as reads:

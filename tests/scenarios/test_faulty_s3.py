@@ -15,9 +15,7 @@ from tests.support.s3_server import aws_client, fresh_bucket
 
 @pytest.fixture
 def faulty(
-    s3_endpoint: str,
-    s3_env: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
+    s3_endpoint: str, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[FaultyS3]:
     """Yield a bad line to a bucket; only what arranges a test goes round it."""
     with faulty_s3(s3_endpoint, rate=0.1, seed=7) as line:

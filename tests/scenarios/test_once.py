@@ -38,14 +38,7 @@ from sparklake.graveler.ports import BranchMove, WriteState
 from sparklake.verbs.base.once import digest_of, normalised
 from tests.support.crashes import CrashError, dies_at
 from tests.support.lakes import postgres_lake, stage_table
-from tests.support.once_verbs import (
-    VERBS,
-    Rows,
-    effects,
-    fill,
-    new_stage,
-    writes_without_spark,
-)
+from tests.support.once_verbs import VERBS, Rows, effects, fill, new_stage, writes_without_spark
 from tests.support.statements import recorded_statements
 
 GOLDEN = "861e23fcf1ca81472f5e02597b16b4c0b54284d518e46a3220115dcfccb7d15b"

@@ -271,13 +271,7 @@ def test_objects_that_are_gone_or_overwritten(
         ("raw/a.csv", MissingFileError, "'raw/a.csv' at 'main' is missing from s3://.*raw/a.csv"),
         ("raw/x=1/p", CorruptFileError, "11 bytes at s3://.*raw/x=1/p, not 4"),
     ):
-        refused(
-            small_lake,
-            bucket,
-            error,
-            words,
-            lambda path=path: repo.read_bytes("main", path),
-        )
+        refused(small_lake, bucket, error, words, lambda path=path: repo.read_bytes("main", path))
     assert repo.stat("main", "raw/a.csv").size == 1
 
 
@@ -352,11 +346,7 @@ def test_a_bucket_that_is_not_there(small_lake: Lake, repo: Repository, bucket: 
         lambda: repo.branch("main").import_objects("s3://no-such-bucket/raw"),
     ):
         refused(
-            small_lake,
-            bucket,
-            InvalidInputError,
-            "bucket of s3://no-such-bucket/.*create it",
-            verb,
+            small_lake, bucket, InvalidInputError, "bucket of s3://no-such-bucket/.*create it", verb
         )
 
 

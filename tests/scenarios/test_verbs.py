@@ -377,11 +377,7 @@ def test_a_put_between_seal_and_swap_is_staged_after(
         ("removed", "k/000"),
         ("added", "last"),
     ]
-    assert layers(main) == [
-        (LayerKind.ROWS, False),
-        (LayerKind.RUN, True),
-        (LayerKind.ROWS, True),
-    ]
+    assert layers(main) == [(LayerKind.ROWS, False), (LayerKind.RUN, True), (LayerKind.ROWS, True)]
     main.commit("the rest")
     after = {**OBJECTS, "before": b"1", "both": b"after", "after": b"2", "last": b"3"}
     del after["k/000"]

@@ -21,11 +21,7 @@ from sparklake.graveler.commits import new_commit
 from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes
 from sparklake.graveler.entries import AddressType, Entry, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, file_id, zigzag
-from sparklake.graveler.planning.change_summary import (
-    ChangeSummary,
-    encode_summary,
-    name_hashes,
-)
+from sparklake.graveler.planning.change_summary import ChangeSummary, encode_summary, name_hashes
 from sparklake.graveler.ports import BranchState, LayerKind, TagInfo, Write
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.ranges import RangeInfo, range_list
@@ -33,10 +29,7 @@ from sparklake.graveler.records import Record, decode_record, encode_record, tom
 from sparklake.graveler.sstable import ends_whole, make_table
 from sparklake.graveler.sstable.directory import DIRECTORY
 from sparklake.graveler.sstable.layout import FOOTER_BYTES, meta_blocks
-from sparklake.graveler.sstable.range_files import (
-    make_range,
-    read_range_file,
-)
+from sparklake.graveler.sstable.range_files import make_range, read_range_file
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.verbs.checks.leftovers import dump_table_ids

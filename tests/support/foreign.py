@@ -24,11 +24,7 @@ def foreign_record(path: str, entry: Entry) -> Record:
 
 
 def restored_tree(
-    lake: Lake,
-    folder: Path,
-    records: Sequence[Record],
-    cuts: Collection[int] = (),
-    date: int = 0,
+    lake: Lake, folder: Path, records: Sequence[Record], cuts: Collection[int] = (), date: int = 0
 ) -> Repository:
     """Restore a repository of one tree, whose ranges end after some positions.
 

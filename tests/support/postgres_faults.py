@@ -12,11 +12,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from sparklake import Repository
-from sparklake.graveler.planning.change_summary import (
-    ChangeSummary,
-    encode_summary,
-    name_hashes,
-)
+from sparklake.graveler.planning.change_summary import ChangeSummary, encode_summary, name_hashes
 from sparklake.rows.findings import FindingKind
 from tests.support.faults import Expected, expected
 

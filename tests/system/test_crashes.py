@@ -22,13 +22,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports import WriteState
 from sparklake.verbs.tables.write_request import WriteMode
-from tests.support.lakes import (
-    commit_all,
-    contents,
-    namespace_of,
-    put_all,
-    stage_table,
-)
+from tests.support.lakes import commit_all, contents, namespace_of, put_all, stage_table
 from tests.support.mortals import MAX_STEPS, Mortals, deaths
 from tests.support.table_writes import write
 
@@ -154,10 +148,7 @@ def named_by(repository: Repository) -> set[str]:
 
 @pytest.mark.parametrize("strategy", [None, "source-wins"])
 def test_a_merge_is_made_or_not(
-    mortals: Mortals,
-    repository: Repository,
-    fresh: Callable[[str], Branch],
-    strategy: str | None,
+    mortals: Mortals, repository: Repository, fresh: Callable[[str], Branch], strategy: str | None
 ) -> None:
     conflict = {"base/7": b"theirs"} if strategy else {}
     dev, main = repository.create_branch("dev", "main"), repository.branch("main")

@@ -16,12 +16,7 @@ SHOWN = {
         "Repository created",
         "<b>removed</b>",
     ],
-    "merge_conflicts": [
-        "config/prices.json",
-        ">source</th>",
-        "<b>conflict</b>",
-        "image/svg+xml",
-    ],
+    "merge_conflicts": ["config/prices.json", ">source</th>", "<b>conflict</b>", "image/svg+xml"],
     "history": ["<b>removed</b>", "<b>changed</b>", "image/svg+xml", "image/png", "nightly"],
 }
 """Parts of what each one shows as tables and pictures."""

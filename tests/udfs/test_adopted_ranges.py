@@ -158,11 +158,7 @@ def test_a_dead_range_among_others_is_replaced_alone(tmp_path: Path) -> None:
     first = written("one")
     store.delete("data/one-b")
     second = written("two")
-    assert [each.id for each in second] == [
-        first[0].id,
-        next_generation(first[1].id),
-        first[2].id,
-    ]
+    assert [each.id for each in second] == [first[0].id, next_generation(first[1].id), first[2].id]
     (block,) = read_ranges(store, second)
     addresses = decode_entries(block).address.to_pylist()
     assert addresses == ["data/one-a", "data/two-b", "data/one-c"]

@@ -37,9 +37,7 @@ RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show
 ExpiresOption = Annotated[
     str | None,
     typer.Option(
-        metavar="7d",
-        help="Let the branch expire after 30m, 12h, 7d or 2w.",
-        show_default=False,
+        metavar="7d", help="Let the branch expire after 30m, 12h, 7d or 2w.", show_default=False
     ),
 ]
 

@@ -33,8 +33,7 @@ def add(
     block: Annotated[
         list[Action] | None,
         typer.Option(
-            metavar="ACTION",
-            help="Block only stage, commit, reset or delete; repeatable.",
+            metavar="ACTION", help="Block only stage, commit, reset or delete; repeatable."
         ),
     ] = None,
 ) -> None:

@@ -33,13 +33,11 @@ def create(
     invocation: Invocation,
     uri: RepositoryArgument,
     storage_namespace: Annotated[
-        str,
-        typer.Argument(help="An unused directory, or s3://bucket/prefix.", show_default=False),
+        str, typer.Argument(help="An unused directory, or s3://bucket/prefix.", show_default=False)
     ],
     default_branch: Annotated[str, typer.Option(help="Name of the first branch.")] = "main",
     range_records: Annotated[
-        int | None,
-        typer.Option(help="Average number of objects per range.", show_default=False),
+        int | None, typer.Option(help="Average number of objects per range.", show_default=False)
     ] = None,
     read_only: ReadOnlyOption = False,
     meta: MetaOption = None,

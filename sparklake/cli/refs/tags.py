@@ -45,10 +45,7 @@ def list_tags(
     """List the tags of a repository."""
     invocation.out.table(
         [tag_document(tag) for tag in invocation.repository(repository_uri(uri)).tags()],
-        {
-            "tag": lambda each: each["name"],
-            "commit": lambda each: short(each["commit_id"]),
-        },
+        {"tag": lambda each: each["name"], "commit": lambda each: short(each["commit_id"])},
     )
 
 

@@ -248,10 +248,4 @@ def _may_compare(sign: str, value: Any, low: Any, high: Any) -> bool:
     above = high is None or high > value
     below = low is None or low < value
     here = (high is None or high >= value) and (low is None or low <= value)
-    return {
-        "=": here,
-        "<": below,
-        "<=": below or here,
-        ">": above,
-        ">=": above or here,
-    }[sign]
+    return {"=": here, "<": below, "<=": below or here, ">": above, ">=": above or here}[sign]

@@ -29,12 +29,7 @@ from sparklake.graveler.blocks.columns import (
     rows_between,
     search,
 )
-from sparklake.graveler.blocks.encoded import (
-    EncodedRecords,
-    Shape,
-    chained,
-    encode_records,
-)
+from sparklake.graveler.blocks.encoded import EncodedRecords, Shape, chained, encode_records
 from sparklake.graveler.blocks.packed import PackedBlocks, Unit, unpacked
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record

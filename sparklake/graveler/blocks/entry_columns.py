@@ -27,13 +27,7 @@ from sparklake.graveler.blocks.columns import (
 )
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.commits import hash_string
-from sparklake.graveler.entries import (
-    NO_METADATA,
-    AddressType,
-    Entry,
-    entry_identity,
-    record_entry,
-)
+from sparklake.graveler.entries import NO_METADATA, AddressType, Entry, entry_identity, record_entry
 from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.kernels import kernel
@@ -156,9 +150,7 @@ def _decoded(block: Block) -> EntryColumns:
 
 
 @kernel(compiled.entry_fields)
-def _fields_of(
-    records: EncodedRecords,
-) -> tuple[list[pa.BinaryArray], list[Positions], Positions]:
+def _fields_of(records: EncodedRecords) -> tuple[list[pa.BinaryArray], list[Positions], Positions]:
     """Return the fields of entries, and the rows whose fields are unusual.
 
     The texts are address, checksum and content type, empty in unusual rows. The numbers are size,

@@ -16,12 +16,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2
 from google.protobuf.json_format import MessageToDict
 
-from sparklake.errors import (
-    CorruptFileError,
-    InvalidDumpError,
-    MissingFileError,
-    SparklakeError,
-)
+from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, SparklakeError
 from sparklake.graveler.messages import (
     BranchDataMessage,
     CommitDataMessage,

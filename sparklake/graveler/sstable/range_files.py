@@ -8,13 +8,7 @@ from hashlib import sha256
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.align import restricted
-from sparklake.graveler.blocks.block import (
-    EMPTY,
-    Block,
-    Blocks,
-    block_of_records,
-    concatenated,
-)
+from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, block_of_records, concatenated
 from sparklake.graveler.blocks.encoded import holds_its_ids
 from sparklake.graveler.commits import hash_map
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id, is_generation

@@ -8,13 +8,7 @@ from sparklake.stores.cache.counts import CacheCounts
 from sparklake.stores.cache.disk import CacheUsage, DiskCache, find_cache
 from sparklake.stores.objects import open_store
 
-__all__ = [
-    "CacheCounts",
-    "CacheUsage",
-    "DiskCache",
-    "find_cache",
-    "open_cached_store",
-]
+__all__ = ["CacheCounts", "CacheUsage", "DiskCache", "find_cache", "open_cached_store"]
 
 
 def open_cached_store(uri: str, settings: CacheSettings, instance: str = "") -> ObjectStore:

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from sparklake.stores.objects.destinations import Destination
     from sparklake.stores.objects.providers import StoreProvider
 
-BUILT_IN: tuple[StoreProvider, ...] = (
-    LOCAL,
-    S3,
-)
+BUILT_IN: tuple[StoreProvider, ...] = (LOCAL, S3)
 """The stores of this package."""
 
 ENTRY_POINTS = "sparklake.stores"

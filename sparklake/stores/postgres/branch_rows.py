@@ -175,11 +175,7 @@ def drop_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
 
 
 def cut_layers(
-    connection: psycopg.Connection,
-    uid: str,
-    branch: str,
-    layer_ids: Collection[int],
-    cut: LayerCut,
+    connection: psycopg.Connection, uid: str, branch: str, layer_ids: Collection[int], cut: LayerCut
 ) -> bool:
     """Remove records from sealed layers of a locked branch; return whether all exist.
 
@@ -233,8 +229,7 @@ def _renew_layer(connection: psycopg.Connection, layer: Layer, run: MetaRangeId 
         connection.execute("DELETE FROM sparklake.layers WHERE id = %s", (layer.id,))
         return
     connection.execute(
-        "UPDATE sparklake.staged_rows SET layer_id = %s WHERE layer_id = %s",
-        (renewed[0], layer.id),
+        "UPDATE sparklake.staged_rows SET layer_id = %s WHERE layer_id = %s", (renewed[0], layer.id)
     )
 
 

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from sparklake.errors import (
-    AlreadyExistsError,
-    DirtyBranchError,
-    RaceLostError,
-    RefNotFoundError,
-)
+from sparklake.errors import AlreadyExistsError, DirtyBranchError, RaceLostError, RefNotFoundError
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ports import BranchMove, BranchState, LayerKind, RefVerb
 from sparklake.stores.postgres.branch_rows import (
@@ -227,13 +222,7 @@ class PostgresBranches:
                 )
             if move.to != move.expected:
                 log_operation(
-                    connection,
-                    self._uid,
-                    move.who,
-                    move.verb,
-                    move.branch,
-                    move.expected,
-                    move.to,
+                    connection, self._uid, move.who, move.verb, move.branch, move.expected, move.to
                 )
 
     def _check_latest(self, connection: psycopg.Connection, move: BranchMove) -> None:

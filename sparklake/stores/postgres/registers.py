@@ -159,8 +159,7 @@ def _raise_fences(connection: psycopg.Connection, uid: str) -> None:
         {"uid": uid},
     )
     connection.execute(
-        "UPDATE sparklake.layers SET sealed = true WHERE repository_uid = %s AND NOT sealed",
-        (uid,),
+        "UPDATE sparklake.layers SET sealed = true WHERE repository_uid = %s AND NOT sealed", (uid,)
     )
 
 

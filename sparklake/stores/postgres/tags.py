@@ -9,12 +9,7 @@ import psycopg
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
 from sparklake.graveler.ports import RefVerb, TagInfo
 from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, Scope
-from sparklake.stores.postgres.commits import (
-    IS_KEPT,
-    check_not_expired,
-    claim_name,
-    log_operation,
-)
+from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, claim_name, log_operation
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.settings import hold_settings
 

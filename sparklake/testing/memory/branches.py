@@ -8,12 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
-from sparklake.errors import (
-    AlreadyExistsError,
-    DirtyBranchError,
-    RaceLostError,
-    RefNotFoundError,
-)
+from sparklake.errors import AlreadyExistsError, DirtyBranchError, RaceLostError, RefNotFoundError
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb, TagInfo

@@ -34,10 +34,7 @@ LISTED_SCHEMA = pa.schema(
 """`size` is in bytes, `mtime` in unix nanoseconds."""
 
 PURGED_SCHEMA = pa.schema(
-    [
-        pa.field("high", pa.uint64(), nullable=False),
-        pa.field("low", pa.uint64(), nullable=False),
-    ]
+    [pa.field("high", pa.uint64(), nullable=False), pa.field("low", pa.uint64(), nullable=False)]
 )
 
 LISTED_STEP, PURGED_STEP = "listed", "purged"

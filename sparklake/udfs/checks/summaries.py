@@ -13,11 +13,7 @@ from sparklake.graveler.blocks.block import concatenated
 from sparklake.graveler.blocks.verification import shown_key
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning.change_summary import (
-    ChangeSummary,
-    decode_summary,
-    names_hashed,
-)
+from sparklake.graveler.planning.change_summary import ChangeSummary, decode_summary, names_hashed
 from sparklake.graveler.planning.segments import changed_intervals
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges

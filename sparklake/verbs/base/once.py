@@ -78,11 +78,7 @@ NOTHING: ResultCodec[None] = ResultCodec(lambda _: {}, lambda _, result: None)
 
 
 def run_once(
-    context: Context,
-    once: Once,
-    digest: str,
-    codec: ResultCodec[T],
-    act: Callable[[Context], T],
+    context: Context, once: Once, digest: str, codec: ResultCodec[T], act: Callable[[Context], T]
 ) -> VerbResult[T]:
     """Return the result of `act`, or the result of an earlier run with the same key.
 

@@ -49,12 +49,7 @@ def signed_commit(
     )
 
 
-def publish_all(
-    context: Context,
-    state: BranchState,
-    verb: str,
-    commits: Sequence[Commit],
-) -> None:
+def publish_all(context: Context, state: BranchState, verb: str, commits: Sequence[Commit]) -> None:
     """Move a branch from the expected head over new commits to the last of them.
 
     Either all of them exist afterwards, or none. They are the result of the verb. The state's fence

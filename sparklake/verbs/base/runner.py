@@ -36,13 +36,7 @@ from sparklake.errors import (
 )
 from sparklake.verbs.base.arguments import ArgumentTypes
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.once import (
-    Once,
-    ResultCodec,
-    compared_arguments,
-    digest_of,
-    run_once,
-)
+from sparklake.verbs.base.once import Once, ResultCodec, compared_arguments, digest_of, run_once
 from sparklake.verbs.base.verb_result import VerbResult
 
 MAX_ATTEMPTS = 10

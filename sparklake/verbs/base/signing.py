@@ -26,10 +26,7 @@ class Signature:
 
 
 def sign(
-    context: Context,
-    message: str,
-    committer: str | None,
-    metadata: Mapping[str, str] | None,
+    context: Context, message: str, committer: str | None, metadata: Mapping[str, str] | None
 ) -> Signature:
     """Return a checked signature; raise InvalidInputError."""
     if not message.strip():

@@ -15,11 +15,7 @@ from sparklake.udfs.checks.compared import MOST_SAMPLED, write_findings
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_disk
 from sparklake.verbs.checks.dumps import lost_findings
-from sparklake.verbs.checks.leftovers import (
-    file_findings,
-    register_findings,
-    unreferenced_tables,
-)
+from sparklake.verbs.checks.leftovers import file_findings, register_findings, unreferenced_tables
 from sparklake.verbs.checks.objects import CheckedObjects, check_objects
 from sparklake.verbs.checks.refs import (
     Moment,

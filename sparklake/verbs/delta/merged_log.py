@@ -11,11 +11,7 @@ from sparklake.delta_log.file_names import commit_key, folder_of_log, table_name
 from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
-from sparklake.graveler.commits import (
-    DROPPED_METADATA_KEY,
-    TAKEN_METADATA_KEY,
-    UNITED_METADATA_KEY,
-)
+from sparklake.graveler.commits import DROPPED_METADATA_KEY, TAKEN_METADATA_KEY, UNITED_METADATA_KEY
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.records import Record, stored_record_id, tombstone
 from sparklake.strategies.judging import new_record

@@ -26,12 +26,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once, digest_of, once_scope
 from sparklake.verbs.base.resolve import get_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
-from sparklake.verbs.delta.table_copy import (
-    BaseTable,
-    copy_log,
-    entry_bodies,
-    new_entries,
-)
+from sparklake.verbs.delta.table_copy import BaseTable, copy_log, entry_bodies, new_entries
 from sparklake.verbs.objects.stage import stage_batches
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
@@ -43,13 +38,7 @@ from sparklake.verbs.tables.write import (
     removals,
     staged_rows,
 )
-from sparklake.verbs.tables.write_request import (
-    DELTA,
-    RESULT,
-    TableWrite,
-    WriteMode,
-    WriteRequest,
-)
+from sparklake.verbs.tables.write_request import DELTA, RESULT, TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, written_files
 
 if TYPE_CHECKING:

@@ -58,10 +58,7 @@ def _counted(noun: str, some: Sequence[str]) -> str:
 
 
 def find_lost(
-    context: Context,
-    dumped: RefsSnapshot,
-    refs: RefsSnapshot,
-    position: LogPosition | None = None,
+    context: Context, dumped: RefsSnapshot, refs: RefsSnapshot, position: LogPosition | None = None
 ) -> LostRefs:
     """Return the dumped refs and commits missing from a later snapshot."""
     known = {each.id: each for each in refs.commits}

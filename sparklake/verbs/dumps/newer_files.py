@@ -14,12 +14,7 @@ from heapq import nlargest
 
 from google.protobuf.message import DecodeError
 
-from sparklake.errors import (
-    CorruptFileError,
-    InvalidDumpError,
-    MissingFileError,
-    NewerDumpError,
-)
+from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, NewerDumpError
 from sparklake.graveler.dumps.dump import DumpManifest
 from sparklake.graveler.dumps.ref_files import META_RANGES, Entity, lakefs_kind, record_total
 from sparklake.graveler.dumps.trees import dump_roots

@@ -281,13 +281,7 @@ def _settings_of_lakefs(
     notes += _rule_notes(dumped, settings, renames)
     range_records = options.range_records or DEFAULT_RANGE_RECORDS
     # A later dump may replace this one, and no other one of another program.
-    beside = kept_settings(
-        _old_name(renames, default),
-        range_records,
-        dumped,
-        (manifest,),
-        renames,
-    )
+    beside = kept_settings(_old_name(renames, default), range_records, dumped, (manifest,), renames)
     return RestoredSettings(default, range_records, settings, beside, notes)
 
 

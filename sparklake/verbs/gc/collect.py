@@ -221,11 +221,7 @@ class _GcWork:
         return _GcWork(context, folder, listed, records, open_places(context))
 
     def marked(
-        self,
-        moment: RepositorySnapshot,
-        grace: timedelta,
-        state: str,
-        tables: UnnamedTables | None,
+        self, moment: RepositorySnapshot, grace: timedelta, state: str, tables: UnnamedTables | None
     ) -> CollectionRun:
         """Write the list of objects without a reference at a moment. Returns the run."""
         named = self._named(moment)
@@ -243,10 +239,7 @@ class _GcWork:
         )
         if tables is not None:
             run = replace(
-                run,
-                trees=len(moment.collecting),
-                tables=len(tables.sizes),
-                table_bytes=tables.size,
+                run, trees=len(moment.collecting), tables=len(tables.sizes), table_bytes=tables.size
             )
         self.folder.write(run)
         return run

@@ -16,11 +16,7 @@ import pyarrow as pa
 from sparklake.engine.base import Body, watched
 from sparklake.engine.execution import rows_in_order, run_plan, stitched
 from sparklake.engine.sort import sliced
-from sparklake.errors import (
-    ImportErrorsError,
-    InvalidInputError,
-    NoChangesError,
-)
+from sparklake.errors import ImportErrorsError, InvalidInputError, NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
@@ -131,10 +127,7 @@ class _ImportResult:
 
 
 def import_objects(
-    context: Context,
-    branch: str,
-    source: ImportSource,
-    options: ImportOptions,
+    context: Context, branch: str, source: ImportSource, options: ImportOptions
 ) -> VerbResult[ImportReport]:
     """Commit the objects of a source, replacing or adding to a branch's folder.
 
@@ -155,10 +148,7 @@ def import_objects(
 
 
 def _import_objects(
-    context: Context,
-    branch: str,
-    source: ImportSource,
-    options: ImportOptions,
+    context: Context, branch: str, source: ImportSource, options: ImportOptions
 ) -> VerbResult[ImportReport]:
     message = options.message or f"Import {source_name(source)}"
     signature = sign(context, message, options.committer, options.metadata)
@@ -177,14 +167,7 @@ def _import_objects(
             raise _refusal(opened, written, settings)
         raise InvalidInputError(f"nothing was imported: {opened.name} contains no objects")
     moves = _ImportMoves(
-        context,
-        branch,
-        imported,
-        mode,
-        options.if_needed,
-        settings.folder,
-        signature,
-        begun.fence,
+        context, branch, imported, mode, options.if_needed, settings.folder, signature, begun.fence
     )
 
     def report(made: Commit) -> ImportReport:

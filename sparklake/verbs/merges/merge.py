@@ -12,12 +12,7 @@ from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
 from sparklake.graveler.keys import path_tuple
-from sparklake.graveler.planning.path_filter import (
-    PATHS_NOUN,
-    PathFilter,
-    filter_for,
-    first_paths,
-)
+from sparklake.graveler.planning.path_filter import PATHS_NOUN, PathFilter, filter_for, first_paths
 from sparklake.graveler.ports import BranchState
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
@@ -25,12 +20,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish
 from sparklake.verbs.base.read import have_equal_records
-from sparklake.verbs.base.resolve import (
-    ResolvedRef,
-    get_branch,
-    kept_ref,
-    open_branch,
-)
+from sparklake.verbs.base.resolve import ResolvedRef, get_branch, kept_ref, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees

@@ -197,11 +197,7 @@ def _replay(
 
 
 def _replayed(
-    attempts: Attempts,
-    step: _ReplayStep,
-    head: Commit,
-    published: CommitId,
-    options: ReplayOptions,
+    attempts: Attempts, step: _ReplayStep, head: Commit, published: CommitId, options: ReplayOptions
 ) -> Commit | None:
     """Return the unpublished commit of one step over a head, which follows the published one.
 

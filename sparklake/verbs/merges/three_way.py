@@ -224,7 +224,5 @@ def _conflict_error(
     # The reason of a schema says what to do.
     hints = f". {hint}" if outcome.left_count or refused else ""
     return MergeConflictError(
-        f"{count} ({some}{', ...' if total > 3 else ''}){why}{hints}",
-        rows,
-        total,
+        f"{count} ({some}{', ...' if total > 3 else ''}){why}{hints}", rows, total
     )

@@ -65,10 +65,7 @@ class _Transaction:
 
 @contextmanager
 def transaction(
-    context: Context,
-    target: str,
-    options: MergeOptions,
-    lifetime: timedelta,
+    context: Context, target: str, options: MergeOptions, lifetime: timedelta
 ) -> Iterator[str]:
     """Yield the name of a hidden branch to work on. Merge it into the target at the end.
 

@@ -49,12 +49,7 @@ from sparklake.verbs.base.runner import retry_lost_races
 from sparklake.verbs.base.signing import check_texts
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.checks.dumps import check_nothing_lost
-from sparklake.verbs.purges.opening import (
-    claim_purge,
-    close_purge,
-    end_unregistered,
-    open_purge,
-)
+from sparklake.verbs.purges.opening import claim_purge, close_purge, end_unregistered, open_purge
 from sparklake.verbs.purges.removals import commit_removals
 
 _NAMED = 5

@@ -247,9 +247,7 @@ def _assembled(
     return None
 
 
-def _segments(
-    sources: Sequence[Sequence[RangeInfo]],
-) -> Iterator[Iterable[tuple[RangeInfo, ...]]]:
+def _segments(sources: Sequence[Sequence[RangeInfo]]) -> Iterator[Iterable[tuple[RangeInfo, ...]]]:
     """Yield the different parts of trees in each interval that no range crosses."""
     every = {(each.min_key, each.max_key) for ranges in sources for each in ranges}
     cuts: list[bytes] = []

@@ -36,10 +36,7 @@ _FORMATS = (
     # Catalogs number the files, 00000-ID.metadata.json, so they sort before the manifests. Without
     # a catalog they are v1.metadata.json, after all manifests.
     OtherFormat(
-        "Iceberg",
-        "metadata/",
-        r"^version-hint\.text$|\.metadata\.json(\.gz)?$",
-        ("v", ""),
+        "Iceberg", "metadata/", r"^version-hint\.text$|\.metadata\.json(\.gz)?$", ("v", "")
     ),
     OtherFormat("Hudi", ".hoodie/"),
     OtherFormat("Lance", "_versions/"),

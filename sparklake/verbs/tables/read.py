@@ -157,11 +157,7 @@ def _read_files(
 
 # --- Spark's own reader ---------------------------------------------------------------------------
 
-FORMATS = {
-    "sparklake.objects": OBJECT_DDL,
-    "sparklake.diff": DIFF_DDL,
-    "sparklake.log": LOG_DDL,
-}
+FORMATS = {"sparklake.objects": OBJECT_DDL, "sparklake.diff": DIFF_DDL, "sparklake.log": LOG_DDL}
 
 
 def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None:

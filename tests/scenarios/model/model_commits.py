@@ -33,12 +33,7 @@ Preview = tuple[list[tuple[int, int]], int, Diff]
 
 class CommitsModel(StagingModel):
     def commit(
-        self,
-        branch: str,
-        made: Commit | None,
-        *,
-        allow_empty: bool,
-        paths: list[str] | None = None,
+        self, branch: str, made: Commit | None, *, allow_empty: bool, paths: list[str] | None = None
     ) -> None:
         part = part_of(paths) if paths is not None else None
         self.branch(branch)

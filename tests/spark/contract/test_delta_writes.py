@@ -184,10 +184,7 @@ def test_an_imported_table_with_a_checkpoint_is_written_to(
 
 @pytest.mark.system
 def test_what_cannot_be_done_is_said_and_stages_nothing(
-    spark: SparkSession,
-    repo: Repository,
-    main: Branch,
-    frame: Callable[..., DataFrame],
+    spark: SparkSession, repo: Repository, main: Branch, frame: Callable[..., DataFrame]
 ) -> None:
     main.write(frame((1, "one")), "tables/files")
     main.write(frame((1, "one")), TABLE, "delta")

@@ -14,10 +14,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize(
     ("count", "range_records"),
-    [
-        (200, 3),
-        *(pytest.param(1_000, size, marks=pytest.mark.exhaustive) for size in (8, 64)),
-    ],
+    [(200, 3), *(pytest.param(1_000, size, marks=pytest.mark.exhaustive) for size in (8, 64))],
 )
 def test_random_triples(runner: SparkRunner, count: int, range_records: int) -> None:
     """Is one job for all triples, since a job takes as long as thousands of merges."""

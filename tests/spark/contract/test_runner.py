@@ -84,11 +84,7 @@ def test_sortable_rows_are_encoded_once(
 
 
 @pytest.mark.parametrize(
-    ("path", "order"),
-    [
-        ("path string", ["path", "size", "checksum"]),
-        ("path binary", []),
-    ],
+    ("path", "order"), [("path string", ["path", "size", "checksum"]), ("path binary", [])]
 )
 def test_the_columns_to_sort_by(spark: SparkSession, path: str, order: list[str]) -> None:
     ddl = f"{path}, size smallint, checksum string, metadata map<string, string>"

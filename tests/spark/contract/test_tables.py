@@ -67,11 +67,7 @@ def frame(spark: SparkSession) -> DataFrame:
     ],
 )
 def test_a_table_is_read_as_it_was_written(
-    repo: Repository,
-    main: Branch,
-    frame: DataFrame,
-    table_format: str,
-    options: dict[str, Any],
+    repo: Repository, main: Branch, frame: DataFrame, table_format: str, options: dict[str, Any]
 ) -> None:
     write_options = {name: value for name, value in options.items() if name == "header"}
     write = main.write(frame.coalesce(1), TABLE, format=table_format, **write_options)

@@ -231,9 +231,7 @@ def run_twice(
 
 
 def test_a_task_that_runs_again_makes_the_same_tree(
-    make_twins: tuple[Repository, Repository],
-    small_tasks: None,
-    monkeypatch: pytest.MonkeyPatch,
+    make_twins: tuple[Repository, Repository], small_tasks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids, changes = [], dict.fromkeys(list(tree_of("bulk", 200))[::7], "changed")
     for repository, body in zip(make_twins, (run_twice, apply_body), strict=True):

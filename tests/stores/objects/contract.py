@@ -75,11 +75,7 @@ class ObjectStoreContract:
         (listed,) = store.list("data/")
         found = store.find("data/x")
         assert found is not None
-        assert (listed.key, listed.size, listed.checksum) == (
-            found.key,
-            found.size,
-            found.checksum,
-        )
+        assert (listed.key, listed.size, listed.checksum) == (found.key, found.size, found.checksum)
         assert listed.mtime // 10**9 == found.mtime // 10**9
 
     def test_a_checksum_tells_the_content(self, store: ObjectStore) -> None:

@@ -190,10 +190,7 @@ def test_unknown_credentials(store: S3Store, s3_endpoint: str, tmp_path: Path) -
 
 
 def test_credentials_without_rights(
-    store: S3Store,
-    s3_env: dict[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    store: S3Store, s3_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put_if_absent("x", b"body")
     iam = aws_client("iam", s3_env)
@@ -441,10 +438,7 @@ def test_a_body_that_is_damaged_on_the_way(
 
 
 def test_an_object_that_vanishes_while_it_is_read(endpoint: Callable[..., Endpoint]) -> None:
-    with (
-        endpoint((200, b"bo", 4), refusal(404, "NoSuchKey")),
-        pytest.raises(MissingFileError),
-    ):
+    with endpoint((200, b"bo", 4), refusal(404, "NoSuchKey")), pytest.raises(MissingFileError):
         S3Store("bucket").get("x")
 
 

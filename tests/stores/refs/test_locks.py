@@ -155,19 +155,13 @@ def test_a_change_gives_up_and_succeeds_once_the_lock_is_free(
 def test_a_locked_table_stops_nobody_forever(
     shared_store: RefStore, shared_dsn: str, soon: None, use: Callable[[RefStore], object]
 ) -> None:
-    with (
-        held(shared_dsn, "LOCK TABLE sparklake.repositories"),
-        pytest.raises(LockHeldError),
-    ):
+    with held(shared_dsn, "LOCK TABLE sparklake.repositories"), pytest.raises(LockHeldError):
         use(shared_store)
 
 
 @pytest.mark.usefixtures("soon")
 def test_a_migration_gives_up_if_another_one_hangs(empty_dsn: str) -> None:
-    with (
-        held(empty_dsn, "SELECT pg_advisory_xact_lock(%s)", _LOCK),
-        pytest.raises(LockHeldError),
-    ):
+    with held(empty_dsn, "SELECT pg_advisory_xact_lock(%s)", _LOCK), pytest.raises(LockHeldError):
         connect_ref_store(empty_dsn)
     connect_ref_store(empty_dsn).close()
 

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparklake import Branch, Once, Repository, run_verb
-from sparklake.errors import (
-    CollectionBegunError,
-    InvalidInputError,
-    NoChangesError,
-    RaceLostError,
-)
+from sparklake.errors import CollectionBegunError, InvalidInputError, NoChangesError, RaceLostError
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.once import COUNT
 from sparklake.verbs.base.runner import restarts, runs_verbs, verb, with_branch_queue

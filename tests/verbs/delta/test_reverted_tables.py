@@ -31,10 +31,7 @@ REWRITES: dict[str, list[list[Action]]] = {
         [remove("g"), add("h")],
     ],
     "mark": [[remove("f1"), add("f1", **NEW)]],
-    "mark twice": [
-        [remove("f1"), add("f1", **OLD)],
-        [remove("f1", **OLD), add("f1", **NEW)],
-    ],
+    "mark twice": [[remove("f1"), add("f1", **OLD)], [remove("f1", **OLD), add("f1", **NEW)]],
 }
 """What a lake commit does to a table after the file f1 was added to it once more."""
 

@@ -52,10 +52,7 @@ def first(request: pytest.FixtureRequest) -> Iterator[Lake]:
     if request.param == "memory":
         yield memory_lake()
         return
-    with (
-        fresh_database(request.getfixturevalue("server_dsn")) as dsn,
-        postgres_lake(dsn) as opened,
-    ):
+    with fresh_database(request.getfixturevalue("server_dsn")) as dsn, postgres_lake(dsn) as opened:
         yield opened
 
 

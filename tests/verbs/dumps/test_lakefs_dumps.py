@@ -17,12 +17,7 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.cli.parsing import renames
 from sparklake.documents import dump_document
-from sparklake.errors import (
-    InvalidDumpError,
-    InvalidInputError,
-    MissingFileError,
-    NewerDumpError,
-)
+from sparklake.errors import InvalidDumpError, InvalidInputError, MissingFileError, NewerDumpError
 from sparklake.graveler.actions import Action
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, first_commit, new_commit
 from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes, read_dump_manifest, read_refs

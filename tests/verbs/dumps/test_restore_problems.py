@@ -13,12 +13,7 @@ from unittest import mock
 import pytest
 
 from sparklake import Commit, Lake, Repository
-from sparklake.errors import (
-    CorruptFileError,
-    InvalidDumpError,
-    InvalidInputError,
-    MissingFileError,
-)
+from sparklake.errors import CorruptFileError, InvalidDumpError, InvalidInputError, MissingFileError
 from sparklake.graveler.dumps import ref_files
 from sparklake.graveler.ports import StoredObject
 from sparklake.graveler.sstable import ends_whole
@@ -248,10 +243,7 @@ def test_what_is_there_can_be_restored(dumped: Dumped) -> None:
     )
     assert contents(repo, "main")
     assert gone in notes[-1]
-    assert repo.check("trees").kinds == {
-        FindingKind.RANGE_MISSING: 1,
-        FindingKind.TREE_DAMAGED: 1,
-    }
+    assert repo.check("trees").kinds == {FindingKind.RANGE_MISSING: 1, FindingKind.TREE_DAMAGED: 1}
     before = files_below(dumped.folder / "data")
     with pytest.raises((MissingFileError, CorruptFileError)):
         repo.collect_garbage(grace=timedelta())

@@ -440,10 +440,7 @@ def test_one_that_a_collection_overtakes_is_refused(
     refs = repo._context.refs
     owner = type(refs.branches if method in ("move", "create") else refs.staging)
     collector = repo.collect_garbage
-    with (
-        just_before(owner, method, lambda: collector(grace=NO_GRACE)),
-        pytest.raises(ExpiredError),
-    ):
+    with just_before(owner, method, lambda: collector(grace=NO_GRACE)), pytest.raises(ExpiredError):
         act(repo, repo.branch("main"), line["past"].id)
     for each in repo.branches():
         assert sorted(contents(repo, each.name)) == paths(repo, each.name)

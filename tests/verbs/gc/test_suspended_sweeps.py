@@ -90,9 +90,7 @@ def test_a_late_sweep_deletes_no_object_of_a_head(repo: Repository, block: int) 
 
 
 @pytest.mark.both_stores
-def test_a_sweep_that_was_ended_before_its_first_deletion_deletes_nothing(
-    repo: Repository,
-) -> None:
+def test_a_sweep_that_was_ended_before_its_first_deletion_deletes_nothing(repo: Repository) -> None:
     before = objects_of(repo)
 
     def others() -> None:

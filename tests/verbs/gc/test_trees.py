@@ -250,12 +250,7 @@ def test_a_commit_that_is_made_again_has_its_tree(repo: Repository, line: dict[s
 def row_of(repo: Repository, path: str, to: str) -> dict[str, object]:
     """Return an object of main as a row to stage at another path."""
     found = repo.stat("main", path)
-    return {
-        "path": to,
-        "size": found.size,
-        "checksum": found.checksum,
-        "address": found.address,
-    }
+    return {"path": to, "size": found.size, "checksum": found.checksum, "address": found.address}
 
 
 def test_tables_that_are_written_again_are_read_again(small_lake: Lake, repo: Repository) -> None:

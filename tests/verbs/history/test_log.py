@@ -246,8 +246,7 @@ def test_show_reads_only_what_both_have_and_differs(repo: Repository) -> None:
 
 def test_merge_bases_of_a_criss_cross(repo: Repository) -> None:
     commits = grow(
-        repo,
-        {"a": [], "l": ["a"], "r": ["a"], "x": ["l", "r"], "y": ["r", "l"], "alone": []},
+        repo, {"a": [], "l": ["a"], "r": ["a"], "x": ["l", "r"], "y": ["r", "l"], "alone": []}
     )
     both = sorted([commits["l"], commits["r"]], key=lambda each: each.id)
     assert repo.merge_bases("x", "y") == repo.merge_bases("y", "x") == both
@@ -281,10 +280,7 @@ def test_merge_bases_are_those_of_brute_force(repo: Repository) -> None:
     scope="module", params=[30_000, pytest.param(1_000_000, marks=pytest.mark.exhaustive)]
 )
 def long_history(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    dsn: str,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, lake: Lake, dsn: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Lake, str, int]:
     """Is a line of so many commits, one an hour, the last of which is the head of `long`."""
     count: int = request.param

@@ -204,10 +204,7 @@ def test_random_criss_crosses_as_dicts_would(repo: Repository, seed: int) -> Non
 
 
 def check_merge(
-    repo: Repository,
-    base: Mapping[str, object],
-    source: tuple[str, Sizes],
-    dest: tuple[str, Sizes],
+    repo: Repository, base: Mapping[str, object], source: tuple[str, Sizes], dest: tuple[str, Sizes]
 ) -> None:
     (theirs, after), (ours, before) = source, dest
     paths = sorted({*base, *after, *before})

@@ -98,11 +98,7 @@ def test_what_no_rule_fits_is_left(repo: Repository, main: Branch) -> None:
     assert [row.path for row in raised.value.conflicts] == ["gone", "new"]
     assert raised.value.count == 2
     (row, _) = raised.value.conflicts
-    assert (row.base is None, row.source, row.dest is None) == (
-        False,
-        None,
-        False,
-    )
+    assert (row.base is None, row.source, row.dest is None) == (False, None, False)
     with pytest.raises(MergeConflictError) as raised:
         repo.merge("dev", "main", "dest-wins", rules={"a*": "none"})
     assert [row.path for row in raised.value.conflicts] == ["a.csv"]
@@ -138,12 +134,7 @@ def test_larger_wins_and_a_tie_stays(repo: Repository, main: Branch) -> None:
 def test_lines_are_united(repo: Repository, main: Branch) -> None:
     made = repo.merge("dev", "main", "newest-wins", rules={"*.csv": "union-lines"})
     assert said(made) == "*.csv=union-lines; else newest-wins"
-    assert contents(repo, "main") == {
-        **BASE,
-        **DEST,
-        "a.csv": b"1\nd\ns\n",
-        "b.csv": b"2\n4\n3\n",
-    }
+    assert contents(repo, "main") == {**BASE, **DEST, "a.csv": b"1\nd\ns\n", "b.csv": b"2\n4\n3\n"}
 
 
 def test_lines_of_a_deleted_object_are_not_united(repo: Repository, main: Branch) -> None:
@@ -186,12 +177,7 @@ def test_a_name_that_is_taken_gets_a_number(repo: Repository) -> None:
         {"a.csv": b"d", "b.csv": b"d"},
     )
     repo.merge("dev", "main", "keep-both")
-    assert contents(repo, "main") == {
-        **taken,
-        "a.csv": b"d",
-        "a.source-3.csv": b"s",
-        "b.csv": b"d",
-    }
+    assert contents(repo, "main") == {**taken, "a.csv": b"d", "a.source-3.csv": b"s", "b.csv": b"d"}
 
 
 def test_two_that_want_one_name_both_get_one(repo: Repository) -> None:

@@ -301,11 +301,7 @@ def test_a_long_name_of_a_branch_is_no_obstacle(repo: Repository) -> None:
 @pytest.mark.usefixtures("healthy_at_end")
 def test_kept_work_is_pruned_when_it_has_expired(repo: Repository, main: Branch) -> None:
     with pytest.raises(BodyError):
-        attempt(
-            main,
-            lambda tx: (tx.put("k", b"2"), fail(BodyError())),
-            expires=timedelta(days=1),
-        )
+        attempt(main, lambda tx: (tx.put("k", b"2"), fail(BodyError())), expires=timedelta(days=1))
     assert repo.prune_branches() == []
     (name,) = hidden(repo)
     repo._context.refs.branches.set_lifetime(name, timedelta(seconds=-1))

@@ -157,12 +157,7 @@ def test_what_is_there_is_overwritten_by_force_alone(repo: Repository, main: Bra
     ],
 )
 def test_what_cannot_be_is_refused(
-    repo: Repository,
-    main: Branch,
-    error: type[SparklakeError],
-    words: str,
-    source: str,
-    dest: str,
+    repo: Repository, main: Branch, error: type[SparklakeError], words: str, source: str, dest: str
 ) -> None:
     commit_all(main, {"slash/": b"", "deep//deep": b"deep"}, "odd")
     before = contents(repo, "main")

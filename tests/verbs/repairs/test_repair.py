@@ -14,14 +14,7 @@ from sparklake.namespace.layout import REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
 from sparklake.rows.findings import KIND_FACTS, FindingKind, Severity
 from sparklake.verbs.repairs.repair import RepairReport
 from sparklake.verbs.repairs.steps import RepairAction
-from tests.support.faults import (
-    FAULTS,
-    Scene,
-    changed_state,
-    file_as,
-    healthy_scene,
-    injected,
-)
+from tests.support.faults import FAULTS, Scene, changed_state, file_as, healthy_scene, injected
 from tests.support.lakes import (
     commit_all,
     contents,

@@ -14,13 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
-from sparklake.graveler.ports import (
-    ContentPart,
-    StoredFolder,
-    StoredObject,
-    StoreTraits,
-    Watch,
-)
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.interrupts import Threads, within_grace
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local.files import store_errors, whole_file
