@@ -106,7 +106,7 @@ class Branch:
         """Commit the staged changes; writers may continue meanwhile.
 
         With `paths` (objects, or prefixes that end with '/'), only their changes; the rest stays
-        staged. Raises NoChangesError, ChangesTakenError, RaceLostError.
+        staged. Raises NoChangesError, AlreadyCommittedError, RaceLostError.
 
         Examples:
             >>> _ = branch.put("notes/b.txt", b"second")
@@ -172,7 +172,7 @@ class Branch:
         """Write many objects and stage all of them at once, or none; return their number.
 
         `objects` are bytes, or Paths of local files, by path: a mapping, or pairs, which are
-        streamed, so there may be any number. Raises InvalidRecordError for a repeated path, and
+        streamed, so there may be any number. Raises InvalidRowsError for a repeated path, and
         InvalidInputError for a Path that is a symbolic link, unless links are followed.
 
         Examples:
@@ -291,7 +291,7 @@ class Branch:
         """Stage copies, given as pairs of source and dest, at once; return their number.
 
         They come from another ref if one is given. Existing objects are overwritten. Raises
-        ObjectNotFoundError, and InvalidRecordError for a repeated dest; then none is staged.
+        ObjectNotFoundError, and InvalidRowsError for a repeated dest; then none is staged.
         """
         from sparklake.verbs.objects.upload import copy_many
 
@@ -346,7 +346,7 @@ class Branch:
         Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
         optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. A
         missing checksum is computed from the object. Spark computes the rows of a DataFrame with
-        checksums twice. Raises InvalidRecordError.
+        checksums twice. Raises InvalidRowsError.
         """
         from sparklake.verbs.objects.stage import stage_rows
 
@@ -388,7 +388,7 @@ class Branch:
 
         At the end, all commits there are staged, or nothing if the body raises. If an edit with the
         key `once` was staged before, nothing is staged: the body can skip its work if the URI has
-        `repeated` set. Raises TableMovedError if others have committed to the table meanwhile.
+        `repeated` set. Raises TableChangedError if others have committed to the table meanwhile.
         """
         from sparklake.verbs.delta.write import edit_delta_once
 

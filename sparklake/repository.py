@@ -663,7 +663,7 @@ class Repository:
         return list_writes(self._context)
 
     def abandon_write(self, write_id: str) -> Write:
-        """Abandon an open write; raise NotFoundError, WriteEndedError.
+        """Abandon an open write; raise NotFoundError, WriteFinishedError.
 
         It can never stage its files.
         """
@@ -796,8 +796,8 @@ class Repository:
 
         Commits that the retention does not keep expire. Objects younger than the grace period stay.
         A dry run deletes nothing; its list can be swept later by its id. `work` is a folder for the
-        lists, for a namespace that is full. Raises CollectionOpenError while another collection is
-        running.
+        lists, for a namespace that is full. Raises CollectionRunningError while another collection
+        is running.
         """
         from sparklake.verbs.gc.collect import collect_garbage
 
@@ -843,7 +843,7 @@ class Repository:
         Tables come from the local cache, copies of the namespace in `sources`, or records of other
         commits; objects from equal ones in history or in `sources`; refs from their dump. Ids and
         checksums prove each result, and replaced files are kept. `accept` decides each step; by
-        default all are done. A dry run only plans. Raises CollectionOpenError, ReadOnlyError.
+        default all are done. A dry run only plans. Raises CollectionRunningError, ReadOnlyError.
         docs/check-and-repair.md has the rest.
         """
         from sparklake.graveler.keys import path_tuple

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from campaigns.faults.scenes import Scene, VerbCase
-from sparklake.errors import NoChangesError, ObjectNotFoundError, WriteEndedError
+from sparklake.errors import NoChangesError, ObjectNotFoundError, WriteFinishedError
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.verbs.tables.write_request import WriteMode
 from tests.support.lakes import stage_table
@@ -126,5 +126,5 @@ OBJECT_CASES = {
     ),
     "write": VerbCase(clean, write_table),
     "edit_delta": VerbCase(clean, append_to_delta, repeats=False),
-    "abandon_write": VerbCase(begin_write, abandon, done=(WriteEndedError,), found=write_states),
+    "abandon_write": VerbCase(begin_write, abandon, done=(WriteFinishedError,), found=write_states),
 }

@@ -15,7 +15,7 @@ from campaigns.faults.checking import ViolationError, check_repository
 from campaigns.faults.forks import Answer, Forks
 from campaigns.faults.scenes import Scene, VerbCase, create_repository, nothing, state_of
 from sparklake import Lake, SparklakeError
-from sparklake.errors import CollectionOpenError, RefNotFoundError
+from sparklake.errors import CollectionRunningError, RefNotFoundError
 
 ROUNDS_OF_A_REPOSITORY = 20
 _PATIENCE_SECONDS = 10.0
@@ -162,7 +162,7 @@ def _patiently(case: VerbCase, scene: Scene) -> None:
     while True:
         try:
             case.run(scene)
-        except CollectionOpenError:
+        except CollectionRunningError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)

@@ -26,7 +26,7 @@ from random import Random
 from campaigns.faults.checking import ViolationError
 from campaigns.simulator.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
-from sparklake.errors import CollectionOpenError, ExpiredError, MissingFileError
+from sparklake.errors import CollectionRunningError, ExpiredError, MissingFileError
 from sparklake.graveler.dumps.dump import read_dump_manifest
 from sparklake.graveler.dumps.trees import dump_table_ids, dump_trees
 from sparklake.graveler.guards import Action
@@ -298,7 +298,7 @@ def run_schedule(seed: int, folder: Path) -> Counter[str]:
         left = chance.randint(1, 2)
         while left:
             # A dump of refs excludes it meanwhile.
-            with suppress(CollectionOpenError):
+            with suppress(CollectionRunningError):
                 _count(happened, collector.collect_garbage(grace=NO_GRACE))
                 left -= 1
 

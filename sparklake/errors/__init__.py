@@ -7,16 +7,16 @@ failed, on what, and what to do next.
 from __future__ import annotations
 
 from sparklake.errors.inputs import (
+    IdempotencyKeyReusedError,
     ImportErrorsError,
     InvalidDumpError,
     InvalidHooksError,
     InvalidInputError,
     InvalidKeyError,
     InvalidNameError,
-    InvalidRecordError,
     InvalidRefError,
+    InvalidRowsError,
     InvalidUriError,
-    OnceKeyReusedError,
     UnsupportedNamesError,
 )
 from sparklake.errors.lookups import (
@@ -32,18 +32,18 @@ from sparklake.errors.lookups import (
     RepositoryNotFoundError,
 )
 from sparklake.errors.races import (
-    ChangesTakenError,
-    CollectionBegunError,
-    CollectionOpenError,
-    OnceKeyBusyError,
-    PurgeOpenError,
+    AlreadyCommittedError,
+    CollectionRunningError,
+    CollectionStartedError,
+    IdempotencyKeyInUseError,
+    PurgeRunningError,
     RaceLostError,
-    TableMovedError,
+    TableChangedError,
     UnexpectedHeadError,
-    WriteEndedError,
+    WriteFinishedError,
 )
 from sparklake.errors.refusals import (
-    AddressTakenError,
+    AddressConflictError,
     DirtyBranchError,
     ExpiredError,
     HookFailedError,
@@ -72,12 +72,12 @@ from sparklake.errors.systems import (
 )
 
 __all__ = [
-    "AddressTakenError",
+    "AddressConflictError",
     "AlreadyExistsError",
     "AmbiguousRefError",
-    "ChangesTakenError",
-    "CollectionBegunError",
-    "CollectionOpenError",
+    "AlreadyCommittedError",
+    "CollectionStartedError",
+    "CollectionRunningError",
     "CorruptFileError",
     "DirtyBranchError",
     "ExpiredError",
@@ -91,7 +91,7 @@ __all__ = [
     "InvalidInputError",
     "InvalidKeyError",
     "InvalidNameError",
-    "InvalidRecordError",
+    "InvalidRowsError",
     "InvalidRefError",
     "InvalidUriError",
     "LockHeldError",
@@ -105,11 +105,11 @@ __all__ = [
     "NotFoundError",
     "NothingToDoError",
     "ObjectNotFoundError",
-    "OnceKeyBusyError",
-    "OnceKeyReusedError",
+    "IdempotencyKeyInUseError",
+    "IdempotencyKeyReusedError",
     "ProtectedError",
     "PurgeBlockedError",
-    "PurgeOpenError",
+    "PurgeRunningError",
     "PurgedError",
     "RaceLostError",
     "ReadOnlyError",
@@ -123,11 +123,11 @@ __all__ = [
     "StorePermissionError",
     "StoreUnreachableError",
     "StrategyError",
-    "TableMovedError",
+    "TableChangedError",
     "TransactionError",
     "UnexpectedHeadError",
     "UnsupportedNamesError",
-    "WriteEndedError",
+    "WriteFinishedError",
 ]
 
 # Tracebacks and pickles name the public path.

@@ -41,16 +41,16 @@ class InvalidKeyError(InvalidInputError):
     kind = "invalid_key"
 
 
-class InvalidRecordError(InvalidInputError):
+class InvalidRowsError(InvalidInputError):
     """Rows of objects that cannot be staged: a duplicate, a bad size, too much data."""
 
-    kind = "invalid_record"
+    kind = "invalid_rows"
 
 
-class OnceKeyReusedError(InvalidInputError):
+class IdempotencyKeyReusedError(InvalidInputError):
     """A once key that was used with another verb or other arguments."""
 
-    kind = "once_key_reused"
+    kind = "idempotency_key_reused"
 
 
 class UnsupportedNamesError(InvalidInputError):

@@ -17,19 +17,19 @@ class RaceLostError(SparklakeError):
         return cls(f"another writer has just staged a write to {branch!r}: try again")
 
 
-class ChangesTakenError(RaceLostError):
+class AlreadyCommittedError(RaceLostError):
     """Staged changes that another writer has committed, so nothing is left to do."""
 
-    kind = "changes_taken"
+    kind = "already_committed"
 
 
-class WriteEndedError(RaceLostError):
+class WriteFinishedError(RaceLostError):
     """A table write that was abandoned or has already landed. It stages nothing."""
 
-    kind = "write_ended"
+    kind = "write_finished"
 
     @classmethod
-    def of(cls, write_id: str, branch: str) -> WriteEndedError:
+    def of(cls, write_id: str, branch: str) -> WriteFinishedError:
         """Return the error of a write that is not open on a branch."""
         return cls(
             f"the write {write_id} to {branch!r} is no longer open: it was abandoned, or its "
@@ -38,10 +38,10 @@ class WriteEndedError(RaceLostError):
         )
 
 
-class TableMovedError(RaceLostError):
+class TableChangedError(RaceLostError):
     """A Delta table to which others have committed since a write began."""
 
-    kind = "table_moved"
+    kind = "table_changed"
 
 
 class UnexpectedHeadError(RaceLostError):
@@ -50,19 +50,19 @@ class UnexpectedHeadError(RaceLostError):
     kind = "unexpected_head"
 
 
-class CollectionBegunError(RaceLostError):
+class CollectionStartedError(RaceLostError):
     """A garbage collection that began after the verb did. Run the verb again."""
 
-    kind = "collection_begun"
+    kind = "collection_started"
 
 
-class OnceKeyBusyError(RaceLostError):
+class IdempotencyKeyInUseError(RaceLostError):
     """A once key that another run holds, or has just recorded."""
 
-    kind = "once_key_busy"
+    kind = "idempotency_key_in_use"
 
     @classmethod
-    def of(cls, key: str) -> OnceKeyBusyError:
+    def of(cls, key: str) -> IdempotencyKeyInUseError:
         """Return the error of a key that another run uses."""
         return cls(
             f"another run uses the once key {key!r}. This run has changed nothing: run it again "
@@ -70,13 +70,13 @@ class OnceKeyBusyError(RaceLostError):
         )
 
 
-class CollectionOpenError(RaceLostError):
+class CollectionRunningError(RaceLostError):
     """A garbage collection in progress, whose end must be awaited."""
 
-    kind = "collection_open"
+    kind = "collection_running"
 
 
-class PurgeOpenError(RaceLostError):
+class PurgeRunningError(RaceLostError):
     """A purge in progress, whose end must be awaited."""
 
-    kind = "purge_open"
+    kind = "purge_running"

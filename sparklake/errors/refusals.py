@@ -87,13 +87,13 @@ class PurgeBlockedError(SparklakeError):
     exit_code = 4
 
 
-class AddressTakenError(SparklakeError):
+class AddressConflictError(SparklakeError):
     """Objects that cannot be written with their addresses. Nothing was published.
 
     A range of the same objects exists, with `address` for the object at `path`.
     """
 
-    kind = "address_taken"
+    kind = "address_conflict"
     exit_code = 4
 
     def __init__(self, message: str, path: str = "", address: str = "") -> None:
@@ -101,7 +101,7 @@ class AddressTakenError(SparklakeError):
         self.path = path
         self.address = address
 
-    def __reduce__(self) -> tuple[type[AddressTakenError], tuple[str, str, str]]:
+    def __reduce__(self) -> tuple[type[AddressConflictError], tuple[str, str, str]]:
         return type(self), (str(self), self.path, self.address)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from sparklake.errors import CorruptFileError, InvalidRecordError
+from sparklake.errors import CorruptFileError, InvalidRowsError
 from sparklake.graveler.commits import hash_int, hash_map, hash_string
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
@@ -137,22 +137,22 @@ def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, 
 
 
 def entry_record(path: str, entry: Entry) -> Record:
-    """Return the record of an object; raise InvalidKeyError or InvalidRecordError."""
+    """Return the record of an object; raise InvalidKeyError or InvalidRowsError."""
     check_entry(path, entry)
     try:
         return encode_record(object_key(path), entry_identity(entry), encode_entry(entry))
     except UnicodeEncodeError as error:
-        raise InvalidRecordError(f"the entry of {path!r} is not UTF-8: {error}") from error
+        raise InvalidRowsError(f"the entry of {path!r} is not UTF-8: {error}") from error
 
 
 def check_entry(path: str | bytes, entry: Entry) -> None:
-    """Raise InvalidRecordError for a size or an mtime that no record may have."""
+    """Raise InvalidRowsError for a size or an mtime that no record may have."""
     if not 0 <= entry.size <= MAX_SIZE:
-        raise InvalidRecordError(
+        raise InvalidRowsError(
             f"the size of {path!r} is {entry.size}: use a number of bytes, 0 or more"
         )
     if not is_storable(entry.mtime):
-        raise InvalidRecordError(
+        raise InvalidRowsError(
             f"the mtime of {path!r} is {OUT_OF_YEARS}: {entry.mtime // SECOND} seconds after "
             "1970. Use a time within these years"
         )

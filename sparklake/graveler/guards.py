@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparklake.errors import CollectionBegunError, InvalidInputError, ProtectedError, ReadOnlyError
+from sparklake.errors import (
+    CollectionStartedError,
+    InvalidInputError,
+    ProtectedError,
+    ReadOnlyError,
+)
 from sparklake.graveler.actions import ALL_ACTIONS as ALL_ACTIONS
 from sparklake.graveler.actions import Action as Action
 from sparklake.graveler.refs.names import check_pattern, fits
@@ -69,9 +74,9 @@ def read_only_error() -> ReadOnlyError:
 
 
 def check_fence(branch: str, found: int, begun: int | None) -> None:
-    """Raise CollectionBegunError if a branch's fence has changed. None skips the check."""
+    """Raise CollectionStartedError if a branch's fence has changed. None skips the check."""
     if begun not in (None, found):
-        raise CollectionBegunError(
+        raise CollectionStartedError(
             f"nothing was changed on {branch!r}: a garbage collection or a purge has started. "
             "Try again"
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRecordError
+from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRowsError
 from sparklake.graveler.ids import RECORD_ID_BYTES, RecordId, read_zigzag, record_id, zigzag
 
 Record = tuple[bytes, bytes]
@@ -38,15 +38,15 @@ class ValueRecord:
 
 
 def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
-    """Return the stored form of a record; raise InvalidKeyError or InvalidRecordError."""
+    """Return the stored form of a record; raise InvalidKeyError or InvalidRowsError."""
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise InvalidKeyError(
             f"a key must have 1 to {MAX_KEY_BYTES} bytes, but this one has {len(key)}: {key[:80]!r}"
         )
     if not 1 <= len(identity) <= MAX_IDENTITY_BYTES:
-        raise InvalidRecordError(f"the identity of {key!r} has {len(identity)} bytes, not 1 to 255")
+        raise InvalidRowsError(f"the identity of {key!r} has {len(identity)} bytes, not 1 to 255")
     if len(data) > MAX_DATA_BYTES:
-        raise InvalidRecordError(
+        raise InvalidRowsError(
             f"the metadata of {key!r} takes {len(data)} bytes; at most {MAX_DATA_BYTES} are allowed"
         )
     return key, plain_value(identity, data) + record_id(key, identity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
-from sparklake.errors import CollectionOpenError, PurgeOpenError
+from sparklake.errors import CollectionRunningError, PurgeRunningError
 from sparklake.graveler.graph.needed_bases import needed_bases
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.retention import DAY, Retention, expired_commits
@@ -54,13 +54,13 @@ def collectable_trees(
     return due - needed_bases(commits, kept)
 
 
-def collection_open_error() -> CollectionOpenError:
+def collection_running_error() -> CollectionRunningError:
     """Return the error for work that excludes collections while one is running."""
-    return CollectionOpenError(
+    return CollectionRunningError(
         "a garbage collection or a dump of refs is running: wait for its end"
     )
 
 
-def purge_open_error() -> PurgeOpenError:
+def purge_running_error() -> PurgeRunningError:
     """Return the error for a purge while another one is running."""
-    return PurgeOpenError("another purge of this repository is running: wait for its end")
+    return PurgeRunningError("another purge of this repository is running: wait for its end")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparklake.errors import CollectionOpenError, CorruptFileError
+from sparklake.errors import CollectionRunningError, CorruptFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.namespace.layout import OPEN_PURGES_FOLDER, SWEEP_MARKER_KEY
 
@@ -29,13 +29,13 @@ def is_sweep_open(store: ObjectStore) -> bool:
 
 
 def check_sweep(store: ObjectStore, marker: str) -> None:
-    """Raise CollectionOpenError after another process ends the sweep of a marker."""
+    """Raise CollectionRunningError after another process ends the sweep of a marker."""
     if store.find(marker) is None:
         raise sweep_ended_error()
 
 
-def sweep_ended_error() -> CollectionOpenError:
-    return CollectionOpenError(
+def sweep_ended_error() -> CollectionRunningError:
+    return CollectionRunningError(
         "the garbage collection stopped: it lost its connection to Postgres, and another one "
         "ended it. Run it again"
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from sparklake.errors import CollectionBegunError, CollectionOpenError, MissingFileError
+from sparklake.errors import CollectionRunningError, CollectionStartedError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.namespace.layout import candidates_key
@@ -30,7 +30,7 @@ def encode_ids(table_ids: Iterable[str]) -> bytes:
 def put_tables(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
     """Write tree files unless they exist, durably; return the keys of the new ones.
 
-    Raises CollectionOpenError for a file that a collection may be deleting.
+    Raises CollectionRunningError for a file that a collection may be deleting.
     """
     if not files:
         return ()
@@ -39,11 +39,11 @@ def put_tables(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
 
 
 def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
-    """Raise CollectionOpenError for a tree file that a collection may be deleting."""
+    """Raise CollectionRunningError for a tree file that a collection may be deleting."""
     candidates = _candidates(store)
     found = next((each for each in keys if each in candidates), None)
     if found is not None:
-        raise CollectionOpenError(
+        raise CollectionRunningError(
             f"nothing was written: a running garbage collection may delete {found}, which this "
             "operation needs. Try again after `sparklake gc run` finishes. If it was "
             "interrupted, run it again"
@@ -53,14 +53,14 @@ def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
 def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
     """Verify tree files written before the latest fence was read.
 
-    CollectionOpenError means that a collection may be deleting one of them, CollectionBegunError
-    that one is deleted.
+    CollectionRunningError means that a collection may be deleting one of them,
+    CollectionStartedError that one is deleted.
     """
     keys = [table_key(each) for each in table_ids]
     check_kept_tables(store, keys)
     gone = find_missing(store, keys)
     if gone is not None:
-        raise CollectionBegunError(
+        raise CollectionStartedError(
             f"nothing was published: a garbage collection deleted {gone}, which this operation "
             "wrote. Try again"
         )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.errors import InvalidRecordError
+from sparklake.errors import InvalidRowsError
 from sparklake.graveler.arrow_columns import with_column
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import object_columns
@@ -141,7 +141,7 @@ def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
     column = batch.column(index)
     if pa.types.is_timestamp(column.type):
         return with_column(batch, "mtime", unix_microseconds(column))
-    raise InvalidRecordError(f"the column mtime is {column.type}; it must contain timestamps")
+    raise InvalidRowsError(f"the column mtime is {column.type}; it must contain timestamps")
 
 
 def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:

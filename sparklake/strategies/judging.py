@@ -14,7 +14,7 @@ from sparklake.delta_log.file_names import log_folder
 from sparklake.errors import (
     ExpiredError,
     InvalidKeyError,
-    InvalidRecordError,
+    InvalidRowsError,
     MissingFileError,
     SparklakeError,
     StrategyError,
@@ -216,7 +216,7 @@ def _check_new(
 ) -> None:
     try:
         new_record(conflict.key, answer)
-    except (InvalidRecordError, UnicodeEncodeError) as error:
+    except (InvalidRowsError, UnicodeEncodeError) as error:
         raise _failure(chosen, [conflict], f"wrote an invalid object: {error}") from error
 
 

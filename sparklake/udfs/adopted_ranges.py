@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import (
-    AddressTakenError,
-    CollectionBegunError,
-    CollectionOpenError,
+    AddressConflictError,
+    CollectionRunningError,
+    CollectionStartedError,
     CorruptFileError,
-    PurgeOpenError,
+    PurgeRunningError,
     SparklakeError,
 )
 from sparklake.graveler.blocks.block import Block
@@ -104,7 +104,7 @@ def _check_present(store: ObjectStore, block: Block) -> None:
     _check_swept(store, f"{root}{keys[0]}")
     gone = find_missing(store, keys)
     if gone is not None:
-        raise CollectionBegunError(
+        raise CollectionStartedError(
             f"nothing was published: a garbage collection or a purge deleted {root}{gone} while "
             "this operation was using it. Try again"
         )
@@ -143,7 +143,7 @@ def _lacks_objects(store: ObjectStore, own: Sequence[_AddressConflict]) -> bool:
 
 def _check_closed(store: ObjectStore, address: str) -> None:
     for purge_id in open_purges(store):
-        raise PurgeOpenError(
+        raise PurgeRunningError(
             f"nothing was written: an existing range of the same objects references {address!r}, "
             f"which the purge {purge_id} may delete. Try again after it finishes. If it was "
             f"interrupted, run `sparklake purge resume` {purge_id}"
@@ -152,7 +152,7 @@ def _check_closed(store: ObjectStore, address: str) -> None:
 
 def _check_swept(store: ObjectStore, address: str) -> None:
     if is_sweep_open(store):
-        raise CollectionOpenError(
+        raise CollectionRunningError(
             f"nothing was written: an existing range of the same objects references {address!r}, "
             "which a running garbage collection may delete. Try again after `sparklake gc run` "
             "finishes"
@@ -232,10 +232,10 @@ def _is_there(address: str) -> bool:
     return False
 
 
-def _taken(other: _AddressConflict) -> AddressTakenError:
+def _taken(other: _AddressConflict) -> AddressConflictError:
     path = other.key.decode(errors="replace")
     also = f", or use the address {other.theirs}" if _is_there(other.theirs) else ""
-    return AddressTakenError(
+    return AddressConflictError(
         f"Nothing was published: {path!r} cannot be written with the address {other.ours}. The "
         f"lake has a range of the same objects with the address {other.theirs} for it, and ranges "
         "never change. Stage or put it with user metadata, which makes it a different "

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.errors import CollectionOpenError, InvalidRecordError
+from sparklake.errors import CollectionRunningError, InvalidRowsError
 from sparklake.graveler.arrow_columns import is_text, with_column
 from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
@@ -69,7 +69,7 @@ def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
         pc.starts_with(same_scheme, f"{storage_namespace}/"),
     )
     if pc.any(inside).as_py():
-        raise CollectionOpenError(
+        raise CollectionRunningError(
             "nothing was staged: a running garbage collection may delete one of the objects. "
             "Stage them after `sparklake gc run` finishes"
         )
@@ -159,12 +159,12 @@ def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     for index, name in enumerate(batch.schema.names):
         given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
         if not _means(given.type, wanted):
-            raise InvalidRecordError(f"the column {name} is {given.type}; it must be {wanted}")
+            raise InvalidRowsError(f"the column {name} is {given.type}; it must be {wanted}")
         if given.type != wanted and not pa.types.is_timestamp(wanted):
             try:
                 batch = with_column(batch, name, given.cast(wanted))
             except pa.ArrowInvalid as error:
-                raise InvalidRecordError(f"the column {name}: {error}") from error
+                raise InvalidRowsError(f"the column {name}: {error}") from error
     return batch
 
 
@@ -187,16 +187,16 @@ def staged_record(
     """Return the record of one row of STAGE_SCHEMA, after all checks."""
     path = row.get("path")
     if path is None:
-        raise InvalidRecordError("a row to stage has no path")
+        raise InvalidRowsError("a row to stage has no path")
     if row.get("deleted"):
         return tombstone(existing_key(path))
     for name in ("size", "address"):
         if row.get(name) is None:
-            raise InvalidRecordError(f"the row of {path!r} has no {name}; every row needs one")
+            raise InvalidRowsError(f"the row of {path!r} has no {name}; every row needs one")
     if "://" in row["address"]:
         normalise_object_uri(row["address"])
     elif URI_START.match(row["address"]):
-        raise InvalidRecordError(
+        raise InvalidRowsError(
             f"the address of {path!r} is {row['address']!r}: write file:///path or "
             "s3://bucket/key, or a key in the storage namespace"
         )
@@ -219,7 +219,7 @@ def _staged_metadata(row: dict[str, Any]) -> dict[str, str]:
     metadata = dict(row.get("metadata") or {})
     for key, value in metadata.items():
         if value is None:
-            raise InvalidRecordError(f"the metadata of {row['path']!r} has no value for {key!r}")
+            raise InvalidRowsError(f"the metadata of {row['path']!r} has no value for {key!r}")
     return metadata
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.errors import InvalidRecordError
+from sparklake.errors import InvalidRowsError
 from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
 from sparklake.graveler.blocks.block import Block, Blocks
 from sparklake.graveler.graph.virtual_base import disagreement
@@ -116,7 +116,7 @@ def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:
         twice = keys[1:].filter(pc.equal(keys[1:], keys[:-1]))
         if len(twice) or block.first_key == last:
             key = twice[0].as_py() if len(twice) else last
-            raise InvalidRecordError(
+            raise InvalidRowsError(
                 f"{key!r} occurs twice in one table; stage each key once, or in two calls"
             )
         last = block.last_key

@@ -8,7 +8,7 @@ from functools import partial
 
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import LAYERED, Explanation, explained
-from sparklake.errors import ChangesTakenError, InvalidInputError, NoChangesError
+from sparklake.errors import AlreadyCommittedError, InvalidInputError, NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import Interval, existing_key, key_prefix, prefix_interval, successor
@@ -44,7 +44,7 @@ def commit(context: Context, branch: str, options: CommitOptions) -> Commit:
 
     Raises:
         NoChangesError: There are no such changes.
-        ChangesTakenError: Another writer has committed them meanwhile.
+        AlreadyCommittedError: Another writer has committed them meanwhile.
         RaceLostError: The branch kept moving.
     """
     signature = sign(context, options.message, options.committer, options.metadata)
@@ -61,7 +61,7 @@ def commit(context: Context, branch: str, options: CommitOptions) -> Commit:
         fence = state.fence if fence is None else fence
         state = replace(state, fence=fence)
         if had_changes and not state.layers:
-            raise ChangesTakenError(
+            raise AlreadyCommittedError(
                 f"another writer has just committed the staged changes of {branch!r}, in "
                 f"{state.commit_id} or before"
             )

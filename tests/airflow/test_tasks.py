@@ -143,7 +143,7 @@ def test_errors_are_retried_only_where_that_may_help(airflow: Airflow, repo: Rep
                 return "retried", str(failed)
 
         found = [outcome(each("why")) for each in (
-            errors.RaceLostError, errors.RefStoreUnavailableError, errors.OnceKeyBusyError,
+            errors.RaceLostError, errors.RefStoreUnavailableError, errors.IdempotencyKeyInUseError,
             errors.InvalidInputError, errors.NoChangesError, errors.RefNotFoundError)]
         kinds = [code_of_kind(each) for each in ("merge_conflict", "store", "of a later version")]
         print(json.dumps([found, kinds]))

@@ -358,7 +358,7 @@ def test_a_lost_race_is_5(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None
     scene.put("main", {"a": "1"})
     meanwhile(monkeypatch, lambda: ok("commit", scene.uri("main"), "-m", "the other one"))
     ran = run("--output", "json", "commit", scene.uri("main"), "-m", "this one")
-    assert (ran.code, ran.json["kind"]) == (5, "changes_taken")
+    assert (ran.code, ran.json["kind"]) == (5, "already_committed")
     assert said("log", scene.uri("main"))[0]["message"] == "the other one"
 
 

@@ -81,7 +81,7 @@ def test_stdin_is_compared(filled: Scene) -> None:
     ok(*command, stdin=b"one")
     assert json.loads(run("--output", "json", *command, stdin=b"one").out)["repeated"]
     ran = run("--output", "json", *command, stdin=b"two")
-    assert (ran.code, ran.json["kind"]) == (2, "once_key_reused")
+    assert (ran.code, ran.json["kind"]) == (2, "idempotency_key_reused")
     assert ok("cat", filled.uri("main", "new")) == "one"
 
 

@@ -13,7 +13,7 @@ from sparklake.engine import threads
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan, write_run
 from sparklake.engine.local_runner import LocalRunner
-from sparklake.errors import CorruptFileError, InvalidRecordError, LostResultError, MissingFileError
+from sparklake.errors import CorruptFileError, InvalidRowsError, LostResultError, MissingFileError
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.planning.layers import plan_apply
@@ -237,7 +237,7 @@ def test_a_key_that_two_slices_hold_is_named(
     records = staged_records(dict(PAIRS))
     batches = [record_batch(records[at : at + 50]) for at in range(0, 600, 50)]
     batches.append(record_batch([records[other]]))
-    with pytest.raises(InvalidRecordError, match=records[other][0].decode()):
+    with pytest.raises(InvalidRowsError, match=records[other][0].decode()):
         write_run(runner, trees.workspace, iter, batches)
 
 
@@ -275,7 +275,7 @@ def test_a_key_that_is_staged_twice_is_named_and_nothing_is_written(
 ) -> None:
     records = staged_records(dict(PAIRS))
     batches = [record_batch(records), record_batch(records[300:301])]
-    with pytest.raises(InvalidRecordError, match="k0300"):
+    with pytest.raises(InvalidRowsError, match="k0300"):
         write_run(runner, trees.workspace, iter, batches)
     assert trees.names() == set()
 

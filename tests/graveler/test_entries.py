@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRecordError
+from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRowsError
 from sparklake.graveler.entries import (
     MAX_SIZE,
     AddressType,
@@ -143,7 +143,7 @@ def test_sizes_at_their_limits(size: int) -> None:
     ids=",".join,
 )
 def test_entries_that_cannot_be_kept(change: dict) -> None:
-    with pytest.raises(InvalidRecordError):
+    with pytest.raises(InvalidRowsError):
         entry_record("a", replace(ENTRY, **change))
 
 

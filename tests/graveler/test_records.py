@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRecordError
+from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRowsError
 from sparklake.graveler.ids import zigzag
 from sparklake.graveler.records import (
     ValueRecord,
@@ -79,13 +79,13 @@ def test_identities_at_their_limits(size: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 256])
 def test_identities_beyond_their_limits(size: int) -> None:
-    with pytest.raises(InvalidRecordError, match=f"has {size} bytes"):
+    with pytest.raises(InvalidRowsError, match=f"has {size} bytes"):
         encode_record(b"k", b"i" * size, b"")
 
 
 def test_data_at_and_beyond_its_limit() -> None:
     assert len(decode_record(*encode_record(b"k", b"i", bytes(65536))).data) == 65536
-    with pytest.raises(InvalidRecordError, match="65537"):
+    with pytest.raises(InvalidRowsError, match="65537"):
         encode_record(b"k", b"i", bytes(65537))
 
 

@@ -8,7 +8,7 @@ from sparklake.errors import (
     AlreadyExistsError,
     InvalidInputError,
     InvalidKeyError,
-    InvalidRecordError,
+    InvalidRowsError,
     ObjectNotFoundError,
     RefNotFoundError,
 )
@@ -82,7 +82,7 @@ FILES: list[Case] = [
         )
     ),
     *(
-        (f"{words} {number}", InvalidRecordError, words, verb)
+        (f"{words} {number}", InvalidRowsError, words, verb)
         for words, options in (
             ("at most 65536", {"metadata": {"k": "x" * 70_000}}),
             ("not UTF-8", {"metadata": {"k": SURROGATE}}),
@@ -100,13 +100,13 @@ FILES: list[Case] = [
     ),
     (
         "put twice",
-        InvalidRecordError,
+        InvalidRowsError,
         "'k' is put twice",
         lambda lab: lab.main.put_many([("k", b""), ("k", b"")]),
     ),
     (
         "copied twice",
-        InvalidRecordError,
+        InvalidRowsError,
         "'k' is put twice",
         lambda lab: lab.main.copy_many([("d/1", "k"), ("d/2", "k")]),
     ),

@@ -14,7 +14,7 @@ import pytest
 from sparklake import Branch, Lake, Repository
 from sparklake.engine.local_runner import LocalRunner
 from sparklake.errors import (
-    ChangesTakenError,
+    AlreadyCommittedError,
     DirtyBranchError,
     InvalidInputError,
     InvalidKeyError,
@@ -178,7 +178,7 @@ def test_of_two_commits_at_once_one_takes_all_and_the_other_its_part(repo: Repos
     put_sizes(main, {"a": 4})
     with (
         just_before(MemoryBranches, "move", lambda: main.commit("all")),
-        pytest.raises(ChangesTakenError),
+        pytest.raises(AlreadyCommittedError),
     ):
         main.commit("a", paths=["a"])
     assert not main.is_dirty

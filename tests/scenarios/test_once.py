@@ -28,10 +28,10 @@ from sparklake import (
 )
 from sparklake.config import OnceSettings
 from sparklake.errors import (
+    IdempotencyKeyInUseError,
+    IdempotencyKeyReusedError,
     InvalidInputError,
     NoChangesError,
-    OnceKeyBusyError,
-    OnceKeyReusedError,
     RefStoreUnavailableError,
 )
 from sparklake.graveler.ports import BranchMove, WriteState
@@ -83,9 +83,9 @@ def test_a_key_with_other_arguments_is_refused(filled: Repository, folder: Path,
     stage = new_stage(filled, folder, verb)
     verb.act(stage, Once("a key"))
     before = effects(stage)
-    with pytest.raises(OnceKeyReusedError, match="'a key'"):
+    with pytest.raises(IdempotencyKeyReusedError, match="'a key'"):
         verb.other(stage, Once("a key"))
-    with pytest.raises(OnceKeyReusedError):
+    with pytest.raises(IdempotencyKeyReusedError):
         filled.create_tag("another-verb", "main", once="a key")
     assert effects(stage) == before
     verb.act(stage, Once("a key"))
@@ -123,7 +123,7 @@ def with_terms(repo: Repository, **terms: float) -> Repository:
 def test_a_key_whose_run_goes_on_is_busy_after_the_wait(filled: Repository) -> None:
     main = with_terms(filled, wait_seconds=0.01).branch("main")
     with filled._context.refs.once_keys.turn("a key", 1):
-        with pytest.raises(OnceKeyBusyError, match="'a key'"):
+        with pytest.raises(IdempotencyKeyInUseError, match="'a key'"):
             main.put("a", b"1", once="a key")
         assert not main.is_dirty
     made = main.put("a", b"1", once="a key")
@@ -307,7 +307,7 @@ def test_arguments_are_normalised() -> None:
 def test_inputs_are_compared_like_arguments(filled: Repository) -> None:
     main = filled.branch("main")
     main.put("a", b"1", once=Once("a key", ["s3://one"]))
-    with pytest.raises(OnceKeyReusedError):
+    with pytest.raises(IdempotencyKeyReusedError):
         main.put("a", b"1", once=Once("a key", ["s3://two"]))
     main.put("a", b"1", once=Once("a key", ["s3://one"]))
 

@@ -103,9 +103,9 @@ def test_commits_of_several_processes(
 
     done = [commit for answer in answers for commit in answer["commits"]]
     kinds = {result["kind"] for _, result in done}
-    assert kinds <= {"ok", "changes_taken", "no_changes", "race_lost"}
+    assert kinds <= {"ok", "already_committed", "no_changes", "race_lost"}
     for _, result in done:
-        if result["kind"] == "changes_taken":
+        if result["kind"] == "already_committed":
             assert "another writer has just committed" in result["id"]
     # Every object that was put is there, once, whoever committed it.
     expected = {path: path.encode() for path, _ in done}
@@ -125,7 +125,7 @@ def test_eight_writers_commit_on_one_branch(race: Race, repo: Repository) -> Non
     """Nobody gives up: what was put is committed, by its writer or by one who came before."""
     answers = race(*["commit_each"] * 8, turns=3)
     done = [commit for answer in answers for commit in answer["commits"]]
-    assert {result["kind"] for _, result in done} <= {"ok", "changes_taken", "no_changes"}
+    assert {result["kind"] for _, result in done} <= {"ok", "already_committed", "no_changes"}
     assert contents(repo, "main@") == {"base": b"base", **{path: path.encode() for path, _ in done}}
     assert not repo.branch("main").is_dirty
     check_log(repo)
@@ -179,7 +179,7 @@ def test_writers_go_on_while_others_commit(race: Race, repo: Repository) -> None
     there = {path for path, there in promised.items() if there}
     assert set(paths(repo, "main")) == there | {"base"}
     commits = [result["kind"] for result in answers[2]["commits"]]
-    assert set(commits) <= {"ok", "no_changes", "changes_taken", "race_lost"}
+    assert set(commits) <= {"ok", "no_changes", "already_committed", "race_lost"}
     assert commits.count("ok") >= 3
     main = repo.branch("main")
     if main.is_dirty:

@@ -15,7 +15,7 @@ from pyarrow import csv, parquet
 from sparklake import Branch, Lake, MergeConflictError, Repository
 from sparklake.cli.text import date
 from sparklake.documents import commit_document, object_document
-from sparklake.errors import ImportErrorsError, InvalidRecordError
+from sparklake.errors import ImportErrorsError, InvalidRowsError
 from sparklake.fs.listing import file_info
 from sparklake.graveler.entries import Entry, record_entry
 from sparklake.graveler.times import FIRST_SECOND, LAST_MICROSECOND, LAST_SECOND, SECOND
@@ -101,7 +101,7 @@ def test_a_time_that_no_record_holds_is_refused(
     times = pa.array([count, 0], pa.int64()).cast(pa.timestamp(unit, "UTC"))
     table = rows({"bad": NEVER, "good": NEVER}, labelled=labelled)
     table = table.set_column(4, "mtime", times)
-    with pytest.raises(InvalidRecordError, match=r"mtime of 'bad' is outside the years 1 to 9999"):
+    with pytest.raises(InvalidRowsError, match=r"mtime of 'bad' is outside the years 1 to 9999"):
         main.stage(table)
     assert list(repo.objects("main$")) == []
     with pytest.raises(ImportErrorsError) as raised:

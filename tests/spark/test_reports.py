@@ -77,7 +77,7 @@ def test_every_class_is_found_again(kind: type[SparklakeError]) -> None:
         (errors.PurgedError, ["id", "Zoë", 1_700_000_000]),
         (errors.TransactionError, ["kept"]),
         (errors.HookFailedError, ["run"]),
-        (errors.AddressTakenError, ["a/ü", "s3://bucket/a"]),
+        (errors.AddressConflictError, ["a/ü", "s3://bucket/a"]),
     ],
 )
 def test_what_else_an_error_says_comes_with_it(

@@ -15,7 +15,7 @@ import pytest
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import (
     AlreadyExistsError,
-    CollectionOpenError,
+    CollectionRunningError,
     MergeConflictError,
     NoChangesError,
     RepositoryNotFoundError,
@@ -129,7 +129,7 @@ def test_a_collection_that_dies_is_ended_by_the_next_one(
 def collect(lake: Lake, repository: Repository) -> None:
     """Collect garbage, once the server has noticed that who held the lock is dead."""
     for _ in range(500):
-        with suppress(CollectionOpenError):
+        with suppress(CollectionRunningError):
             lake.repository(repository.name).collect_garbage(grace=timedelta())
             return
         time.sleep(0.01)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.errors import AddressTakenError
+from sparklake.errors import AddressConflictError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import AddressType, Entry, entry_record
@@ -100,7 +100,7 @@ def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_pa
     sink = sink_into(store, Workspace(store.uri, 2, versions=versions))
     entry, wanted = ours.entry(tmp_path, "our"), expected(ours, theirs, named=named)
     if wanted == "refused":
-        with pytest.raises(AddressTakenError) as raised:
+        with pytest.raises(AddressConflictError) as raised:
             put(sink, entry)
         assert raised.value.path == PATH
         assert raised.value.address.endswith("/theirs")
@@ -185,6 +185,6 @@ def test_each_object_of_a_range_is_checked(tmp_path: Path) -> None:
     version, other = written({"a": "one"}), written({"b": "two"})
     ours = {"a": "three", "b": "four"}
     for versions in ((), (version,), (other,)):
-        with pytest.raises(AddressTakenError):
+        with pytest.raises(AddressConflictError):
             written(ours, *versions)
     assert written(ours, version, other) == written(both)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparklake.errors import InvalidKeyError, InvalidRecordError, MissingFileError
+from sparklake.errors import InvalidKeyError, InvalidRowsError, MissingFileError
 from sparklake.graveler.blocks.block import EMPTY, block_of_records
 from sparklake.graveler.entries import AddressType, Entry, entry_record, record_entry
 from sparklake.graveler.records import Record, is_tombstone
@@ -139,16 +139,16 @@ def test_mtimes_of_any_unit(unit: str, zone: str | None) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "reason"),
     [
-        ({"path": None}, InvalidRecordError, "no path"),
-        ({"size": None}, InvalidRecordError, "'a' has no size"),
-        ({"address": None}, InvalidRecordError, "'a' has no address"),
-        ({"size": -1}, InvalidRecordError, "size of 'a'"),
+        ({"path": None}, InvalidRowsError, "no path"),
+        ({"size": None}, InvalidRowsError, "'a' has no size"),
+        ({"address": None}, InvalidRowsError, "'a' has no address"),
+        ({"size": -1}, InvalidRowsError, "size of 'a'"),
         ({"path": ""}, InvalidKeyError, "empty"),
         ({"path": "../a"}, InvalidKeyError, "root"),
         ({"path": "k" * 1025}, InvalidKeyError, "1025 bytes"),
         ({"path": "", "deleted": True}, InvalidKeyError, "empty"),
-        ({"metadata": [("k", None)]}, InvalidRecordError, "'a' has no value for 'k'"),
-        ({"metadata": [("k", "v" * 70_000)]}, InvalidRecordError, "at most 65536"),
+        ({"metadata": [("k", None)]}, InvalidRowsError, "'a' has no value for 'k'"),
+        ({"metadata": [("k", "v" * 70_000)]}, InvalidRowsError, "at most 65536"),
     ],
     ids=str,
 )
@@ -161,7 +161,7 @@ def test_rows_that_cannot_be_staged(
 
 def test_mtimes_must_be_timestamps() -> None:
     batch = pa.RecordBatch.from_pylist([{**MINIMAL, "mtime": "yesterday"}])
-    with pytest.raises(InvalidRecordError, match="mtime is string"):
+    with pytest.raises(InvalidRowsError, match="mtime is string"):
         list(stage_body(WORKSPACE, STAGED_AT, [batch]))
 
 

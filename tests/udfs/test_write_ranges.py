@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from sparklake.errors import InvalidRecordError
+from sparklake.errors import InvalidRowsError
 from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import RangeId
@@ -103,7 +103,7 @@ def test_a_run_of_nothing_writes_nothing(trees: Trees) -> None:
 def test_a_key_that_is_there_twice_is_named(trees: Trees) -> None:
     records = records_of(PAIRS)
     batches = [record_batch(records[:100]), record_batch(records[99:])]
-    with pytest.raises(InvalidRecordError, match="k099"):
+    with pytest.raises(InvalidRowsError, match="k099"):
         list(run_body(trees.workspace, batches))
     assert trees.names() == set()
 

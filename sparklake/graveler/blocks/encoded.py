@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.errors import CorruptFileError, InvalidRecordError
+from sparklake.errors import CorruptFileError, InvalidRowsError
 from sparklake.graveler import compiled
 from sparklake.graveler.blocks.columns import (
     Bytes,
@@ -212,7 +212,7 @@ def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedR
     """Return the records in data blocks with the given numbers of records.
 
     A data block ends in the position of each entry and their count, four bytes each. Raises
-    CorruptFileError or ValueError for other bytes, and InvalidRecordError for too many bytes.
+    CorruptFileError or ValueError for other bytes, and InvalidRowsError for too many bytes.
     """
     ends = [
         len(content) - _PLACE_BYTES * (count + 1)
@@ -222,7 +222,7 @@ def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedR
         raise _other_form()
     pairs = list(zip(contents, ends, strict=True))
     if sum(ends) > MAX_BYTES:
-        raise InvalidRecordError(
+        raise InvalidRowsError(
             f"one range has {sum(ends):,} bytes of records, and at most {MAX_BYTES:,} can be "
             "read at once: import its objects into a repository with smaller range_records"
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from sparklake.errors import CorruptFileError, InvalidRecordError
+from sparklake.errors import CorruptFileError, InvalidRowsError
 from sparklake.graveler import compiled
 from sparklake.graveler.blocks.columns import Ids, Positions, digests_at
 from sparklake.graveler.blocks.encoded import EncodedRecords, holds_its_ids, joined_blocks
@@ -83,7 +83,7 @@ def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids)
         found = digests_at(records.data, lasts - RECORD_ID_BYTES)
         wrong = np.flatnonzero((found != last_ids).any(axis=1))
         is_sound = not len(wrong) and holds_its_ids(records)
-    except InvalidRecordError:
+    except InvalidRowsError:
         raise
     except (CorruptFileError, IndexError, ValueError):
         is_sound = False

@@ -162,7 +162,7 @@ class Branches(Protocol):
 
         Raises RaceLostError for another head than the expected one, and for an applied
         layer that is gone or not sealed. Raises RefNotFoundError for a missing branch,
-        CollectionBegunError for another fence, and ExpiredError for a move to an expired
+        CollectionStartedError for another fence, and ExpiredError for a move to an expired
         commit that is not one of `commits`. An expired commit in `commits` becomes valid
         again. A move to the same head, which only removes layers, is not logged.
         """
@@ -217,7 +217,7 @@ class Staging(Protocol):
 
         `seen` is the branch as `seal` returned it: raises RaceLostError if its head or its
         layers have changed since. `write` is the id of a write to the branch, which becomes
-        done: raises WriteEndedError if it is not open any more.
+        done: raises WriteFinishedError if it is not open any more.
         """
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:

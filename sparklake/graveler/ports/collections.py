@@ -43,10 +43,10 @@ class Collections(Protocol):
     """The garbage collections of one repository, at most one at a time."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude every other collection; raise CollectionOpenError if one is in progress."""
+        """Exclude every other collection; raise CollectionRunningError if one is in progress."""
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
-        """Exclude dumps of refs and every other collection of trees, or raise CollectionOpenError.
+        """Exclude dumps of refs and every other collection of trees.
 
         Both change which tables of the namespace are named, apart from branches.
         """
@@ -65,7 +65,7 @@ class Collections(Protocol):
         Commits that the retention does not keep expire at that moment, by the store's own
         clock, and stay expired. With `expires` False, no commit expires. Everything published
         before is included. An operation that began before and has not published yet gets a
-        CollectionBegunError. Raises ReadOnlyError, unless forced.
+        CollectionStartedError. Raises ReadOnlyError, unless forced.
         """
 
     def end_tree_sweep(self) -> None:

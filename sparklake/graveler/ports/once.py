@@ -28,14 +28,14 @@ class OnceKeys(Protocol):
     """The once keys of one repository.
 
     A change that carries a record adds it in its own transaction: both take effect, or neither.
-    Such a change raises OnceKeyBusyError, and does nothing, if the key is already recorded.
+    Such a change raises IdempotencyKeyInUseError, and does nothing, if the key is already recorded.
     """
 
     def find(self, key: str) -> OnceRecord | None:
         """Return the record of a key that has not expired."""
 
     def add(self, record: OnceRecord) -> None:
-        """Record a run that changed nothing; raise OnceKeyBusyError.
+        """Record a run that changed nothing; raise IdempotencyKeyInUseError.
 
         Raises RepositoryNotFoundError for a deleted repository.
         """

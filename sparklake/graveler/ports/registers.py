@@ -98,7 +98,7 @@ class Purges(Protocol):
     """The purges of one repository, kept as long as the repository. One runs at a time."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude every other purge; raise PurgeOpenError if one is in progress."""
+        """Exclude every other purge; raise PurgeRunningError if one is in progress."""
 
     def add(self, purge: Purge) -> None:
         """Store a purge. For a deleted repository this is a no-op.

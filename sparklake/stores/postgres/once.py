@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from sparklake.errors import OnceKeyBusyError, RepositoryNotFoundError
+from sparklake.errors import IdempotencyKeyInUseError, RepositoryNotFoundError
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres.turns import holding, wait_for_turn
 
@@ -88,4 +88,4 @@ def add_once_record(connection: psycopg.Connection, uid: str, record: OnceRecord
     except psycopg.errors.ForeignKeyViolation:
         raise RepositoryNotFoundError("the repository was deleted") from None
     if not added:
-        raise OnceKeyBusyError.of(record.key)
+        raise IdempotencyKeyInUseError.of(record.key)

@@ -21,8 +21,8 @@ from sparklake.graveler.ports.registers import (
     PurgeState,
 )
 from sparklake.graveler.repository_moments import (
-    collection_open_error,
-    purge_open_error,
+    collection_running_error,
+    purge_running_error,
     repository_snapshot,
 )
 from sparklake.stores.postgres.branches import all_branches
@@ -65,10 +65,10 @@ class PostgresCollections:
 
     def alone(self) -> AbstractContextManager[None]:
         """Exclude every other collection, by a transaction-level lock."""
-        return _held(self._connections, f"{self._uid} collection", collection_open_error)
+        return _held(self._connections, f"{self._uid} collection", collection_running_error)
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
-        return _held(self._connections, f"{self._uid} tables", collection_open_error)
+        return _held(self._connections, f"{self._uid} tables", collection_running_error)
 
     @contextmanager
     def look(self) -> Iterator[RepositorySnapshot]:
@@ -179,7 +179,7 @@ class PostgresPurges:
 
     def alone(self) -> AbstractContextManager[None]:
         """Exclude every other purge, by a transaction-level lock."""
-        return _held(self._connections, f"{self._uid} purge", purge_open_error)
+        return _held(self._connections, f"{self._uid} purge", purge_running_error)
 
     def add(self, purge: Purge) -> None:
         """Store a purge."""

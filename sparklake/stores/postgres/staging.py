@@ -9,7 +9,7 @@ from sparklake.errors import (
     AlreadyExistsError,
     RaceLostError,
     RepositoryNotFoundError,
-    WriteEndedError,
+    WriteFinishedError,
 )
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import disjoint_prefixes, prefix_end
@@ -114,7 +114,7 @@ def end_write(connection: psycopg.Connection, uid: str, branch: str, write_id: s
         (uid, write_id, branch),
     ).rowcount
     if not ended:
-        raise WriteEndedError.of(write_id, branch)
+        raise WriteFinishedError.of(write_id, branch)
 
 
 def _write(row: tuple[Any, ...]) -> Write:

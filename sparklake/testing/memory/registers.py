@@ -13,8 +13,8 @@ from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot, Write, Wr
 from sparklake.graveler.ports.registers import HookRun, Purge, PurgeState
 from sparklake.graveler.records import Record
 from sparklake.graveler.repository_moments import (
-    collection_open_error,
-    purge_open_error,
+    collection_running_error,
+    purge_running_error,
     repository_snapshot,
 )
 from sparklake.testing.memory.state import State
@@ -77,11 +77,11 @@ class MemoryCollections:
 
     def alone(self) -> AbstractContextManager[None]:
         """Exclude every other collection."""
-        return _held(self._state.collecting, collection_open_error)
+        return _held(self._state.collecting, collection_running_error)
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
         """Exclude dumps of refs and every other collection of trees."""
-        return _held(self._state.naming_tables, collection_open_error)
+        return _held(self._state.naming_tables, collection_running_error)
 
     @contextmanager
     def look(self) -> Iterator[RepositorySnapshot]:
@@ -149,7 +149,7 @@ class MemoryPurges:
 
     def alone(self) -> AbstractContextManager[None]:
         """Exclude every other purge."""
-        return _held(self._state.purging, purge_open_error)
+        return _held(self._state.purging, purge_running_error)
 
     def add(self, purge: Purge) -> None:
         """Store a purge; raise ReadOnlyError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sparklake.errors import RaceLostError, WriteEndedError
+from sparklake.errors import RaceLostError, WriteFinishedError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind, WriteState
@@ -132,7 +132,7 @@ class MemoryStaging:
     def _end(self, write: str, branch: str) -> None:
         found = self._state.writes.get(write)
         if found is None or (found.branch, found.state) != (branch, WriteState.OPEN):
-            raise WriteEndedError.of(write, branch)
+            raise WriteFinishedError.of(write, branch)
         self._state.writes[write] = replace(found, state=WriteState.DONE)
 
     def _push(self, branch: str, layer: Layer) -> Layer:

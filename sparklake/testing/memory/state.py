@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 
-from sparklake.errors import OnceKeyBusyError, RaceLostError, RefNotFoundError
+from sparklake.errors import IdempotencyKeyInUseError, RaceLostError, RefNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action, RepositorySettings, check_fence, read_only_error
 from sparklake.graveler.ids import CommitId
@@ -131,9 +131,9 @@ class State:
         return record if end > time.time() else None
 
     def check_once(self, record: OnceRecord | None) -> None:
-        """Raise OnceKeyBusyError for a record with a key that is in use."""
+        """Raise IdempotencyKeyInUseError for a record with a key that is in use."""
         if record is not None and self.find_once(record.key) is not None:
-            raise OnceKeyBusyError.of(record.key)
+            raise IdempotencyKeyInUseError.of(record.key)
 
     def add_once(self, record: OnceRecord | None) -> None:
         """Add a record, if there is one, and delete expired ones."""

@@ -11,12 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.errors import (
-    InvalidInputError,
-    InvalidKeyError,
-    InvalidRecordError,
-    MissingFileError,
-)
+from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidRowsError, MissingFileError
 from sparklake.graveler.arrow_columns import with_column
 from sparklake.graveler.blocks.columns import Mask
 from sparklake.graveler.defaults import IMPORTED_CONTENT_TYPE
@@ -154,7 +149,7 @@ class _RowEncoder:
             reason, message = found
         except MissingFileError as error:
             reason, message = Reason.MISSING_OBJECT, str(error)
-        except InvalidRecordError as error:
+        except InvalidRowsError as error:
             reason, message = Reason.TOO_LARGE, str(error)
         except InvalidInputError as error:
             reason, message = Reason.INVALID_ADDRESS, str(error)

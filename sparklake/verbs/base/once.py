@@ -19,9 +19,9 @@ from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from sparklake.errors import (
+    IdempotencyKeyInUseError,
+    IdempotencyKeyReusedError,
     InvalidInputError,
-    OnceKeyBusyError,
-    OnceKeyReusedError,
     RefStoreUnavailableError,
     SparklakeError,
 )
@@ -82,8 +82,8 @@ def run_once(
 ) -> VerbResult[T]:
     """Return the result of `act`, or the result of an earlier run with the same key.
 
-    Of concurrent runs with one key, one acts and the others wait for it. Raises OnceKeyReusedError
-    for another digest, and OnceKeyBusyError if the wait is too long.
+    Of concurrent runs with one key, one acts and the others wait for it. Raises
+    IdempotencyKeyReusedError for another digest, IdempotencyKeyInUseError after the wait.
     """
     with once_scope(context, once, digest, codec) as scope:
         if scope.earlier is not None:
@@ -114,12 +114,12 @@ class OnceScope:
     earlier: VerbResult[None] | None = None
 
     def find(self) -> VerbResult[None] | None:
-        """Return the recorded run of the key; raise OnceKeyReusedError for another digest."""
+        """Return the recorded run of the key, or raise IdempotencyKeyReusedError."""
         record = self.context.refs.once_keys.find(self.run.key)
         if record is None:
             return None
         if record.digest != self.run.digest:
-            raise OnceKeyReusedError(
+            raise IdempotencyKeyReusedError(
                 f"the once key {self.run.key!r} was used with another verb or other arguments. "
                 "Nothing was changed. Use a new key for a new change"
             )
@@ -159,7 +159,7 @@ def once_scope(
     with context.refs.once_keys.turn(once.key, terms.wait_seconds) as is_held:
         earlier = scope.find()
         if earlier is None and not is_held:
-            raise OnceKeyBusyError.of(once.key)
+            raise IdempotencyKeyInUseError.of(once.key)
         yield replace(scope, earlier=earlier)
 
 

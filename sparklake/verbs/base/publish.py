@@ -53,7 +53,7 @@ def publish_all(context: Context, state: BranchState, verb: str, commits: Sequen
     """Move a branch from the expected head over new commits to the last of them.
 
     Either all of them exist afterwards, or none. They are the result of the verb. The state's fence
-    is the one that the verb read at its start. Raises RaceLostError, CollectionBegunError, and
+    is the one that the verb read at its start. Raises RaceLostError, CollectionStartedError, and
     HookFailedError if a hook of the branch refuses the move.
     """
     _publish(context, state, verb, commits, (), None, context.recorded(commits))

@@ -26,9 +26,9 @@ from importlib import import_module
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from sparklake.errors import (
-    AddressTakenError,
-    ChangesTakenError,
-    CollectionBegunError,
+    AddressConflictError,
+    AlreadyCommittedError,
+    CollectionStartedError,
     InvalidInputError,
     MissingFileError,
     NoChangesError,
@@ -171,7 +171,7 @@ class _Verb(Generic[T]):
         """Run the method; if it may change nothing and does so, return the head."""
         try:
             return _as_result(self.method(noun, *bound.args[1:], **bound.kwargs))
-        except (NoChangesError, ChangesTakenError):
+        except (NoChangesError, AlreadyCommittedError):
             head = self.options.head
             if head is None or not bound.arguments.get("if_needed"):
                 raise
@@ -192,7 +192,7 @@ def restarts(
 
     With `collections`, after the start of a garbage collection, also if a table is missing because
     a collection has deleted it. With `versions`, if a range of the same objects names another
-    address: with a version that names the same one, or AddressTakenError if there is none. The
+    address: with a version that names the same one, or AddressConflictError if there is none. The
     arguments must be readable more than once.
     """
 
@@ -206,7 +206,7 @@ def restarts(
                     if not collections:
                         return verb(context, *arguments, **options)
                     return _after_collections(context, lambda at: verb(at, *arguments, **options))
-                except AddressTakenError as error:
+                except AddressConflictError as error:
                     if not versions:
                         raise
                     context = _with_version(context, error)
@@ -216,7 +216,7 @@ def restarts(
     return decorate
 
 
-def _with_version(context: Context, error: AddressTakenError) -> Context:
+def _with_version(context: Context, error: AddressConflictError) -> Context:
     """Return a context with one more version; raise the error if there is none."""
     # Lazy import: numpy and Arrow, which a verb without records does not need.
     from sparklake.verbs.base.versions import find_version
@@ -237,14 +237,14 @@ def _after_collections(context: Context, verb: Callable[[Context], T]) -> T:
             return verb(context)
         except MissingFileError as error:
             if _has_swept(context, sweeps):
-                raise CollectionBegunError(
+                raise CollectionStartedError(
                     "nothing was changed: a garbage collection has deleted a table that the "
                     f"operation had begun to read. Try again. {error}"
                 ) from error
             raise
 
     retrying = Retrying(
-        retry=retry_if_exception_type(CollectionBegunError),
+        retry=retry_if_exception_type(CollectionStartedError),
         stop=stop_after_attempt(_GC_ATTEMPTS),
         reraise=True,
     )

@@ -16,7 +16,7 @@ from sparklake.delta_log.actions import Action, decode_actions, encode_actions, 
 from sparklake.delta_log.delta_commits import is_blind_append, lets_append
 from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
 from sparklake.delta_log.rewrite import relative_places
-from sparklake.errors import InvalidInputError, MissingFileError, TableMovedError
+from sparklake.errors import InvalidInputError, MissingFileError, TableChangedError
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
 from sparklake.rows.objects import FILE_SCHEMA
@@ -58,7 +58,7 @@ def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
     for _ in range(MAX_ATTEMPTS - 1):
         try:
             return _write_once(context, rows, request)
-        except TableMovedError:
+        except TableChangedError:
             continue
     return _write_once(context, rows, request)
 
@@ -70,7 +70,7 @@ def edit_delta(
     """Yield the URI of a table copy for Delta to change, and stage the changes at the end.
 
     With `discards`, nothing is staged. After a concurrent commit to the table, raises
-    TableMovedError and stages nothing.
+    TableChangedError and stages nothing.
     """
     request = WriteRequest(branch, path, table_prefix(path), DELTA, WriteMode.OVERWRITE, (), {})
     with _copied(context, request, open_table_to_write(context, request)) as copy:
@@ -263,7 +263,7 @@ def _land(
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: TableVersion) -> int:
     """Count the concurrent entries, if this write is still valid after them.
 
-    Raises TableMovedError if it may be invalid.
+    Raises TableChangedError if it may be invalid.
     """
     request, base, now = copy.request, copy.base, dict(log_files(table))
     found = [each for each in map(commit_version, now) if each is not None]
@@ -282,7 +282,7 @@ def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: T
             for appended in entries
         ):
             return len(newer)
-    raise TableMovedError(
+    raise TableChangedError(
         f"nothing was staged: others have committed to the Delta table {request.path!r} on "
         f"{request.branch!r} meanwhile. Read it again, and repeat the change"
     )

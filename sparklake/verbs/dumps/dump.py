@@ -73,7 +73,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
         RefsLostError: The ref store lacks commits or refs of the previous dump.
         RepositoryNotFoundError: The repository does not exist.
         ReadOnlyNamespaceError: The namespace is not writable. The refs were not read.
-        CollectionOpenError: A collection of trees is running.
+        CollectionRunningError: A collection of trees is running.
     """
     # Not through the cache, which contains only trees.
     store = open_store(context.info.storage_namespace)

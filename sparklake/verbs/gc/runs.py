@@ -179,7 +179,7 @@ class Sweep:
         return sweep
 
     def decide(self, garbage: MetaRangeId) -> None:
-        """Claim the deletion of a list; raise CollectionOpenError for an ended attempt."""
+        """Claim the deletion of a list; raise CollectionRunningError for an ended attempt."""
         claim = garbage.encode()
         if decide_once(self.store, sweep_claim_key(self.run_id, self.marker), claim) != claim:
             raise sweep_ended_error()

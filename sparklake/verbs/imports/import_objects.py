@@ -136,7 +136,7 @@ def import_objects(
         NoChangesError: The branch already has all of the objects.
         ImportErrorsError: Some rows cannot be imported.
         InvalidInputError: The source is empty or overlaps the repository's own namespace.
-        AddressTakenError: A range of the same objects exists and names other addresses.
+        AddressConflictError: A range of the same objects exists and names other addresses.
     """
     comes_once = isinstance(source, pa.RecordBatchReader) or options.errors_to is not None
     run = (
@@ -302,7 +302,7 @@ class _ImportMoves:
     def attempt(
         self, context: Context, report: Callable[[Commit], ImportReport]
     ) -> VerbResult[Commit]:
-        """Move the branch; raise CollectionBegunError if a collection has deleted the ranges."""
+        """Move the branch; raise CollectionStartedError if a collection has deleted the ranges."""
         state = get_branch(context, self.branch)
         check_clean(state, "import into it")
         if state.fence != self.fence:
@@ -379,7 +379,7 @@ def _check_adopted_objects(context: Context, verb: str, branch: str, ranges: Ran
     """Check that the objects of the lake that ranges name were not deleted meanwhile.
 
     A range that existed may name other objects than the verb. Tasks read all ranges. Raises
-    CollectionBegunError, CollectionOpenError and PurgeOpenError.
+    CollectionStartedError, CollectionRunningError and PurgeRunningError.
     """
     records = record_count(ranges)
     runner = context.runner(records, verb, branch)

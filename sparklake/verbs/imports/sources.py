@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from sparklake.engine.base import Runner, Source, Work
-from sparklake.errors import InvalidInputError, InvalidRecordError
+from sparklake.errors import InvalidInputError, InvalidRowsError
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.inventory import (
@@ -110,7 +110,7 @@ def _on_spark(context: Context, branch: str) -> Runner:
 def _check_columns(names: list[str]) -> None:
     given, known = set(names), set(IMPORT_SCHEMA.names)
     if len(given) < len(names) or not _REQUIRED <= given <= known:
-        raise InvalidRecordError(
+        raise InvalidRowsError(
             f"the columns {sorted(names)} cannot be imported: {sorted(_REQUIRED)} are required and "
             f"{sorted(known - _REQUIRED)} allowed, each once; select and rename them"
         )

@@ -20,7 +20,7 @@ from sparklake.config import disk_root
 from sparklake.engine.base import Amount, Runner, Source
 from sparklake.errors import (
     InvalidInputError,
-    InvalidRecordError,
+    InvalidRowsError,
     ObjectNotFoundError,
     RefStoreUnavailableError,
 )
@@ -196,7 +196,7 @@ def stage_batches(
 
     With `seen`, the sealed branch, raises RaceLostError after a later change of the branch. `write`
     is the id of the write that this call ends. `closed` rejects addresses inside of the namespace
-    with CollectionOpenError. `result` returns the result of the verb after the batches are read,
+    with CollectionRunningError. `result` returns the result of the verb after the batches are read,
     for the idempotency key.
     """
     check_namespace(context.store)
@@ -267,12 +267,12 @@ def object_of_copy(
 def _check_columns(names: Sequence[str]) -> None:
     given, known = set(names), set(STAGE_SCHEMA.names)
     if len(given) < len(names):
-        raise InvalidRecordError(
+        raise InvalidRowsError(
             f"one of the columns {sorted(names)} occurs twice: use each name once"
         )
     required = {"path"} if "deleted" in given else {"path", "size", "address"}
     if not required <= given <= known:
-        raise InvalidRecordError(
+        raise InvalidRowsError(
             f"the columns {sorted(given)} cannot be staged: {sorted(required)} are required and "
             f"{sorted(known - required)} allowed"
         )

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.base import Amount, unknown_total
-from sparklake.errors import InvalidInputError, InvalidRecordError
+from sparklake.errors import InvalidInputError, InvalidRowsError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, object_record
@@ -87,7 +87,7 @@ def put_many(
     """Write objects to new keys and stage all of them, or none. Return their number.
 
     If the call fails, written objects stay as orphans. At most one batch of bodies is in memory.
-    After a concurrent garbage collection the call starts again, or raises CollectionBegunError if
+    After a concurrent garbage collection the call starts again, or raises CollectionStartedError if
     its objects can be read only once, such as those of a generator. A Path that is a symbolic link
     is an error, unless `follow_links` is set.
     """
@@ -341,5 +341,5 @@ def _repeated(paths: Iterable[str]) -> Iterator[str]:
         seen.add(path)
 
 
-def _twice(path: str) -> InvalidRecordError:
-    return InvalidRecordError(f"{path!r} is put twice; put it once, or in two calls")
+def _twice(path: str) -> InvalidRowsError:
+    return InvalidRowsError(f"{path!r} is put twice; put it once, or in two calls")

@@ -15,7 +15,7 @@ from sparklake.errors import (
     NoChangesError,
     NotFoundError,
     PurgeBlockedError,
-    PurgeOpenError,
+    PurgeRunningError,
 )
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ids import MetaRangeId, RangeId
@@ -118,7 +118,7 @@ def _purged(context: Context, patterns: Patterns, made: Purge, options: PurgeOpt
         context.store.put_if_absent(purge_plan_key(made.id), msgspec.json.encode(found.parts))
         context.refs.purges.add(made)
         if not claim_purge(context, made.id):
-            raise PurgeOpenError(
+            raise PurgeRunningError(
                 f"nothing was purged: {made.id} lost its connection to Postgres, and another purge "
                 f"ended it. Run `sparklake purge resume` {made.id}"
             )

@@ -41,7 +41,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
     Raises:
         AlreadyExistsError: The mode is `errorifexists`, and the table has objects.
-        WriteEndedError: The write was abandoned concurrently.
+        WriteFinishedError: The write was abandoned concurrently.
     """
     table = open_table_to_write(context, request)
     if not may_write(request, table):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sparklake._scratch import scratch_folder
 from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
-from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteEndedError
+from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteFinishedError
 from sparklake.graveler.ipc import pack_batches
 from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
 from sparklake.namespace.layout import DATA_FOLDER
@@ -168,7 +168,7 @@ def abandon_write(context: Context, write_id: str) -> Write:
 
     Raises:
         NotFoundError: The write does not exist.
-        WriteEndedError: The write landed.
+        WriteFinishedError: The write landed.
     """
     found = next(iter(context.refs.writes.abandon([write_id])), None)
     found = found or context.refs.writes.find(write_id)
@@ -178,5 +178,5 @@ def abandon_write(context: Context, write_id: str) -> Write:
             "open and abandoned writes"
         )
     if found.state is WriteState.DONE:
-        raise WriteEndedError.of(write_id, found.branch)
+        raise WriteFinishedError.of(write_id, found.branch)
     return found

@@ -9,7 +9,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from sparklake.errors import AddressTakenError, TransactionError
+from sparklake.errors import AddressConflictError, TransactionError
 from tests.scenarios.model.commits import CommitRules
 from tests.scenarios.model.machine import (
     BRANCHES,
@@ -134,10 +134,10 @@ class GuardRules(RefRules, StagingRules, CommitRules):
                         raise _StopError
             except _StopError:
                 pass
-            except AddressTakenError:
+            except AddressConflictError:
                 reject()  # Dicts know no addresses.
             except TransactionError as error:
-                if isinstance(error.__cause__, AddressTakenError):
+                if isinstance(error.__cause__, AddressConflictError):
                     reject()
                 made.has_failed = error.branch == made.name
             made.head = branch.head

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from sparklake import DiffRow, Lake
-from sparklake.errors import AddressTakenError, MergeConflictError, SparklakeError
+from sparklake.errors import AddressConflictError, MergeConflictError, SparklakeError
 from sparklake.graveler.entries import Entry, entry_identity
 from tests.scenarios.model.history import LogOptions
 from tests.scenarios.model.lake import LakeModel
@@ -196,7 +196,7 @@ class Machine(RuleBasedStateMachine):
         """
         before = refs_of(self.repo)
         outcome, failure = attempt(real)
-        if isinstance(failure, AddressTakenError):
+        if isinstance(failure, AddressConflictError):
             # Dicts know no addresses: what is staged from here and imported from there may clash.
             assert may_seal or refs_of(self.repo) == before, failure
             return

@@ -15,7 +15,7 @@ from sparklake.errors import (
     AlreadyExistsError,
     InvalidInputError,
     MissingDependencyError,
-    TableMovedError,
+    TableChangedError,
 )
 from sparklake.frames.tables import spark_sources
 from sparklake.graveler.ports import WriteState
@@ -149,7 +149,7 @@ def test_writers_at_once(
         spark.sql(f"DELETE FROM delta.`{location}` WHERE id = 3")
         main.write(frame((4, "four")), TABLE, "delta", mode="append")
 
-    with pytest.raises(TableMovedError, match="nothing was staged"):
+    with pytest.raises(TableChangedError, match="nothing was staged"):
         edit(main, delete_and_append)
     meanwhile(lambda: main.write(frame((5, "five")), TABLE, "delta", mode="append"))
     main.write(frame((6, "six")), TABLE, "delta", mode="overwrite")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake import Once, Repository, run_verb
-from sparklake.errors import OnceKeyReusedError
+from sparklake.errors import IdempotencyKeyReusedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ def test_a_repeated_append_adds_its_rows_once(
     assert again.value == first.value
     assert (first.repeated, again.repeated) == (False, True)
     assert repo.read("main", "t", table_format).count() == 10
-    with pytest.raises(OnceKeyReusedError):
+    with pytest.raises(IdempotencyKeyReusedError):
         main.write(rows, "t", table_format, mode="append", once="append")
     main.write(rows, "t", table_format, mode="append", once="another append")
     assert repo.read("main", "t", table_format).count() == 15
@@ -46,7 +46,7 @@ def test_a_repeated_edit_of_a_delta_table_is_discarded(
             spark.sql(f"INSERT INTO delta.`{location}` VALUES (7)")
         assert repo.read("main", "t", "delta").count() == 6
     assert seen == [False, True]
-    with pytest.raises(OnceKeyReusedError), main.edit_delta("other", once="edit"):
+    with pytest.raises(IdempotencyKeyReusedError), main.edit_delta("other", once="edit"):
         pass
     with pytest.raises(ZeroDivisionError), main.edit_delta("t", once="failed"):
         raise ZeroDivisionError

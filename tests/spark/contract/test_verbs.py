@@ -24,7 +24,7 @@ from sparklake import (
 )
 from sparklake.engine.base import MAX_TASK_RECORDS
 from sparklake.engine.spark import SparkRunner
-from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
+from sparklake.errors import CorruptFileError, InvalidRowsError, MissingFileError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.path_filter import PathFilter
@@ -316,7 +316,7 @@ def test_rows_of_which_two_are_of_one_path_are_not_staged(
     rows = [("x", 1, "data/x", "c"), ("y", 1, "data/y", "c"), ("x", 2, "data/z", "d")]
     main = repo.branch("main")
     frame = spark.createDataFrame(rows, "path string, size long, address string, checksum string")
-    with pytest.raises(InvalidRecordError, match="twice"):
+    with pytest.raises(InvalidRowsError, match="twice"):
         main.stage(frame)
     assert not main.is_dirty
 

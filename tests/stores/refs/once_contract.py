@@ -9,7 +9,7 @@ import pytest
 
 from sparklake.errors import (
     AlreadyExistsError,
-    OnceKeyBusyError,
+    IdempotencyKeyInUseError,
     RaceLostError,
     RepositoryNotFoundError,
 )
@@ -95,7 +95,7 @@ class OnceContract:
         if name == "drop":
             refs.staging.seal("main")
         before = looks(refs)
-        with pytest.raises(OnceKeyBusyError, match="'k'"):
+        with pytest.raises(IdempotencyKeyInUseError, match="'k'"):
             CHANGES[name](refs, once(run="second"))
         assert looks(refs) == before
         found = refs.once_keys.find("k")

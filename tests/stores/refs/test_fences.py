@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from sparklake.errors import CollectionBegunError, CollectionOpenError, ReadOnlyError
+from sparklake.errors import CollectionRunningError, CollectionStartedError, ReadOnlyError
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import BranchMove, BranchState, LayerCut, RefStore, RepositoryRefs
@@ -67,7 +67,7 @@ def test_who_began_before_is_refused(refs: RepositoryRefs, change: str, is_open:
     begin(refs)
     now = get(refs)
     assert now.fence == begun + 1
-    with pytest.raises(CollectionBegunError):
+    with pytest.raises(CollectionStartedError):
         CHANGES[change](refs, begun)
     assert get(refs) == now
     CHANGES[change](refs, now.fence)
@@ -130,7 +130,7 @@ def test_one_collection_at_a_time(store: RefStore, refs: RepositoryRefs, uid: st
     other = a_repository("other")
     store.create_repository(other, FIRST, "ann")
     with refs.collections.alone():
-        with pytest.raises(CollectionOpenError), store.refs(uid).collections.alone():
+        with pytest.raises(CollectionRunningError), store.refs(uid).collections.alone():
             pass
         with store.refs(other.uid).collections.alone():
             pass
@@ -161,7 +161,7 @@ def test_writes_beside_collections_are_seen_or_refused(refs: RepositoryRefs) -> 
             fence, key = get(refs).fence, b"%d-%d" % (number, turn)
             try:
                 refs.staging.put("main", [a_record(key)], fence=fence)
-            except CollectionBegunError:
+            except CollectionStartedError:
                 continue
             told.append((fence, key))
         return told

@@ -12,8 +12,8 @@ import pytest
 
 from sparklake.errors import (
     AlreadyExistsError,
-    CollectionBegunError,
-    CollectionOpenError,
+    CollectionRunningError,
+    CollectionStartedError,
     ExpiredError,
     RaceLostError,
 )
@@ -159,7 +159,7 @@ def test_a_branch_that_has_moved_has_lost_a_race(refs: RepositoryRefs) -> None:
     )
     with pytest.raises(RaceLostError):
         refs.branches.move(move)
-    with pytest.raises(CollectionBegunError):
+    with pytest.raises(CollectionStartedError):
         refs.branches.move(replace(move, expected=made["three"].id, fence=0))
 
 
@@ -310,9 +310,9 @@ def test_reads_show_how_many_sweeps_have_ended(store: RefStore, uid: str) -> Non
 def test_dumps_and_collections_of_trees_exclude_each_other(store: RefStore, uid: str) -> None:
     refs, other = store.refs(uid), store.refs(uid)
     with refs.collections.alone(), refs.collections.alone_with_tables():
-        with pytest.raises(CollectionOpenError), other.collections.alone_with_tables():
+        with pytest.raises(CollectionRunningError), other.collections.alone_with_tables():
             pass
-        with pytest.raises(CollectionOpenError), other.collections.alone():
+        with pytest.raises(CollectionRunningError), other.collections.alone():
             pass
     with other.collections.alone_with_tables(), refs.collections.alone():
         pass

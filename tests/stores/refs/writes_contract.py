@@ -10,7 +10,7 @@ from sparklake.errors import (
     AlreadyExistsError,
     RaceLostError,
     RepositoryNotFoundError,
-    WriteEndedError,
+    WriteFinishedError,
 )
 from sparklake.graveler.ports import BranchState, RefStore, RepositoryRefs, Write, WriteState
 from tests.stores.refs.contract import RUN, a_record, at_once
@@ -55,7 +55,7 @@ class WritesContract:
         ended = refs.writes.find("one")
         assert ended is not None
         assert ended.state is WriteState.DONE
-        with pytest.raises(WriteEndedError, match="already staged"):
+        with pytest.raises(WriteFinishedError, match="already staged"):
             refs.staging.add_run("main", RUN, write="one", fence=None)
         state = refs.branches.find("main")
         assert state is not None
@@ -73,7 +73,7 @@ class WritesContract:
         assert states == {"one": "abandoned", "two": "abandoned", "three": "open"}
         refs.staging.put("main", [a_record(b"k")], fence=None)
         for write in ("one", "nothing"):
-            with pytest.raises(WriteEndedError, match=write):
+            with pytest.raises(WriteFinishedError, match=write):
                 refs.staging.add_run("main", RUN, write=write, fence=None)
         state = refs.branches.find("main")
         assert state is not None
@@ -83,7 +83,7 @@ class WritesContract:
     def test_a_write_is_for_its_branch(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, WHO)
         begin(refs, "one", "dev")
-        with pytest.raises(WriteEndedError):
+        with pytest.raises(WriteFinishedError):
             refs.staging.add_run("main", RUN, write="one", fence=None)
         refs.staging.add_run("dev", RUN, write="one", fence=None)
         assert (layers(refs), layers(refs, "dev")) == (0, 1)

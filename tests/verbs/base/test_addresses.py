@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparklake import Branch, Lake, Repository
-from sparklake.errors import AddressTakenError, NoChangesError, RaceLostError
+from sparklake.errors import AddressConflictError, NoChangesError, RaceLostError
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import contents, stage_table
 
@@ -58,12 +58,12 @@ def test_what_was_dropped_does_not_decide_the_address(
     first, second = outside("a"), outside("b")
     stage(main, first)
     main.reset()
-    with pytest.raises(AddressTakenError, match="user metadata") as raised:
+    with pytest.raises(AddressConflictError, match="user metadata") as raised:
         stage(main, second)
     assert (raised.value.path, raised.value.address) == ("k", first)
     assert f"or use the address {first}" in str(raised.value)
     remove(first)
-    with pytest.raises(AddressTakenError) as raised:
+    with pytest.raises(AddressConflictError) as raised:
         stage(main, second)
     assert "or use the address" not in str(raised.value)
     with pytest.raises(NoChangesError):
@@ -100,7 +100,7 @@ def test_a_commit_in_vain_does_not_decide_the_address(
     main.stage(stage_table(rows))
     main.put("j", b"other")
     main.delete("l")
-    with pytest.raises(AddressTakenError):
+    with pytest.raises(AddressConflictError):
         main.commit("refused")
     stage(main, second, metadata=[("copy", "2")])
     main.commit("second")
@@ -115,7 +115,7 @@ def test_an_object_that_is_put_does_not_become_a_dropped_one(
     stage(main, first, content_type="application/octet-stream")
     main.reset()
     main.put("k", BODY)
-    with pytest.raises(AddressTakenError):
+    with pytest.raises(AddressConflictError):
         main.commit("in vain")
     assert contents(repo, "main") == {"k": BODY}, "it stays staged"
     main.put("k", BODY, {"copy": "2"})
@@ -130,7 +130,7 @@ def test_a_staged_object_of_another_branch_decides_nothing(
     first, second = outside("a"), outside("b")
     dev = repo.create_branch("dev", "main")
     stage(main, first)
-    with pytest.raises(AddressTakenError):
+    with pytest.raises(AddressConflictError):
         stage(dev, second)
     main.commit("first")
     stage(dev, second)  # by now a version names the first one, whose owner has to keep it
@@ -154,7 +154,7 @@ def test_what_a_version_names_stands_for_equal_content(
     main.put("k", b"other")
     main.commit("other again")
     remove(first)
-    with pytest.raises(AddressTakenError):
+    with pytest.raises(AddressConflictError):
         stage(main, third)
     stage(main, third, metadata=[("copy", "2")])
     main.commit("third")
@@ -171,7 +171,7 @@ def test_a_version_that_has_expired_names_nothing(
     main.commit("other")
     repo.settings.set_retention(0)
     repo.collect_garbage()
-    with pytest.raises(AddressTakenError):
+    with pytest.raises(AddressConflictError):
         stage(main, second)
 
 
@@ -204,7 +204,7 @@ def test_an_import_names_what_it_was_given(
     with pytest.raises(NoChangesError):
         main.import_objects(str(tmp_path / "two"))
     main.hard_reset("main~1")
-    with pytest.raises(AddressTakenError):
+    with pytest.raises(AddressConflictError):
         main.import_objects(str(tmp_path / "two"))
     row = {"path": "k", "size": len(BODY), "checksum": MD5, "metadata": [("copy", "2")]}
     main.import_objects(stage_table([{**row, "address": f"file://{tmp_path}/two/k"}]))

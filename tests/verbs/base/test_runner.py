@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from sparklake import Branch, Once, Repository, run_verb
-from sparklake.errors import CollectionBegunError, InvalidInputError, NoChangesError, RaceLostError
+from sparklake.errors import (
+    CollectionStartedError,
+    InvalidInputError,
+    NoChangesError,
+    RaceLostError,
+)
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.once import COUNT
 from sparklake.verbs.base.runner import restarts, runs_verbs, verb, with_branch_queue
@@ -103,7 +108,7 @@ def test_a_lost_race_repeats_the_attempt_in_the_queue(counter: Counter, key: str
 def test_a_collection_restarts_the_verb_from_outside_the_queue(
     counter: Counter, key: str | None
 ) -> None:
-    counter.errors += [RaceLostError("lost"), CollectionBegunError("started")]
+    counter.errors += [RaceLostError("lost"), CollectionStartedError("started")]
     assert counter.count(1, once=key) == 1
     # The method and its key are entered once.
     assert counter.steps[1:] == ["verb", "attempt", "queued attempt", "verb", "attempt"]

@@ -19,7 +19,7 @@ import pytest
 
 from campaigns.simulator.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
-from sparklake.errors import AddressTakenError, NoChangesError
+from sparklake.errors import AddressConflictError, NoChangesError
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
 from tests.support.lakes import memory_lake, stage_table
@@ -79,7 +79,7 @@ class Writer:
             rows.append(row)
         try:
             self.branch.stage(stage_table(rows))
-        except AddressTakenError:
+        except AddressConflictError:
             self.seen["refused"] += 1
             delete(files.values())
             raise
@@ -99,7 +99,7 @@ class Writer:
     def commit(self) -> None:
         try:
             self.branch.commit("c")
-        except AddressTakenError:
+        except AddressConflictError:
             self.seen["commit refused"] += 1
             raise
         except NoChangesError:

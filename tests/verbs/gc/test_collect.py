@@ -11,8 +11,8 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import (
-    CollectionBegunError,
-    CollectionOpenError,
+    CollectionRunningError,
+    CollectionStartedError,
     InvalidInputError,
     NamespaceInUseError,
     NoChangesError,
@@ -159,7 +159,7 @@ def test_many_are_put_again_unless_they_come_but_once(repo: Repository) -> None:
     assert contents(repo, "main") == bodies
     with overtaken():
         assert main.copy_many([("a", "c")]) == 1
-    with overtaken(), pytest.raises(CollectionBegunError):
+    with overtaken(), pytest.raises(CollectionStartedError):
         main.put_many((each, b"3") for each in "def")
     assert contents(repo, "main") == {**bodies, "c": b"1"}
 
@@ -194,7 +194,7 @@ def test_rows_of_addresses_wait_while_objects_are_taken(repo: Repository, tmp_pa
         outside = {**row, "path": "b", "address": f"file://{tmp_path}/outside"}
         main.stage(stage_table([outside]))
         for address in ("data/mine", f"{repo.info.storage_namespace}/data/mine"):
-            with pytest.raises(CollectionOpenError, match="after `sparklake gc run` finishes"):
+            with pytest.raises(CollectionRunningError, match="after `sparklake gc run` finishes"):
                 main.stage(stage_table([{**row, "address": address}]))
 
     with just_before(LocalStore, "delete", inside):
@@ -237,7 +237,7 @@ def test_what_is_refused(small_lake: Lake, repo: Repository, tmp_path: Path) -> 
         repo.garbage("../../other")
     with pytest.raises(NotFoundError, match="no garbage collection"):
         repo.collect_garbage(sweep="20240101T000000Z-0")
-    with repo._context.refs.collections.alone(), pytest.raises(CollectionOpenError):
+    with repo._context.refs.collections.alone(), pytest.raises(CollectionRunningError):
         repo.collect_garbage()
     repo.settings.set_read_only()
     with pytest.raises(ReadOnlyError):

@@ -20,7 +20,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from sparklake import Lake, Repository
-from sparklake.errors import CollectionOpenError, RaceLostError, StoreUnreachableError
+from sparklake.errors import CollectionRunningError, RaceLostError, StoreUnreachableError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.namespace.markers import is_sweep_open, open_markers
 from sparklake.stores.objects.local.store import LocalStore
@@ -81,7 +81,7 @@ def test_a_late_sweep_deletes_no_object_of_a_head(repo: Repository, block: int) 
     with (
         mock.patch("sparklake.udfs.gc._DELETED_AT_ONCE", block),
         meanwhile(repo, LocalStore, "delete", others),
-        pytest.raises(CollectionOpenError, match="another one ended it"),
+        pytest.raises(CollectionRunningError, match="another one ended it"),
     ):
         repo.collect_garbage(grace=NO_GRACE)
     assert contents(repo, "main") == FILES
@@ -99,7 +99,7 @@ def test_a_sweep_that_was_ended_before_its_first_deletion_deletes_nothing(repo: 
 
     with (
         meanwhile(repo, Sweep, "decide", others),
-        pytest.raises(CollectionOpenError, match="another one ended it"),
+        pytest.raises(CollectionRunningError, match="another one ended it"),
     ):
         repo.collect_garbage(grace=NO_GRACE)
     assert before <= objects_of(repo)
@@ -137,7 +137,7 @@ def test_a_sweep_whose_claim_had_no_answer_stays_open_until_its_list_is_deleted(
     def others() -> None:
         completing.set()
         first.result(60)
-        with pytest.raises(CollectionOpenError):
+        with pytest.raises(CollectionRunningError):
             again(repo)
 
     with ThreadPoolExecutor() as threads, meanwhile(repo, LocalStore, "delete", others):

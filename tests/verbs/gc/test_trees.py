@@ -15,8 +15,8 @@ import pytest
 from benchmarks import tree_collection
 from sparklake import Lake, Repository
 from sparklake.errors import (
-    CollectionBegunError,
-    CollectionOpenError,
+    CollectionRunningError,
+    CollectionStartedError,
     ExpiredError,
     MergeConflictError,
     MissingFileError,
@@ -299,7 +299,7 @@ def test_an_id_that_is_being_collected_is_never_used(
         # It makes the tree of the commit before, whose tables are candidates.
         try:
             commit_all(main, {"old": b"1"}, "again")
-        except CollectionOpenError as error:
+        except CollectionRunningError as error:
             refused.append(str(error))
 
     delete = LocalStore.delete
@@ -325,14 +325,14 @@ def test_an_open_collection_refuses_its_candidates(repo: Repository) -> None:
     assert put_tables(store, {table_key(one): b"1"}) == [table_key(one)]
     Sweep.open(store, "run")
     for there in (True, False):
-        with pytest.raises(CollectionOpenError, match=one):
+        with pytest.raises(CollectionRunningError, match=one):
             put_tables(store, {table_key(other): b"2", table_key(one): b"1"})
         assert (store.find(table_key(one)) is not None) is there
         store.delete(table_key(one))
     assert store.find(table_key(other)) is None, "it is refused before it writes anything"
     assert put_tables(store, {table_key(other): b"2"}) == [table_key(other)]
     Sweep.open(store, "other")
-    with pytest.raises(CollectionOpenError, match=one):
+    with pytest.raises(CollectionRunningError, match=one):
         put_tables(store, {table_key(one): b"1"})
     # Without a list of tables, none are deleted.
     open_sweeps(store)[0].store.delete(candidates_key("run"))
@@ -390,7 +390,7 @@ def test_an_import_whose_ranges_are_collected_is_refused(repo: Repository, overt
         sweeping = just_before(
             branches, "is_turn_held", lambda: repo.collect_garbage(grace=NO_GRACE)
         )
-    with sweeping, pytest.raises(CollectionBegunError, match="this operation wrote"):
+    with sweeping, pytest.raises(CollectionStartedError, match="this operation wrote"):
         main.import_objects(table, "i")
     assert main.head == head
     main.import_objects(table, "i")
@@ -436,7 +436,7 @@ def test_a_collector_that_was_replaced_stops(repo: Repository, line: dict[str, s
     with (
         just_before(type(repo._context.store), "delete", ended),
         mock.patch("sparklake.verbs.gc.trees._DELETED_AT_ONCE", 1),
-        pytest.raises(CollectionOpenError, match="another one ended it"),
+        pytest.raises(CollectionRunningError, match="another one ended it"),
     ):
         collect(repo)
     assert len(before - tables_of(repo)) == 1
@@ -555,7 +555,7 @@ def test_a_dump_waits_for_a_collection(repo: Repository, line: dict[str, str]) -
     refused: list[bool] = []
 
     def dumping() -> None:
-        with pytest.raises(CollectionOpenError):
+        with pytest.raises(CollectionRunningError):
             dump()
         refused.append(True)
 

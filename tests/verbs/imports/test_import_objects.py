@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklake import Branch, ImportErrorsError, Lake, Repository
-from sparklake.errors import DirtyBranchError, InvalidInputError, InvalidRecordError, NoChangesError
+from sparklake.errors import DirtyBranchError, InvalidInputError, InvalidRowsError, NoChangesError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.ports import StoredFolder
 from sparklake.graveler.records import encode_record
@@ -328,9 +328,9 @@ def test_columns(main: Branch, small_lake: Lake) -> None:
         pa.table({"path": ["a"], "size": [1]}),
         pa.table({"path": ["a"], "size": [1], "address": ["s3://bucket/a"], "deleted": [True]}),
     ):
-        with refused(small_lake, InvalidRecordError, "cannot be imported: .* are required"):
+        with refused(small_lake, InvalidRowsError, "cannot be imported: .* are required"):
             main.import_objects(rows)
-    with refused(small_lake, InvalidRecordError, "the column size is string; it must be int64"):
+    with refused(small_lake, InvalidRowsError, "the column size is string; it must be int64"):
         main.import_objects(pa.table({"path": ["a"], "size": ["1"], "address": ["s3://bucket/a"]}))
     with refused(small_lake, InvalidInputError, "list cannot be imported: use"):
         main.import_objects([row("a")])  # type: ignore[arg-type]

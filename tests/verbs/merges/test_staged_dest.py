@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from sparklake import Branch, Lake, Repository
-from sparklake.errors import ChangesTakenError, DirtyBranchError, NoChangesError
+from sparklake.errors import AlreadyCommittedError, DirtyBranchError, NoChangesError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchState
 from sparklake.verbs.base.context import Context
@@ -160,7 +160,7 @@ def test_merges_do_not_starve_beside_puts_and_commits(lake: Lake, folder: Path) 
             done.append(path)
             try:
                 main.commit(path)
-            except (NoChangesError, ChangesTakenError):
+            except (NoChangesError, AlreadyCommittedError):
                 assert path in contents(repo, "main@")
             number += 1
 

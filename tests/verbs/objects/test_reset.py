@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from sparklake import Branch, Lake, Repository
-from sparklake.errors import ChangesTakenError, InvalidInputError, InvalidKeyError, RefNotFoundError
+from sparklake.errors import (
+    AlreadyCommittedError,
+    InvalidInputError,
+    InvalidKeyError,
+    RefNotFoundError,
+)
 from sparklake.testing.memory import MemoryBranches, MemoryStaging
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import paths, put_sizes, refused, stage_sizes
@@ -150,7 +155,7 @@ def test_a_commit_under_way_does_not_bring_back_what_was_dropped(
     main.put("a", b"22")
     with (
         just_before(MemoryBranches, "move", lambda: main.reset(path="a")),
-        pytest.raises(ChangesTakenError),
+        pytest.raises(AlreadyCommittedError),
     ):
         main.commit("nothing")
     assert sizes(small_lake, "main")["a"] == 1

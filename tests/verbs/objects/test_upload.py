@@ -13,7 +13,7 @@ from sparklake import Branch, Repository
 from sparklake.errors import (
     InvalidInputError,
     InvalidKeyError,
-    InvalidRecordError,
+    InvalidRowsError,
     ProtectedError,
     RefNotFoundError,
     StoreError,
@@ -78,7 +78,7 @@ def test_very_many_are_staged_as_one_run(folder: Path) -> None:
         assert [each.kind for each in main.state.layers] == [LayerKind.RUN]
         for twice, words in ((7, "'q/7' is put twice"), (700, "occurs twice")):
             numbers = chain(range(900), [twice])
-            with pytest.raises(InvalidRecordError, match=words):
+            with pytest.raises(InvalidRowsError, match=words):
                 main.put_many((f"q/{number}", b"") for number in numbers)
     expected = {f"p/{number % 10}/{number}": b"%d" % number for number in range(2000)}
     assert contents(repo, "main") == expected
@@ -112,7 +112,7 @@ def test_bodies_are_written_in_batches_as_they_come(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "error", "words"),
     [
-        ([("a", b"1"), ("b", b""), ("a", b"2")], InvalidRecordError, "'a' is put twice"),
+        ([("a", b"1"), ("b", b""), ("a", b"2")], InvalidRowsError, "'a' is put twice"),
         ([("a", b"1"), ("", b"")], InvalidKeyError, "empty"),
         ([("a", b"1"), ("/b", b"")], InvalidKeyError, "root"),
         ([("a", b"1"), ("b", "text")], InvalidInputError, "use bytes, or the Path"),

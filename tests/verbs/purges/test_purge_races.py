@@ -19,7 +19,7 @@ from sparklake.errors import (
     NotFoundError,
     PurgeBlockedError,
     PurgedError,
-    PurgeOpenError,
+    PurgeRunningError,
 )
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import PurgeState
@@ -73,7 +73,7 @@ def refused_while_open(repo: Repository) -> Callable[[], None]:
     def act() -> None:
         main = repo.branch("main")
         main.put("p", SECRET)
-        with pytest.raises(PurgeOpenError, match="sparklake purge resume"):
+        with pytest.raises(PurgeRunningError, match="sparklake purge resume"):
             main.commit("again")
 
     return act
@@ -103,7 +103,7 @@ def test_a_run_of_equal_content_waits_for_the_end(repo: Repository, folder: Path
     rows = stage_table([{**row, "address": f"file://{outside}"}])
 
     def act() -> None:
-        with pytest.raises(PurgeOpenError):
+        with pytest.raises(PurgeRunningError):
             repo.branch("main").stage(rows)
 
     with before_row(repo, act):  # type: ignore[attr-defined]
@@ -181,7 +181,7 @@ def test_a_killed_purge_is_resumed_without_loss(repo: Repository, step: int) -> 
     main = repo.branch("main")
     main.put("p", SECRET)
     committed = None
-    with suppress(PurgeOpenError):
+    with suppress(PurgeRunningError):
         committed = main.commit("again")
     for each in open_purges(store_of(repo)):
         known = [made.id for made in repo.purges()]
@@ -221,7 +221,7 @@ def test_a_purge_that_was_ended_before_it_deleted_deletes_nothing(repo: Reposito
     with (
         locks,
         before_row(repo, others),
-        pytest.raises(PurgeOpenError, match="another purge ended it"),
+        pytest.raises(PurgeRunningError, match="another purge ended it"),
     ):
         repo.purge(["p"])
     assert repo.read_bytes(committed[0], "p") == SECRET
@@ -260,7 +260,7 @@ def test_only_one_purge_runs_at_a_time(repo: Repository) -> None:
     commit_all(repo.branch("main"), {"q": None}, "no q")
 
     def act() -> None:
-        with pytest.raises(PurgeOpenError, match="another purge"):
+        with pytest.raises(PurgeRunningError, match="another purge"):
             repo.purge(["q"])
 
     with before_row(repo, act):  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparklake import Branch, Lake, Repository
-from sparklake.errors import CollectionOpenError, CorruptFileError, ReadOnlyError
+from sparklake.errors import CollectionRunningError, CorruptFileError, ReadOnlyError
 from sparklake.namespace.layout import REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
 from sparklake.rows.findings import KIND_FACTS, FindingKind, Severity
 from sparklake.verbs.repairs.repair import RepairReport
@@ -274,7 +274,7 @@ def test_a_namespace_of_another_repository_is_not_taken_back(scene: Scene) -> No
 
 
 def test_a_repair_is_refused_where_nothing_may_change(repo: Repository) -> None:
-    with repo._context.refs.collections.alone(), pytest.raises(CollectionOpenError):
+    with repo._context.refs.collections.alone(), pytest.raises(CollectionRunningError):
         repo.repair("refs")
     repo.settings.set_read_only()
     with pytest.raises(ReadOnlyError):

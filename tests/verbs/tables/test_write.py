@@ -16,7 +16,7 @@ from sparklake.errors import (
     InvalidInputError,
     NotFoundError,
     RefStoreUnavailableError,
-    WriteEndedError,
+    WriteFinishedError,
 )
 from sparklake.graveler.ports import Write, WriteState
 from sparklake.verbs.tables import write as writes
@@ -165,7 +165,7 @@ def test_a_write_that_was_abandoned_stages_nothing(repo: Repository) -> None:
         (found,) = repo.writes()
         return repo.abandon_write(found.id)
 
-    with pytest.raises(WriteEndedError, match="no longer open"):
+    with pytest.raises(WriteFinishedError, match="no longer open"):
         write(repo, "one", WriteMode.APPEND, then=abandon)
     assert not repo.branch("main").is_dirty
     assert abandon().state is WriteState.ABANDONED
@@ -177,7 +177,7 @@ def test_what_cannot_be_abandoned(repo: Repository) -> None:
     known: list[Write] = []
     write(repo, "one", WriteMode.APPEND, then=lambda: known.extend(repo.writes()))
     assert repo.writes() == []
-    with pytest.raises(WriteEndedError, match="its files are already staged"):
+    with pytest.raises(WriteFinishedError, match="its files are already staged"):
         repo.abandon_write(known[0].id)
 
 
