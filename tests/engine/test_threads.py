@@ -270,9 +270,7 @@ def test_an_interrupt_ends_a_program_whose_tasks_wait(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
-    start = time.monotonic()
     process.send_signal(signal.SIGINT)
-    said, words = process.communicate(timeout=30)
+    said, words = process.communicate(timeout=20)
     assert (process.returncode, said, words) == (130, "interrupted\n", "")
-    assert time.monotonic() - start < 20
     assert list(tmp_path.glob("done-*")) == []
