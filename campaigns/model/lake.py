@@ -49,7 +49,7 @@ class Guards:
     candidates_are_refused: bool = True
     candidates_are_refused_before_the_put: bool = True
     candidates_are_announced_before_the_marker: bool = True
-    tables_are_named_again_at_the_fence: bool = True
+    tree_files_are_named_again_at_the_fence: bool = True
     expiry_is_marked_with_the_fence: bool = True
     moves_refuse_collected_trees: bool = True
     bases_keep_their_trees: bool = True

@@ -202,7 +202,7 @@ class _TreeCollection:
         guards, sweep = self.guards, _Sweep(*seen)
         lake = _fenced(guards, lake)
         expired = lake.treeless | _expiring(guards, lake)
-        if guards.tables_are_named_again_at_the_fence:
+        if guards.tree_files_are_named_again_at_the_fence:
             sweep = sweep._replace(tables=sweep.tables - _named_tables(guards, lake, expired))
         named = _named_objects(guards, lake, expired)
         if guards.expiry_is_marked_with_the_fence:

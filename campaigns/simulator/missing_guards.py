@@ -143,7 +143,7 @@ MISSING_GUARDS = {
     "a collection ignores staged rows": MissingGuard(
         1, _replaced(_no_rows, "sparklake.verbs.gc.collect._staged_rows")
     ),
-    "tables that a collection may delete are used": MissingGuard(
+    "tree files that a collection may delete are used": MissingGuard(
         7800, _replaced(_none, "sparklake.namespace.swept_tables._candidates")
     ),
     "a purge deletes what branches still name": MissingGuard(

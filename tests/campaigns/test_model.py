@@ -12,7 +12,8 @@ import pytest
 from campaigns.model.exploration import explore, mutations, scenarios
 from campaigns.model.lake import ALL_GUARDS, Guards
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "proof.md"
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "proof.md"
 
 (
     ONE_BRANCH,
@@ -57,7 +58,7 @@ CAUGHT = {
     "candidates_are_refused": (WRITTEN_AGAIN, "names the range"),
     "candidates_are_refused_before_the_put": (WRITTEN_AGAIN, "names the range"),
     "candidates_are_announced_before_the_marker": (TREE_UNDO, "names the range"),
-    "tables_are_named_again_at_the_fence": (TREE_UNDO, "names the range"),
+    "tree_files_are_named_again_at_the_fence": (TREE_UNDO, "names the range"),
     "expiry_is_marked_with_the_fence": (TREE_UNDO, "a head has no tree"),
     "moves_refuse_collected_trees": (TREE_UNDO, "a head has no tree"),
     "bases_keep_their_trees": (CACHED, "the base of two branches"),
@@ -122,3 +123,23 @@ def test_the_table_of_mutations_has_every_guard() -> None:
     assert CAUGHT.keys() == names
     rows = re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     assert names <= set(rows)
+
+
+def test_the_places_of_guards_exist() -> None:
+    page = DOCUMENT.read_text(encoding="utf-8")
+    paths = re.findall(r"`(sparklake/[\w/]+\.py)`", page)
+    assert [each for each in paths if not (ROOT / each).is_file()] == []
+    code = [each.read_text(encoding="utf-8") for each in (ROOT / "sparklake").rglob("*.py")]
+    methods = re.findall(r"`([A-Z]\w+)\.(\w+)`", page)
+    assert [
+        f"{owner}.{name}"
+        for owner, name in methods
+        if not any(f"class {owner}" in each and f"def {name}(" in each for each in code)
+    ] == []
+    assert len(paths) > 10
+    assert len(methods) > 5
+
+
+def test_the_page_has_the_number_of_scenarios() -> None:
+    page = DOCUMENT.read_text(encoding="utf-8")
+    assert f"The {len(scenarios(ALL_GUARDS))} scenarios" in page

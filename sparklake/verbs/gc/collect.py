@@ -55,7 +55,7 @@ from sparklake.verbs.base.read import OBJECTS
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, Sweep, open_sweeps
-from sparklake.verbs.gc.trees import UnnamedTables, collects_trees, write_collected
+from sparklake.verbs.gc.trees import UnreferencedTreeFiles, collects_trees, write_collected
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +109,7 @@ def collect_garbage(
             with context.refs.collections.look() as moment:
                 tables = None
                 if collects_trees(context):
-                    tables = UnnamedTables.listed(context, moment, _before(grace))
+                    tables = UnreferencedTreeFiles.listed(context, moment, _before(grace))
                 work = _GcWork.begin(context, folder, _records(context, moment), None)
                 return work.said(work.marked(moment, grace, "found", tables))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
@@ -152,13 +152,13 @@ def _collected(
     tables = None
     if trees:
         with context.refs.collections.look() as moment:
-            tables = UnnamedTables.listed(context, moment, _before(grace))
+            tables = UnreferencedTreeFiles.listed(context, moment, _before(grace))
         tables.announce(folder.run_id)
     sweep_attempt = Sweep.open(context.store, folder.run_id)
     try:
         with context.refs.collections.begin(trees=trees) as moment:
             if tables is not None:
-                tables.drop_named(moment)
+                tables.drop_referenced(moment)
                 write_collected(context.store, moment)
             run = work.marked(moment, grace, "marked", tables)
         sweep_attempt.decide(run.garbage)
@@ -221,7 +221,11 @@ class _GcWork:
         return _GcWork(context, folder, listed, records, open_places(context))
 
     def marked(
-        self, moment: RepositorySnapshot, grace: timedelta, state: str, tables: UnnamedTables | None
+        self,
+        moment: RepositorySnapshot,
+        grace: timedelta,
+        state: str,
+        tables: UnreferencedTreeFiles | None,
     ) -> CollectionRun:
         """Write the list of objects without a reference at a moment. Returns the run."""
         named = self._named(moment)
@@ -245,7 +249,7 @@ class _GcWork:
         return run
 
     def swept(
-        self, run: CollectionRun, tables: UnnamedTables | None, sweep: Sweep
+        self, run: CollectionRun, tables: UnreferencedTreeFiles | None, sweep: Sweep
     ) -> CollectionRun:
         """Delete unreferenced tree files, then the run's garbage. Writes its new state."""
         if tables is not None:

@@ -37,7 +37,7 @@ def collects_trees(context: Context) -> bool:
 
 
 @dataclass(slots=True)
-class UnnamedTables:
+class UnreferencedTreeFiles:
     """Old tree files without a reference.
 
     `sizes` has their sizes in bytes by their ids. Only the driver deletes tree files: a late task
@@ -50,15 +50,15 @@ class UnnamedTables:
     _dumps: dict[DumpManifest, Collection[str]] = field(default_factory=dict)
 
     @staticmethod
-    def listed(context: Context, moment: RepositorySnapshot, before: int) -> UnnamedTables:
+    def listed(context: Context, moment: RepositorySnapshot, before: int) -> UnreferencedTreeFiles:
         """List unreferenced tree files older than `before`, in unix nanoseconds."""
         sizes = {}
         for each in context.store.list(table_key("")):
             found = _TABLE.fullmatch(each.key)
             if found and each.mtime < before:
                 sizes[found[1]] = each.size
-        tables = UnnamedTables(context, sizes)
-        tables.drop_named(moment)
+        tables = UnreferencedTreeFiles(context, sizes)
+        tables.drop_referenced(moment)
         return tables
 
     @property
@@ -69,7 +69,7 @@ class UnnamedTables:
         """Write the ids for verbs that run during the sweep, durably."""
         self.context.store.replace(candidates_key(run_id), encode_ids(self.sizes))
 
-    def drop_named(self, moment: RepositorySnapshot) -> None:
+    def drop_referenced(self, moment: RepositorySnapshot) -> None:
         """Drop the tree files referenced at a moment, or by the latest dump of refs."""
         for each in self._named(moment):
             self.sizes.pop(each, None)

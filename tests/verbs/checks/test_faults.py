@@ -97,3 +97,8 @@ def test_every_kind_of_finding_has_a_class_of_faults(scene: Scene) -> None:
         with injected(scene, fault) as expected:
             seen |= expected.kinds if len(expected.kinds) == 1 else set()
     assert seen == set(FindingKind)
+
+
+def test_the_page_of_proofs_has_the_number_of_classes() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "proof.md").read_text(encoding="utf-8")
+    assert f"injects faults of {len(CLASSES)} classes" in page
