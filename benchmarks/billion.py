@@ -33,9 +33,9 @@ from sparklake.graveler.planning.split import CAP_FACTOR
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key, write_meta_range
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write_ranges import merge_body
 
 OBJECTS = (10_000_000, 100_000_000, 1_000_000_000)

@@ -21,9 +21,10 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.sstable.range_files import read_meta_range
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
-from sparklake.udfs.objects.listing import list_body
-from sparklake.udfs.workspace import Workspace, encode_tasks
+from sparklake.udfs.objects import list_body
+from sparklake.udfs.tasks import encode_tasks
 
 _TASK_RECORDS = 250_000
 

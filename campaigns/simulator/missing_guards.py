@@ -126,7 +126,7 @@ MISSING_GUARDS = {
     "the applied layers are not compared": MissingGuard(519, lambda: _moves(_without_layers)),
     "layers are read before they are sealed": MissingGuard(3, _without_seal),
     "adopted ranges are not checked": MissingGuard(
-        32, _replaced(_none, "sparklake.udfs.workspace.find_dead")
+        32, _replaced(_none, "sparklake.udfs.range_sink.find_dead")
     ),
     "deleted objects are restored at their addresses": MissingGuard(
         89, _replaced(_restored, "sparklake.udfs.adopted_ranges._lacks_objects")

@@ -42,9 +42,11 @@ from sparklake.rows.results import (
     TaskResult,
     decode_results,
 )
+from sparklake.rows.settings import Workspace
 from sparklake.stores.cache.counts import TALLY
 from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
-from sparklake.udfs.workspace import Workspace, encode_tasks, sink_into
+from sparklake.udfs.range_sink import sink_into
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.udfs.write_ranges import run_body
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sparklake.graveler.algebra import BlockChanges
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan
-from sparklake.udfs.workspace import encode_tasks
+from sparklake.udfs.tasks import encode_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

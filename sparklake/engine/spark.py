@@ -22,7 +22,7 @@ from sparklake.engine.base import MAX_TASK_RECORDS, Body, Sortable, Source, Work
 from sparklake.graveler.ipc import pack_batches, unpack
 from sparklake.interrupts import Threads
 from sparklake.session import is_spark_3, job_description
-from sparklake.udfs.workspace import TASK_SCHEMA
+from sparklake.udfs.tasks import TASK_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -19,7 +19,7 @@ from sparklake.engine.base import MAX_TASK_RECORDS, Body
 from sparklake.engine.spark import packed_tasks, unpacked_body
 from sparklake.errors import InvalidInputError
 from sparklake.rows.diffs import THREE_WAY_DDL
-from sparklake.udfs.workspace import TASK_SCHEMA
+from sparklake.udfs.tasks import TASK_SCHEMA
 from sparklake.uri import prefix_uri
 
 if TYPE_CHECKING:

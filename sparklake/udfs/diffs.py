@@ -21,9 +21,9 @@ from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries, paths_of
 from sparklake.graveler.sums import run_sums
 from sparklake.rows.diffs import DIFF_SCHEMA, FOLDER_SCHEMA, SIDE_TYPE, THREE_WAY_SCHEMA
+from sparklake.rows.settings import Workspace
 from sparklake.strategies.content_types import without_same_content
 from sparklake.udfs.streams import open_tasks
-from sparklake.udfs.workspace import Workspace
 
 _MTIME_TYPE = pa.timestamp("us", tz="UTC")
 

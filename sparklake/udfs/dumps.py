@@ -12,7 +12,7 @@ import pyarrow as pa
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_each, read_together
-from sparklake.udfs.workspace import Workspace
+from sparklake.rows.settings import Workspace
 
 ADDRESS_SCHEMA = pa.schema(
     [

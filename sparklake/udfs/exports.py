@@ -20,10 +20,11 @@ from sparklake.graveler.escapes import exported_name
 from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
 from sparklake.rows.objects import object_batch
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_destination, open_object
 from sparklake.stores.objects.destinations import Destination, ExpectedObject
 from sparklake.udfs.streams import open_sides
-from sparklake.udfs.workspace import Workspace, decode_tasks
+from sparklake.udfs.tasks import decode_tasks
 
 MANIFEST_SCHEMA = pa.schema(
     [

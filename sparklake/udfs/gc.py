@@ -35,10 +35,12 @@ from sparklake.namespace.nesting import NamespaceMarks, nested_error
 from sparklake.rows.objects import ObjectInfo, object_record
 from sparklake.rows.records import record_batch, record_block
 from sparklake.rows.results import PieceResult, encode_results
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.addresses import shown_addresses
+from sparklake.udfs.range_sink import open_sink
 from sparklake.udfs.streams import open_sides
-from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
+from sparklake.udfs.tasks import TASK_SCHEMA, decode_tasks
 
 WEIGHT_SCHEMA = pa.schema(
     [pa.field("objects", pa.int64(), nullable=False), pa.field("bytes", pa.int64(), nullable=False)]

@@ -18,13 +18,14 @@ from sparklake.graveler.records import identity_of
 from sparklake.graveler.sums import bounded, column_sum
 from sparklake.rows.merges import ConflictResult, KeptResult, PreviewResult
 from sparklake.rows.results import encode_results
+from sparklake.rows.settings import Workspace
 from sparklake.strategies.content_types import without_same_content
 from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.diffs import side_sizes
 from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.streams import open_sides, records_of
-from sparklake.udfs.workspace import Workspace, decode_tasks
+from sparklake.udfs.tasks import decode_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa

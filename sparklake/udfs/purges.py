@@ -34,10 +34,11 @@ from sparklake.namespace.layout import DATA_FOLDER, purge_list_folder, purge_rec
 from sparklake.namespace.nesting import NamespaceMarks, nested_error
 from sparklake.rows.objects import object_batch
 from sparklake.rows.records import RECORD_SCHEMA
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.strategies.path_globs import glob_pattern
-from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
+from sparklake.udfs.tasks import TASK_SCHEMA
 
 PART_ROWS = 20_000
 """The approximate number of rows in a part of a receipt. One task deletes one part."""

@@ -14,7 +14,7 @@ from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.namespace.addresses import OwnNamespace
-from sparklake.udfs.workspace import Workspace
+from sparklake.rows.settings import Workspace
 
 EQUAL_SCHEMA = pa.schema(
     [

@@ -10,28 +10,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CollectionRunningError, InvalidRowsError
+from sparklake.graveler import compiled
 from sparklake.graveler.arrow_columns import is_text, with_column
 from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.kernels import kernel
 from sparklake.graveler.keys import existing_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, microsecond_mtimes, object_record
 from sparklake.rows.records import RECORD_SCHEMA, in_key_order, record_batch
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import normalise_object_uri, open_object, open_store
 from sparklake.stores.objects.addresses import (
+    PLAIN_PLACES,
     URI_START,
     canonical_schemes,
     shown_addresses,
     stored_addresses,
 )
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.udfs.objects.plain_texts import plain_addresses, plain_keys
-from sparklake.udfs.workspace import Workspace
 
 _PLAIN_TEXT_BYTES = 8 * 1024
 """Texts up to this size pass every check of a row. Other rows are checked one by one."""
+
+_BEGINNING = rf"^({PLAIN_PLACES})/[^./\x00]"
+_WHOLE = rf"^({PLAIN_PLACES})(/[^./\x00][^/\x00]*)+$"
 
 
 def stage_body(
@@ -108,6 +113,47 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
     for each in conditions:
         plain &= each.fill_null(False).to_numpy(zero_copy_only=False)
     return plain
+
+
+@kernel(compiled.plain_keys)
+def plain_keys(texts: pa.StringArray) -> Mask:
+    """Return which texts have no NUL, no leading '/', and no part with a leading '.'."""
+    return _truth(_are_plain_keys(texts))
+
+
+@kernel(compiled.plain_addresses)
+def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
+    """Return which addresses are plain keys, or URIs with a valid start outside a namespace."""
+    plain = pc.if_else(
+        pc.match_substring(addresses, "://"),
+        pc.and_(
+            pc.match_substring_regex(addresses, _BEGINNING),
+            pc.invert(pc.starts_with(addresses, storage_namespace)),
+        ),
+        pc.and_(
+            _are_plain_keys(addresses),
+            pc.invert(pc.match_substring_regex(addresses, URI_START.pattern)),
+        ),
+    )
+    return _truth(plain)
+
+
+@kernel(compiled.plain_uris)
+def plain_uris(addresses: pa.StringArray) -> Mask:
+    """Return which addresses are URIs without NUL, empty parts or parts with a leading '.'."""
+    return _truth(pc.match_substring_regex(addresses, _WHOLE))
+
+
+def _are_plain_keys(texts: pa.StringArray) -> pa.BooleanArray:
+    return pc.and_(
+        pc.match_substring_regex(texts, r"^[^./\x00]"),
+        pc.invert(pc.match_substring_regex(texts, r"/\.|\x00")),
+    )
+
+
+def _truth(values: pa.BooleanArray) -> Mask:
+    truth: Mask = values.fill_null(False).to_numpy(zero_copy_only=False)
+    return truth
 
 
 def _is_empty(maps: pa.Array) -> pa.BooleanArray:

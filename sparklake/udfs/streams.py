@@ -13,7 +13,8 @@ from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import read_ranges
-from sparklake.udfs.workspace import Workspace, decode_tasks
+from sparklake.rows.settings import Workspace
+from sparklake.udfs.tasks import decode_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,11 +18,13 @@ from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.rows.merges import ConflictCountResult, ConflictResult, KeptResult
 from sparklake.rows.records import record_block
 from sparklake.rows.results import ChangesResult, KeysResult, PieceResult, encode_results
+from sparklake.rows.settings import Workspace
 from sparklake.strategies.judging import Judge
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.observed_changes import ObservedChanges
+from sparklake.udfs.range_sink import RangeSink, open_sink
 from sparklake.udfs.streams import open_sides, records_of, within_each
-from sparklake.udfs.workspace import RangeSink, Workspace, decode_tasks, open_sink
+from sparklake.udfs.tasks import decode_tasks
 
 
 def apply_body(

@@ -14,7 +14,7 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record
 from sparklake.rows.diffs import DiffRow, ThreeWayRow, diff_rows, three_way_rows
 from sparklake.udfs.diffs import diff_body, three_way_diff_body
-from sparklake.udfs.workspace import encode_tasks
+from sparklake.udfs.tasks import encode_tasks
 from tests.support import oracle
 from tests.support.oracle import Contents
 from tests.support.trees import Trees, encoded

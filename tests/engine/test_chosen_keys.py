@@ -14,7 +14,7 @@ from sparklake.graveler.planning.filtered import plan_filtered_merge, plan_resto
 from sparklake.graveler.planning.path_filter import PathFilter, filter_for
 from sparklake.graveler.planning.plan import Plan
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.objects.copy import restore_body
+from sparklake.udfs.objects import restore_body
 from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents

@@ -9,9 +9,9 @@ import pytest
 
 from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.frames.tables.exact_files import root_of, scan_groups
+from sparklake.frames.tables.partitions import partition_type
 from sparklake.rows.objects import OBJECT_SCHEMA
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
-from sparklake.udfs.tables.partitions import partition_type
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ import sparklake
 from sparklake.engine.spark import _pack, _reported
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.rows.imports import ImportTaskSettings
+from sparklake.rows.settings import Workspace
 from sparklake.udfs import diffs
 from sparklake.udfs import gc as collecting
 from sparklake.udfs import staged_rows as staging
 from sparklake.udfs import write_ranges as writing
 from sparklake.udfs.imports.tasks import ranges_body
-from sparklake.udfs.objects.listing import list_body
-from sparklake.udfs.workspace import Workspace
+from sparklake.udfs.objects import list_body
 
 PACKAGE = Path(sparklake.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from sparklake.cli.main import main as command
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.jobs.run import main as job
+from sparklake.rows.settings import Workspace
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.merges import three_way
 

@@ -25,9 +25,9 @@ from sparklake.graveler.records import Record, decode_record, encode_record, tom
 from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
 from sparklake.rows.records import record_batch
 from sparklake.rows.results import PieceResult, decode_results
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.blocks import flat
 from tests.support.memory_folders import memory_folder

@@ -29,11 +29,11 @@ from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.spark import SparkRunner
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.rows.imports import ImportTaskSettings
+from sparklake.rows.settings import Workspace
 from sparklake.session import spark_session
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.imports.row_checks import Read, import_body
 from sparklake.udfs.imports.tasks import ranges_body
-from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write_ranges import apply_body, merge_body
 from sparklake.verbs import commits as commit
 from sparklake.verbs.imports import import_objects as imports

@@ -22,8 +22,9 @@ from sparklake.graveler.sstable.range_files import (
     table_key,
     write_meta_range,
 )
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects.local.store import LocalStore
-from sparklake.udfs.workspace import RangeSink, Workspace, sink_into
+from sparklake.udfs.range_sink import RangeSink, sink_into
 
 BODY = b"body"
 PATH = "k"

@@ -28,8 +28,8 @@ from sparklake.rows.diffs import (
 )
 from sparklake.rows.objects import OBJECT_SCHEMA, object_rows
 from sparklake.udfs.diffs import diff_body, staged_diff_body, three_way_diff_body
-from sparklake.udfs.objects.listing import list_body
-from sparklake.udfs.workspace import encode_tasks
+from sparklake.udfs.objects import list_body
+from sparklake.udfs.tasks import encode_tasks
 from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Rows, Run, Trees, open_trees, touched
 

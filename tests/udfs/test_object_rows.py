@@ -23,8 +23,8 @@ from sparklake.rows.objects import (
     object_record,
     object_rows,
 )
+from sparklake.rows.settings import Workspace
 from sparklake.udfs.staged_rows import stage_body
-from sparklake.udfs.workspace import Workspace
 
 NAMESPACE = "s3://bucket/lake"
 STAGED_AT = 1_700_000_000_000_000_000

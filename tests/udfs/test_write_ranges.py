@@ -28,7 +28,7 @@ from sparklake.rows.results import (
 )
 from sparklake.strategies import judging
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.workspace import TASK_SCHEMA, decode_tasks, encode_tasks
+from sparklake.udfs.tasks import TASK_SCHEMA, decode_tasks, encode_tasks
 from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.oracle import Contents
 from tests.support.trees import Trees, open_trees, records_of

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
 from sparklake.frames.tables.exact_files import infers_types, union
+from sparklake.frames.tables.partitions import partition_type
 from sparklake.frames.tables.spark_sources import load, load_delta, reading_files
-from sparklake.udfs.tables.partitions import partition_type
 
 # Files are read singly, so Spark cannot infer values from folders. The values are given.
 _READING = {"mergeSchema": "true", "recursiveFileLookup": "true"}

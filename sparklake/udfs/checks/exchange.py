@@ -18,7 +18,7 @@ from sparklake.graveler.ipc import pack_batches, unpack
 from sparklake.graveler.ports import ObjectStore
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
-from sparklake.udfs.workspace import TASK_SCHEMA
+from sparklake.udfs.tasks import TASK_SCHEMA
 
 RESULT_SCHEMA = pa.schema(
     [

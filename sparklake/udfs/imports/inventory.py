@@ -24,7 +24,7 @@ from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.rows.objects import unix_microseconds
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.udfs.workspace import TASK_SCHEMA
+from sparklake.udfs.tasks import TASK_SCHEMA
 
 _BATCH_ROWS = 32768
 _HASHED_AT_ONCE = 1024 * 1024

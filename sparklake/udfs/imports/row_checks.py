@@ -23,20 +23,20 @@ from sparklake.namespace.addresses import OwnNamespace
 from sparklake.rows.imports import Defect, ImportTaskSettings, Reason
 from sparklake.rows.objects import microsecond_mtimes
 from sparklake.rows.records import in_key_order, record_batch
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import normalise_object_uri
 from sparklake.stores.objects.addresses import are_local, local_paths
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.columns import file_checksums
 from sparklake.udfs.imports.defects import defect_record, new_defect
-from sparklake.udfs.objects.plain_texts import plain_uris
 from sparklake.udfs.staged_rows import (
     object_checksum,
     plain_records,
     plain_rows,
+    plain_uris,
     staged_columns,
     staged_record,
 )
-from sparklake.udfs.workspace import Workspace
 
 Read = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 """A function that turns the input of a task into rows of IMPORT_SCHEMA."""

@@ -19,7 +19,7 @@ from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.listings import find_columns, lists_columns, scan_level
 from sparklake.stores.objects.local.columns import FileColumns
-from sparklake.udfs.workspace import TASK_SCHEMA
+from sparklake.udfs.tasks import TASK_SCHEMA
 from sparklake.uri import is_utf8
 
 _PARTS_WANTED = 128

@@ -20,11 +20,13 @@ from sparklake.rows.imports import Defect, ErrorsResult, ImportTaskSettings, Rea
 from sparklake.rows.objects import object_info
 from sparklake.rows.records import record_block
 from sparklake.rows.results import PieceResult, encode_results
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.strategies.content_types import same_content
 from sparklake.udfs.imports.defects import MARK, defects_of, error_file, new_defect
+from sparklake.udfs.range_sink import open_sink
 from sparklake.udfs.streams import open_sides
-from sparklake.udfs.workspace import Workspace, decode_tasks, open_sink
+from sparklake.udfs.tasks import decode_tasks
 from sparklake.udfs.write_ranges import written_pieces
 
 _RANGES_TOLD = 64

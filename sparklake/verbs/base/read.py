@@ -23,7 +23,7 @@ from sparklake.namespace.layout import purge_receipt_folder
 from sparklake.rows.diffs import DIFF_DDL, DIFF_SCHEMA, diff_rows
 from sparklake.rows.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.diffs import diff_body
-from sparklake.udfs.objects.listing import list_body
+from sparklake.udfs.objects import list_body
 from sparklake.udfs.purges import Patterns
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context

@@ -20,6 +20,7 @@ from sparklake.errors import (
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.namespace.layout import CHECKS_FOLDER, OPEN_CHECKS, REPORT_NAME
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.temporary import remove_emptied
 from sparklake.udfs.checks.exchange import (
@@ -30,7 +31,6 @@ from sparklake.udfs.checks.exchange import (
     share_name,
     step_body,
 )
-from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, first_write
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions

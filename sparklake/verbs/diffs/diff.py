@@ -14,8 +14,9 @@ from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ranges import MetaRange
 from sparklake.rows.diffs import DIFF_DDL, DIFF_SCHEMA, DiffRow, diff_rows
+from sparklake.rows.settings import Workspace
 from sparklake.udfs.diffs import Encode, diff_body, staged_diff_body
-from sparklake.udfs.workspace import Workspace, encode_tasks
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import merge_base
 from sparklake.verbs.base.resolve import ResolvedRef, get_branch, listed_commit, read_consistently

@@ -27,7 +27,7 @@ from sparklake.udfs.exports import (
     decode_reports,
     export_body,
 )
-from sparklake.udfs.workspace import encode_tasks
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.exports.marks import ExportMark, is_empty

@@ -36,6 +36,7 @@ from sparklake.namespace.leftovers import remove_leftovers
 from sparklake.namespace.markers import check_sweep
 from sparklake.rows.objects import ObjectInfo
 from sparklake.rows.records import record_batch
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.udfs.gc import (
     distinct_run_body,
@@ -47,8 +48,8 @@ from sparklake.udfs.gc import (
     sweep_body,
     weigh_body,
 )
-from sparklake.udfs.objects.listing import list_body
-from sparklake.udfs.workspace import Workspace, encode_tasks
+from sparklake.udfs.objects import list_body
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace, check_owner
 from sparklake.verbs.base.read import OBJECTS

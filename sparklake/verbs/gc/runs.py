@@ -29,8 +29,8 @@ from sparklake.namespace.markers import (
     open_markers,
     sweep_ended_error,
 )
+from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
-from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import first_write
 

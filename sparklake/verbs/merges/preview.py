@@ -24,7 +24,7 @@ from sparklake.stores.cache.counts import TALLY
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.diffs import three_way_diff_body
 from sparklake.udfs.merges import preview_body
-from sparklake.udfs.workspace import encode_tasks
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.merge_bases import merge_base
 from sparklake.verbs.base.resolve import listed_commit

@@ -17,7 +17,7 @@ from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.sstable.range_files import WrittenRange
 from sparklake.rows.results import PieceResult, decode_results
-from sparklake.udfs.objects.copy import Transfer, encode_transfers, transfer_body
+from sparklake.udfs.objects import Transfer, encode_transfers, transfer_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.resolve import ResolvedRef, open_branch, read_consistently

@@ -18,7 +18,7 @@ from sparklake.graveler.planning.filtered import filtered_plan, plan_restore
 from sparklake.graveler.planning.path_filter import PathFilter, filter_for, first_paths
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
-from sparklake.udfs.objects.copy import restore_body
+from sparklake.udfs.objects import restore_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import ResultCodec

@@ -12,9 +12,9 @@ import numpy as np
 from sparklake.delta_log.table_files import data_files, hashes, repeated
 from sparklake.delta_log.view_log import TableShape
 from sparklake.errors import ObjectNotFoundError, StorePermissionError
+from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.graveler.sums import bounded, column_sum
 from sparklake.stores.objects.addresses import spark_uris
-from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View, view_of, write_view

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
 from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.rows.diffs import DIFF_DDL
 from sparklake.rows.objects import OBJECT_DDL
 from sparklake.stores.objects.addresses import spark_uris
-from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.history.log_rows import LOG_DDL
 from sparklake.verbs.tables.formats import VERSION_AS_OF, TableFormat, check_no_log, has_log

@@ -19,7 +19,7 @@ from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.session import is_connect_3
 from sparklake.stores.objects import describe_store, local_uri, open_store
 from sparklake.stores.objects.addresses import spark_uri
-from sparklake.udfs.tables.files import not_shared, upload_body
+from sparklake.udfs.tables import not_shared, upload_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.write_request import DELTA, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import bytes_runner, file_shares, kept, visible_files

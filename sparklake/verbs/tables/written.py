@@ -21,8 +21,8 @@ from sparklake.graveler.ipc import pack_batches
 from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.objects import FILE_SCHEMA
-from sparklake.udfs.tables.files import checksum_body
-from sparklake.udfs.workspace import TASK_SCHEMA
+from sparklake.udfs.tables import checksum_body
+from sparklake.udfs.tasks import TASK_SCHEMA
 from sparklake.verbs.base.context import Context, OnceRun
 
 READ_BY_TASKS_BYTES = 256 * 1024 * 1024

@@ -30,7 +30,8 @@ from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.rows.diffs import DIFF_DDL
 from sparklake.rows.objects import OBJECT_DDL, STAGE_SCHEMA
-from sparklake.udfs.workspace import Workspace, encode_tasks
+from sparklake.rows.settings import Workspace
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs import commits
 from sparklake.verbs.base import staging as staged

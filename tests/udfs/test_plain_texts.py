@@ -13,7 +13,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler import kernels
 from sparklake.stores.objects import normalise_object_uri
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.udfs.objects.plain_texts import plain_addresses, plain_keys, plain_uris
+from sparklake.udfs.staged_rows import plain_addresses, plain_keys, plain_uris
 
 NAMESPACE = "s3://lake/repo"
 PARTS = ("s3", "s3a", "file", "S3", "http", ":", "/", "//", "://", ":///", ".", "..", "a", "b-_1")

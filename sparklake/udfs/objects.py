@@ -1,4 +1,4 @@
-"""Task bodies that stage moved, copied and restored records."""
+"""Task bodies that list, move, copy and restore objects."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.records import tombstone
+from sparklake.rows.objects import object_batch
 from sparklake.rows.results import ChangesResult, PieceResult, encode_results
-from sparklake.udfs.streams import open_sides, records_of
-from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
+from sparklake.rows.settings import Workspace
+from sparklake.udfs.range_sink import open_sink
+from sparklake.udfs.streams import open_sides, open_tasks, records_of
+from sparklake.udfs.tasks import TASK_SCHEMA, decode_tasks
 from sparklake.udfs.write_ranges import written_pieces
 
 
@@ -125,3 +128,10 @@ def _restored_records(changes: BlockChanges) -> Block:
     removals = block_of_records([tombstone(key) for key in gone.keys().array().to_pylist()])
     there = changes.right.records()
     return edited(there, np.zeros(len(there), bool), removals)
+
+
+def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield OBJECT_SCHEMA. The sides are base, then staged layers, the newest first."""
+    for base, *layers in open_tasks(workspace, batches):
+        for block in apply(layers, base, ChangeCounts()):
+            yield object_batch(block, workspace.storage_namespace)

@@ -11,7 +11,7 @@ from sparklake.errors import MissingFileError
 from sparklake.graveler.arrow_columns import with_column
 from sparklake.interrupts import Threads
 from sparklake.rows.objects import FILE_SCHEMA
-from sparklake.udfs.workspace import Workspace
+from sparklake.rows.settings import Workspace
 
 
 def share_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

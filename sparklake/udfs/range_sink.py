@@ -1,46 +1,20 @@
-"""What every task body uses: encoded tasks, and a sink for ranges."""
+"""A sink for the ranges of a task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-import msgspec
-import pyarrow as pa
 
 from sparklake.graveler.blocks.block import Block, Blocks
 from sparklake.graveler.ids import MetaRangeId, RangeId, next_generation
-from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import WrittenRange, make_range, table_key, write_ranges
 from sparklake.namespace.swept_tables import put_tables
-from sparklake.rows.settings import Workspace as Workspace
+from sparklake.rows.settings import Workspace
 from sparklake.udfs.adopted_ranges import find_dead
 
-TASK_SCHEMA = pa.schema(
-    [
-        pa.field("position", pa.int64(), nullable=False),
-        pa.field("task", pa.binary(), nullable=False),
-    ]
-)
-
 _BYTES_PUT_AT_ONCE = 32 * 1024 * 1024
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Task).decode
-
-
-def encode_tasks(tasks: Iterable[Task]) -> pa.Table:
-    """Return tasks in key order as rows of TASK_SCHEMA."""
-    encoded = pa.array([_encode(task) for task in tasks], pa.binary())
-    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
-
-
-def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
-    for batch in batches:
-        for encoded in batch.column("task"):
-            yield _decode(encoded.as_py())
 
 
 @dataclass(slots=True)

@@ -1,1 +1,0 @@
-"""Task bodies that list and copy objects."""

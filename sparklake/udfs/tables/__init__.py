@@ -1,1 +1,0 @@
-"""Task bodies for tables: partitions and uploads."""
