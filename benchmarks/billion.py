@@ -24,7 +24,7 @@ import numpy.typing as npt
 from benchmarks import report
 from benchmarks.measuring import Meter, in_own_process, open_meter
 from sparklake.engine.execution import finish, run_plan
-from sparklake.engine.local_runner import LocalRunner
+from sparklake.engine.threads import LocalRunner
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks import data
-from sparklake.engine.local_runner import LocalRunner
+from sparklake.engine.threads import LocalRunner
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.layers import plan_listing

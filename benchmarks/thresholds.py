@@ -25,8 +25,7 @@ from benchmarks.report import output_file
 from sparklake import Lake, Repository
 from sparklake.engine.base import Runner
 from sparklake.engine.choice import Runners
-from sparklake.engine.local_runner import LocalRunner
-from sparklake.engine.threads import ThreadRunner
+from sparklake.engine.threads import LocalRunner, ThreadRunner
 from sparklake.testing.memory import MemoryRefStore
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)

@@ -13,9 +13,8 @@ from sparklake.session import active_session, spark_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sparklake.engine.local_runner import LocalRunner
     from sparklake.engine.spark import SparkRunner
-    from sparklake.engine.threads import ThreadRunner
+    from sparklake.engine.threads import LocalRunner, ThreadRunner
 
 # From benchmarks/results/thresholds.md.
 
@@ -87,7 +86,7 @@ class Runners:
     def in_process(self) -> LocalRunner:
         """Return the runner in this process."""
         # Lazy import: it loads Arrow, which a command without a plan does not need.
-        from sparklake.engine.local_runner import LocalRunner
+        from sparklake.engine.threads import LocalRunner
 
         if self._local is None:
             self._local = LocalRunner()

@@ -1,4 +1,4 @@
-"""An engine with a thread per core.
+"""Engines in this process: one task after the other, or a thread per core.
 
 The loops over records release Python's lock, so threads share the cores. They need no start-up
 time, no copy of the interpreter, and no copy of the rows.
@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.engine.base import TASKS_A_WORKER, Body, Source, Work, shared_task_records
+from sparklake.engine.base import (
+    MAX_TASK_RECORDS,
+    TASKS_A_WORKER,
+    Body,
+    Source,
+    Work,
+    shared_task_records,
+)
 from sparklake.engine.sort import (
     SORT_BYTES,
     key_shares,
@@ -33,6 +40,32 @@ if TYPE_CHECKING:
 _AHEAD_A_WORKER = 2
 _SLICE_BYTES = 16 * 1024 * 1024
 _MIN_SHARE_BYTES = 8 * 1024 * 1024
+
+
+class LocalRunner:
+    """A runner of one task after the other in this process."""
+
+    name = "local"
+
+    def task_records(self, records: int) -> int:
+        """Return the maximum of records per task, because there are no other workers."""
+        return MAX_TASK_RECORDS
+
+    def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Run a body over rows of work, lazily, as results are read."""
+        return self.stream(body, work)
+
+    def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Run a body over rows of work, lazily, as results are read."""
+        if work.num_rows:
+            yield from body(work.to_batches())
+
+    def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
+        """Run `body` once over the sorted output of `encode`."""
+        with scratch_folder(disk_root()) as scratch:
+            files = sort_to_files(encode, scratch, source_batches(source))
+            in_order = map(records_in_order, key_shares(files, SORT_BYTES))
+            return list(body(chain.from_iterable(in_order)))
 
 
 class ThreadRunner:

@@ -13,7 +13,7 @@ import pytest
 
 from sparklake.delta_log.delta_commits import is_blind_append, lets_append
 from sparklake.delta_log.file_names import commit_name
-from sparklake.delta_log.log_copy import copied_actions, copied_checkpoint, files_to_read
+from sparklake.delta_log.rewrite import copied_actions, copied_checkpoint, files_to_read
 from sparklake.errors import CorruptFileError, InvalidInputError
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sparklake.engine.base import Runner
-from sparklake.engine.local_runner import LocalRunner
-from sparklake.engine.threads import ThreadRunner
+from sparklake.engine.threads import LocalRunner, ThreadRunner
 
 
 @pytest.fixture(scope="session")

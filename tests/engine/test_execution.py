@@ -12,7 +12,7 @@ import pytest
 from sparklake.engine import threads
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan, write_run
-from sparklake.engine.local_runner import LocalRunner
+from sparklake.engine.threads import LocalRunner
 from sparklake.errors import CorruptFileError, InvalidRowsError, LostResultError, MissingFileError
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval

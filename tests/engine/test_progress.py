@@ -12,7 +12,7 @@ import pytest
 from sparklake import Engine, Lake
 from sparklake.engine.choice import Runners
 from sparklake.engine.execution import run_plan
-from sparklake.engine.local_runner import LocalRunner
+from sparklake.engine.threads import LocalRunner
 from sparklake.graveler.planning.plan import plan_merge
 from sparklake.strategies.resolution import Resolution
 from sparklake.testing.memory import MemoryRefStore

@@ -8,7 +8,7 @@ import pytest
 
 from sparklake.delta_log.actions import decode_actions
 from sparklake.delta_log.delta_commits import UnmergeableTableError
-from sparklake.delta_log.log_copy import copied_checkpoint
+from sparklake.delta_log.rewrite import copied_checkpoint
 from sparklake.delta_log.union.claims import same_metadata
 from sparklake.delta_log.union.predicates import parse_predicate
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError

@@ -17,7 +17,7 @@ from sparklake import Engine, Lake, Repository
 from sparklake.config import CacheSettings
 from sparklake.engine.base import Body
 from sparklake.engine.choice import Runners
-from sparklake.engine.local_runner import LocalRunner
+from sparklake.engine.threads import LocalRunner
 from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects import open_store

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from sparklake import Branch, Lake, Repository
-from sparklake.engine.local_runner import LocalRunner
+from sparklake.engine.threads import LocalRunner
 from sparklake.errors import (
     AlreadyCommittedError,
     DirtyBranchError,

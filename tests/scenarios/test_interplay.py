@@ -44,9 +44,7 @@ def test_verbs_leave_each_other_what_is_right(
 ) -> None:
     chance = random.Random(seed)
     # Small tasks and small summaries: what only large lakes meet otherwise.
-    monkeypatch.setattr(
-        "sparklake.engine.local_runner.MAX_TASK_RECORDS", chance.choice([1, 5, 1000])
-    )
+    monkeypatch.setattr("sparklake.engine.threads.MAX_TASK_RECORDS", chance.choice([1, 5, 1000]))
     monkeypatch.setattr(f"{SUMMARY}.MOST_KEYS", chance.choice([1, 4, 1000]))
     monkeypatch.setattr(f"{SUMMARY}.MOST_INTERVALS", chance.choice([1, 2, 32]))
     repo = arena.create_repository(

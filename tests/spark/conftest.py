@@ -11,8 +11,8 @@ import pytest
 
 import sparklake
 from sparklake import Lake, Repository
-from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.spark import SparkRunner
+from sparklake.engine.threads import LocalRunner
 from tests.support.postgres import fresh_database
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from unittest import mock
 
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import PlanResult, finish, row_of, run_plan
-from sparklake.engine.local_runner import LocalRunner
+from sparklake.engine.threads import LocalRunner
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply

@@ -25,8 +25,8 @@ from pyspark import TaskContext
 
 import sparklake
 from sparklake import Repository
-from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.spark import SparkRunner
+from sparklake.engine.threads import LocalRunner
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.rows.imports import ImportTaskSettings
 from sparklake.rows.settings import Workspace

@@ -17,8 +17,7 @@ from sparklake.delta_log.delta_commits import (
     still_to_undo,
     undo_origin,
 )
-from sparklake.delta_log.union.claims import check_fits, same_metadata
-from sparklake.delta_log.union.features import check_covers
+from sparklake.delta_log.union.claims import check_covers, check_fits, same_metadata
 from sparklake.delta_log.union.liveness import FileStates
 from sparklake.delta_log.union.log_sides import FindAdds, LogSide, UnionSignature, commit_info
 

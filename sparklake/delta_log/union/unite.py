@@ -20,8 +20,13 @@ from sparklake.delta_log.delta_commits import (
     origins,
     standing,
 )
-from sparklake.delta_log.union.claims import check_fits, check_names, same_metadata
-from sparklake.delta_log.union.features import check_covers, check_features
+from sparklake.delta_log.union.claims import (
+    check_covers,
+    check_features,
+    check_fits,
+    check_names,
+    same_metadata,
+)
 from sparklake.delta_log.union.liveness import FileStates
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, commit_info
 from sparklake.delta_log.union.overwrites import check_overwrites

@@ -8,9 +8,15 @@ from typing import Any
 
 from sparklake.delta_log.actions import Action, encode_actions
 from sparklake.delta_log.file_names import LOG_FOLDER, commit_version
-from sparklake.delta_log.log_copy import LogFiles, copied_actions, copied_checkpoint, files_to_read
 from sparklake.delta_log.paths import canonical_path, encoded_path
-from sparklake.delta_log.rewrite import relative_places, restore_relative
+from sparklake.delta_log.rewrite import (
+    LogFiles,
+    copied_actions,
+    copied_checkpoint,
+    files_to_read,
+    relative_places,
+    restore_relative,
+)
 from sparklake.graveler.ports import Write
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri

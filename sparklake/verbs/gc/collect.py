@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from sparklake.engine.base import UNWATCHED, Amount, Body, Progress, Runner, Source, watched
 from sparklake.engine.execution import finish, write_run
 from sparklake.engine.lazy_rows import Rows
-from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.sort import sliced
+from sparklake.engine.threads import LocalRunner
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import EMPTY_META_RANGE, RangeId
 from sparklake.graveler.planning.layers import plan_listing

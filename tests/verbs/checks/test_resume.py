@@ -9,7 +9,7 @@ import pytest
 
 from sparklake import Engine, Lake, Repository
 from sparklake.engine.choice import Runners
-from sparklake.engine.local_runner import LocalRunner
+from sparklake.engine.threads import LocalRunner
 from sparklake.errors import InvalidInputError
 from sparklake.rows.findings import FindingKind
 from sparklake.testing.memory import MemoryRefStore
