@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -13,47 +13,14 @@ from pyspark.sql.types import StructField, StructType
 from sparklake.frames.tables.exact_files import infers_types, union
 from sparklake.frames.tables.partitions import partition_type
 from sparklake.frames.tables.spark_sources import load, load_delta, reading_files
+from sparklake.frames.tables.table_sides import Partition, SideFile, TableSide
 
 # Files are read singly, so Spark cannot infer values from folders. The values are given.
 _READING = {"mergeSchema": "true", "recursiveFileLookup": "true"}
 
-Partition = tuple[tuple[str, str | None], ...]
-
-
-class File(Protocol):
-    """A data file: its place and its partition."""
-
-    @property
-    def uri(self) -> str:
-        """The URI for Spark."""
-
-    @property
-    def partition(self) -> Partition:
-        """The names and values of the partition columns."""
-
-
-class Side(Protocol):
-    """The interface of `sparklake.verbs.tables.diff_sides.TableSide`."""
-
-    @property
-    def files(self) -> Sequence[File]:
-        """The different files."""
-
-    @property
-    def shared(self) -> File | None:
-        """A file of both sides, or None."""
-
-    @property
-    def partitions(self) -> Mapping[str, frozenset[str | None]]:
-        """The values of the partition columns."""
-
-    @property
-    def view(self) -> str | None:
-        """The place of a Delta table of the different files, if any."""
-
 
 def side_schema(
-    spark: SparkSession, side: Side, table_format: str, options: Mapping[str, Any]
+    spark: SparkSession, side: TableSide, table_format: str, options: Mapping[str, Any]
 ) -> StructType:
     """Return the columns of a side, from different files, a shared file and folders."""
     if side.view is not None:
@@ -74,7 +41,7 @@ def side_schema(
 
 def rows_of(
     spark: SparkSession,
-    side: Side,
+    side: TableSide,
     schema: StructType,
     table_format: str,
     options: Mapping[str, Any],
@@ -99,9 +66,9 @@ def rows_of(
     return union(parts)
 
 
-def _scans(files: Iterable[File]) -> Iterator[tuple[Partition, list[File]]]:
+def _scans(files: Iterable[SideFile]) -> Iterator[tuple[Partition, list[SideFile]]]:
     """Yield the files of one partition, each once: Spark reads a path once per scan."""
-    groups: dict[tuple[Partition, int], list[File]] = {}
+    groups: dict[tuple[Partition, int], list[SideFile]] = {}
     seen: Counter[tuple[Partition, str]] = Counter()
     for each in files:
         times = seen[each.partition, each.uri]
@@ -113,7 +80,7 @@ def _scans(files: Iterable[File]) -> Iterator[tuple[Partition, list[File]]]:
 
 def _load(
     spark: SparkSession,
-    files: Iterable[File],
+    files: Iterable[SideFile],
     table_format: str,
     options: Mapping[str, Any],
     schema: StructType | None,

@@ -15,6 +15,7 @@ from sparklake.delta_log.rewrite import rewritten_commit, to_addresses
 from sparklake.delta_log.table_files import hashes, repeated, unlike
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.ranges import MetaRange
 from sparklake.stores.objects.addresses import spark_uris
@@ -22,7 +23,6 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.snapshot import snapshot_over
 from sparklake.verbs.delta.tree_log import TreeLog, log_sides, read_log
 from sparklake.verbs.diffs.diff import diff_trees
-from sparklake.verbs.tables.diff_sides import TableSide
 from sparklake.verbs.tables.view import View
 
 if TYPE_CHECKING:

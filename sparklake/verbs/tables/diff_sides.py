@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from sparklake.delta_log.table_files import partition_of, partition_value
 from sparklake.errors import InvalidInputError
+from sparklake.frames.tables.table_sides import Partition, SideFile, TableSide
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.ranges import MetaRange
 from sparklake.stores.objects.addresses import spark_uri
@@ -14,38 +15,6 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import list_tree
 from sparklake.verbs.base.snapshot import snapshot_over
 from sparklake.verbs.diffs.diff import diff_trees
-
-Partition = tuple[tuple[str, str | None], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SideFile:
-    """A data file: its URI for Spark, its path in the repository, and its partition."""
-
-    uri: str
-    path: str
-    partition: Partition
-
-
-@dataclass(frozen=True, slots=True)
-class TableSide:
-    """The differing part of a table at one ref.
-
-    `paths` are the repository paths of the different files. A table with its own log has a `view`,
-    a Delta table of these files; other tables have `files`. `shared` is a file of both sides, if
-    any, and may have columns that the other files lack. `partitions` are the values of the
-    partition columns in all files of the table.
-    """
-
-    paths: tuple[str, ...] = ()
-    files: tuple[SideFile, ...] = ()
-    shared: SideFile | None = None
-    partitions: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
-    view: str | None = None
-
-    @property
-    def is_there(self) -> bool:
-        return bool(self.files or self.shared or self.view)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from typing import Any
 
 from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.errors import InvalidInputError
+from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.ranges import MetaRange
 from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.tables.diff_sides import TableSide
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View
 

@@ -11,11 +11,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.ranges import MetaRange
 from sparklake.session import job_description
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import kept_commit
-from sparklake.verbs.tables.diff_sides import TableSide, folder_sides
+from sparklake.verbs.tables.diff_sides import folder_sides
 from sparklake.verbs.tables.formats import TableFormat, check_no_log, has_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.spark_places import handled_uri

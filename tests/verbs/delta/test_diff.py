@@ -10,9 +10,9 @@ import pytest
 
 from sparklake import Repository
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.frames.tables.table_sides import TableSide
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.delta.diff import delta_sides
-from sparklake.verbs.tables.diff_sides import TableSide
 from tests.support.delta import (
     LOG,
     TABLE,

@@ -1,0 +1,38 @@
+"""The differing parts of a table at two refs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Partition = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """A data file: its URI for Spark, its path in the repository, and its partition."""
+
+    uri: str
+    path: str
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class TableSide:
+    """The differing part of a table at one ref.
+
+    `paths` are the repository paths of the different files. A table with its own log has a `view`,
+    a Delta table of these files; other tables have `files`. `shared` is a file of both sides, if
+    any, and may have columns that the other files lack. `partitions` are the values of the
+    partition columns in all files of the table.
+    """
+
+    paths: tuple[str, ...] = ()
+    files: tuple[SideFile, ...] = ()
+    shared: SideFile | None = None
+    partitions: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
+    view: str | None = None
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.files or self.shared or self.view)
