@@ -77,18 +77,18 @@ def _summary(found: object) -> str:
 
 def undocumented() -> list[str]:
     """Return the public names without a docstring: of `sparklake`, and methods of its classes."""
-    return [name for name, found in _public_names() if not (inspect.getdoc(found) or "").strip()]
+    return [name for name, found in public_names() if not (inspect.getdoc(found) or "").strip()]
 
 
 def functions() -> Iterator[tuple[str, list[str]]]:
     """Yield the public functions and methods with the names of their parameters."""
-    for name, found in _public_names():
+    for name, found in public_names():
         function = getattr(found, "__func__", found)
         if inspect.isfunction(function) and not name.startswith("sparklake.errors."):
             yield name, [each for each in inspect.signature(function).parameters if each != "self"]
 
 
-def _public_names() -> Iterator[tuple[str, object]]:
+def public_names() -> Iterator[tuple[str, object]]:
     for module in ("sparklake", *(module for _, module in MODULES.values())):
         for name in import_module(module).__all__:
             yield from _with_members(f"{module}.{name}", getattr(import_module(module), name))

@@ -32,7 +32,7 @@ def commands_page() -> str:
         _table(_rows(program, context, is_global=True)),
         f"{cleandoc(program.epilog)} [Errors](../errors.md) has the details.\n",
     ]
-    for command, inner in _commands(program, context):
+    for command, inner in commands(program, context):
         words = inner.command_path.removeprefix("sparklake ")
         depth = "##" if " " not in words else "###"
         parts += [f"{depth} {words}\n", f"{cleandoc(command.help or '')}\n"]
@@ -43,14 +43,14 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
-def _commands(group: Any, context: Any) -> Iterator[tuple[Any, Any]]:
+def commands(group: Any, context: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each command and group with its context, in the order of the help."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         inner = Context(command, info_name=name, parent=context)
         yield command, inner
         if hasattr(command, "commands"):
-            yield from _commands(command, inner)
+            yield from commands(command, inner)
 
 
 def _rows(command: Any, context: Any, *, is_global: bool = False) -> Iterator[tuple[str, str]]:

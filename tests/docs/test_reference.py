@@ -10,6 +10,7 @@ import pytest
 from docs.website import __main__ as site
 from docs.website import api
 from docs.website.commands import commands_page
+from docs.website.names import PAGE, names_page
 from docs.website.parameters import with_arguments, wrong_meanings
 from docs.website.search import entry
 from docs.website.settings import settings_page
@@ -57,6 +58,11 @@ def test_variables_of_settings_are_read() -> None:
     names = {environment_name(each) for each in FileSettings.__struct_fields__} - {None}
     read = set(re.findall(r"SPARKLAKE_[A-Z0-9_]+", load_settings.__doc__ or ""))
     assert names == read - set(ENVIRONMENT)
+
+
+def test_the_page_of_names_is_current() -> None:
+    """After a change of a name: `python -m docs.website.names`, and a line in the changelog."""
+    assert PAGE.read_text(encoding="utf-8") == names_page()
 
 
 def test_links_lead_to_places_on_the_site() -> None:
