@@ -15,7 +15,11 @@ from sparklake.udfs.checks.compared import MOST_SAMPLED, write_findings
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_disk
 from sparklake.verbs.checks.dumps import lost_findings
-from sparklake.verbs.checks.leftovers import file_findings, register_findings, unreferenced_tables
+from sparklake.verbs.checks.leftovers import (
+    file_findings,
+    register_findings,
+    unreferenced_tree_files,
+)
 from sparklake.verbs.checks.objects import CheckedObjects, check_objects
 from sparklake.verbs.checks.refs import (
     Moment,
@@ -26,12 +30,12 @@ from sparklake.verbs.checks.refs import (
 )
 from sparklake.verbs.checks.report import CheckCounts, CheckLevel, CheckOptions, CheckReport
 from sparklake.verbs.checks.steps import FINDINGS_FOLDER, Steps, open_steps
-from sparklake.verbs.checks.tables import (
+from sparklake.verbs.checks.trees import (
     Affected,
-    CheckedTables,
+    CheckedTrees,
     affected_by,
     affected_trees,
-    check_tables,
+    check_tree_files,
     summary_findings,
 )
 
@@ -47,22 +51,22 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
     check_disk(context.info, moment.refs)
     steps = open_steps(context, options)
     findings = list(_driver_findings(steps, moment))
-    tables, objects = CheckedTables(), CheckedObjects()
+    trees, objects = CheckedTrees(), CheckedObjects()
     if options.level.depth >= CheckLevel.TREES.depth:
-        tables = check_tables(steps, moment)
-        findings += _with_affected(steps, moment, tables.findings)
+        trees = check_tree_files(steps, moment)
+        findings += _with_affected(steps, moment, trees.findings)
     # What is unreadable or lost may name what seems to be unnamed.
-    shows_unnamed = not tables.findings and not any(each.hides_names for each in findings)
+    shows_unnamed = not trees.findings and not any(each.hides_names for each in findings)
     if shows_unnamed and options.level.depth >= CheckLevel.TREES.depth:
-        findings += unreferenced_tables(steps.store, tables.ids)
+        findings += unreferenced_tree_files(steps.store, trees.ids)
     if options.level.depth >= CheckLevel.OBJECTS.depth:
-        objects = check_objects(steps, tables, options, shows_unnamed=shows_unnamed)
+        objects = check_objects(steps, trees, options, shows_unnamed=shows_unnamed)
     if options.level is CheckLevel.CONTENT:
         findings += summary_findings(steps, moment)
     counts = CheckCounts(
         commits=len(moment.refs.commits),
-        tables=len(tables.ids),
-        records=tables.records,
+        tables=len(trees.ids),
+        records=trees.records,
         objects=objects.objects,
         contents=objects.contents,
         purged=objects.purged,

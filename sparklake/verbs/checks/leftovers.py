@@ -60,7 +60,7 @@ def _collection_findings(store: ObjectStore) -> Iterator[Finding]:
             )
 
 
-def unreferenced_tables(store: ObjectStore, named: Collection[str]) -> Iterator[Finding]:
+def unreferenced_tree_files(store: ObjectStore, named: Collection[str]) -> Iterator[Finding]:
     """Yield the tree files without a reference by a commit, staged run or dump."""
     dumped = dump_table_ids(store)
     prefix = table_key("")

@@ -43,7 +43,7 @@ from sparklake.udfs.imports.source_listing import split_source
 from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 from sparklake.verbs.checks.steps import Steps
-from sparklake.verbs.checks.tables import CheckedTables, affected_by
+from sparklake.verbs.checks.trees import CheckedTrees, affected_by
 
 _FAULT_BUCKETS = 16
 _LEAST_LISTINGS = 16
@@ -64,21 +64,21 @@ class CheckedObjects:
 
 
 def check_objects(
-    steps: Steps, tables: CheckedTables, options: CheckOptions, *, shows_unnamed: bool
+    steps: Steps, trees: CheckedTrees, options: CheckOptions, *, shows_unnamed: bool
 ) -> CheckedObjects:
     """Compare all referenced objects with the stored ones, and read a sample of them.
 
     Unreferenced objects are reported only with `shows_unnamed`.
     """
     checked = CheckedObjects()
-    listed = _listed(steps, tables.records)
+    listed = _listed(steps, trees.records)
     purged = _purged(steps, checked)
     before = time.time_ns() - int(options.grace.total_seconds() * 1_000_000_000)
     shares = [
         encode_bucket_share(
             BucketShare(
                 bucket=bucket,
-                named=tuple(tables.named),
+                named=tuple(trees.named),
                 listed=tuple(listed),
                 purged=tuple(purged),
                 before=before,
@@ -91,7 +91,7 @@ def check_objects(
         for bucket in range(steps.place.buckets)
     ]
     tags: set[int] = set()
-    for body in steps.run(COMPARED_STEP, compare_bucket, shares, tables.records):
+    for body in steps.run(COMPARED_STEP, compare_bucket, shares, trees.records):
         result = decode_bucket_result(body)
         checked.objects += result.objects
         checked.contents += result.contents
@@ -101,7 +101,7 @@ def check_objects(
         _add(checked, result.kinds, result.findings)
     if tags:
         files = [rows_key(COMPARED_STEP, share_name(each)) for each in shares]
-        _resolve(steps, tables, tags, files, checked)
+        _resolve(steps, trees, tags, files, checked)
     return checked
 
 
@@ -142,22 +142,18 @@ def _purged(steps: Steps, checked: CheckedObjects) -> list[str]:
 
 
 def _resolve(
-    steps: Steps,
-    tables: CheckedTables,
-    tags: set[int],
-    files: Sequence[str],
-    checked: CheckedObjects,
+    steps: Steps, trees: CheckedTrees, tags: set[int], files: Sequence[str], checked: CheckedObjects
 ) -> None:
     """Find the paths of faulty objects, and their present commits and branches."""
     moment = moment_of(steps.context)
-    infos = {range_tag(each.id): each for each in tables.ranges if range_tag(each.id) in tags}
+    infos = {range_tag(each.id): each for each in trees.ranges if range_tag(each.id) in tags}
     affected = affected_by(steps, moment, [each.id for each in infos.values()])
     branches = {each.name for each in moment.refs.branches}
     buckets: dict[int, list[AffectedTable]] = {}
     for tag in sorted(tags):
         info: RangeInfo | None = infos.get(tag)
         if info is None:
-            name = tables.rows.get(tag)
+            name = trees.rows.get(tag)
             if name is None or name not in branches:
                 continue
             table = AffectedTable(tag, None, (), 0, (name,))

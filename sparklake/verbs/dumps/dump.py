@@ -83,7 +83,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     # Dumps run one after the other, so that an older dump never replaces a newer one.
     with (
         context.refs.branches.turn(_TURN, _TURN_SECONDS),
-        # A collection of trees keeps the tables that the manifest names.
+        # A collection of trees keeps the tree files that the manifest names.
         context.refs.collections.alone_with_tables(),
     ):
         # Before the refs: what they lack has a higher number, or was not committed yet.

@@ -35,7 +35,7 @@ _WAY_OUT = (
 
 
 def age_note(refs: RefsSnapshot, manifest: DumpManifest, trees: VerifiedTrees) -> str:
-    written = max((each.mtime for each in _own_tables(manifest, trees)), default=0) // SECOND
+    written = max((each.mtime for each in _own_files(manifest, trees)), default=0) // SECOND
     newest = max(refs.commits, key=lambda each: (each.creation_date, each.generation))
     days = max(0, now() - written) // _DAY
     ago = "today" if not days else f"{days:,} {'day' if days == 1 else 'days'} ago"
@@ -52,12 +52,12 @@ def newer_problems(
 
     The ends of the 1,000 youngest tree files outside the dump are read.
     """
-    own = {each.key for each in _own_tables(manifest, trees)}
+    own = {each.key for each in _own_files(manifest, trees)}
     known = own | trees.named
-    tables = (each for each in trees.tables.values() if is_commit_id(_id_of(each)))
-    others = (each for each in tables if each.key not in known)
+    tree_files = (each for each in trees.files.values() if is_commit_id(_id_of(each)))
+    others = (each for each in tree_files if each.key not in known)
     youngest = nlargest(_MOST_READ, others, key=lambda each: each.mtime)
-    named_until = max((trees.tables[each].mtime for each in known & trees.tables.keys()), default=0)
+    named_until = max((trees.files[each].mtime for each in known & trees.files.keys()), default=0)
     shown = list(in_threads(partial(_shown, store), youngest))
     commits = max((count for count, _ in shown), default=0)
     newer = [
@@ -79,9 +79,9 @@ def newer_problems(
     return [NewerDumpError(problem)]
 
 
-def _own_tables(manifest: DumpManifest, trees: VerifiedTrees) -> Sequence[StoredObject]:
+def _own_files(manifest: DumpManifest, trees: VerifiedTrees) -> Sequence[StoredObject]:
     keys = [table_key(each) for each, _ in dump_roots(manifest)]
-    return [trees.tables[key] for key in keys if key in trees.tables]
+    return [trees.files[key] for key in keys if key in trees.files]
 
 
 def _id_of(stored: StoredObject) -> str:
@@ -91,7 +91,7 @@ def _id_of(stored: StoredObject) -> str:
 def _shown(store: ObjectStore, stored: StoredObject) -> tuple[int, bool]:
     """Return a lakeFS file's number of dumped commits, and whether it is a tree."""
     damages = CorruptFileError, DecodeError, InvalidDumpError, MissingFileError
-    with suppress(*damages):  # A damaged table shows nothing.
+    with suppress(*damages):  # A damaged file shows nothing.
         kind = lakefs_kind(stored.key, EndOfFile.read(store, stored))
         if kind == (Entity.COMMIT, META_RANGES):
             return record_total(store, _id_of(stored), Entity.COMMIT), False

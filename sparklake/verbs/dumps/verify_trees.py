@@ -20,7 +20,7 @@ from sparklake.namespace.lookups import OBJECT_THREADS
 
 _READ_AT_ONCE = 16 * OBJECT_THREADS
 _END_BYTES = 4096
-"""The footer of a table and the block before it have less than this."""
+"""The footer of a tree file and the block before it have less than this."""
 
 _WAY_OUT = "restore it from a backup, or restore what is there with --incomplete"
 
@@ -33,13 +33,13 @@ class VerifiedTrees:
     """Commits without trees, and all problems with the other trees.
 
     `collected` commits lost their trees in a garbage collection. A repeated commit has its tree,
-    and so has one whose tree is not deleted yet. `tables` are all tree files by key, and `named`
+    and so has one whose tree is not deleted yet. `files` are all tree files by key, and `named`
     the keys of the referenced ones.
     """
 
     collected: set[CommitId]
     problems: Sequence[SparklakeError]
-    tables: Mapping[str, StoredObject]
+    files: Mapping[str, StoredObject]
     named: Set[str]
 
 
@@ -52,12 +52,12 @@ def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
     """
     problems: list[SparklakeError] = []
     trees, listed = _trees(store, refs, problems)
-    tables = {each.key: each for each in store.list(table_key(""))}
+    files = {each.key: each for each in store.list(table_key(""))}
     named = {table_key(each) for each in trees}
     lacking: dict[str, CommitId] = {}
     ends: dict[str, CommitId] = {}
     gone: set[MetaRangeId] = set()
-    for read in in_threads(partial(_read_tree, store, tables), trees.values()):
+    for read in in_threads(partial(_read_tree, store, files), trees.values()):
         tree = read.tree
         named.update(read.ranges)
         if read.problem is not None:
@@ -68,15 +68,15 @@ def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
         for key in read.missing:
             lacking.setdefault(key, tree.commit_id)
         for key in read.ranges if tree.is_head else ():
-            if key in tables:
+            if key in files:
                 ends.setdefault(key, tree.commit_id)
-    for problem in in_threads(partial(_end_problem, store, tables), ends.items()):
+    for problem in in_threads(partial(_end_problem, store, files), ends.items()):
         problems += problem
     problems += [_missing(store, *each) for each in lacking.items()]
     collected = {
         each.id for each in refs.commits if each.id in listed and each.meta_range_id in gone
     }
-    return VerifiedTrees(collected, problems, tables, named)
+    return VerifiedTrees(collected, problems, files, named)
 
 
 # --- trees ----------------------------------------------------------------------------------------
@@ -131,15 +131,15 @@ def _listed(store: ObjectStore) -> set[CommitId]:
         return set()
     remedy = (
         "restore the file from a backup. It lists the commits whose trees were collected, so "
-        "tables that only commits without a branch or tag need were not looked for"
+        "files that only commits without a branch or tag need were not looked for"
     )
     return set(decode_json(body, list[CommitId], f"{COLLECTED_KEY} in {store.uri}", remedy))
 
 
-def _read_tree(store: ObjectStore, tables: Mapping[str, StoredObject], tree: _Tree) -> _ReadTree:
+def _read_tree(store: ObjectStore, files: Mapping[str, StoredObject], tree: _Tree) -> _ReadTree:
     """Read the metarange of a tree, and look up its ranges among the existing files."""
     key = table_key(tree.id)
-    if key not in tables:
+    if key not in files:
         return _ReadTree(tree, missing=(key,))
     try:
         ranges = [table_key(each.id) for each in read_meta_range(store, tree.id).ranges]
@@ -147,7 +147,7 @@ def _read_tree(store: ObjectStore, tables: Mapping[str, StoredObject], tree: _Tr
         return _ReadTree(tree, problem=error)
     except MissingFileError:
         return _ReadTree(tree, missing=(key,))
-    return _ReadTree(tree, ranges, [each for each in ranges if each not in tables])
+    return _ReadTree(tree, ranges, [each for each in ranges if each not in files])
 
 
 def _missing(store: ObjectStore, key: str, commit_id: CommitId) -> MissingFileError:
@@ -186,13 +186,13 @@ class EndOfFile:
 
 
 def _end_problem(
-    store: ObjectStore, tables: Mapping[str, StoredObject], needed: tuple[str, CommitId]
+    store: ObjectStore, files: Mapping[str, StoredObject], needed: tuple[str, CommitId]
 ) -> list[SparklakeError]:
     """Return the problem of an incomplete tree file."""
     key, commit_id = needed
     try:
-        file = EndOfFile.read(store, tables[key])
-        if file.size == tables[key].size and ends_whole(file):
+        file = EndOfFile.read(store, files[key])
+        if file.size == files[key].size and ends_whole(file):
             return []
     except MissingFileError:
         return [_missing(store, key, commit_id)]

@@ -108,14 +108,14 @@ def collect_garbage(
         if dry_run:
             folder = _begun(context, None, place)
             with context.refs.collections.look() as moment:
-                tables = None
+                files = None
                 if collects_trees(context):
-                    tables = UnreferencedTreeFiles.listed(context, moment, _before(grace))
+                    files = UnreferencedTreeFiles.listed(context, moment, _before(grace))
                 work = _GcWork.begin(context, folder, _records(context, moment), None)
-                return work.said(work.marked(moment, grace, "found", tables))
+                return work.said(work.marked(moment, grace, "found", files))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
         if sweep is not None or not collects_trees(context):
-            # The list of a dry run has no tables.
+            # The list of a dry run has no tree files.
             return _collected(context, sweep, grace, place, trees=False)
         with context.refs.collections.alone_with_tables():
             return _collected(context, None, grace, place, trees=True)
@@ -150,25 +150,25 @@ def _collected(
         records = _records(context, moment)
     # Both lists are complete before the fence is raised, so they contain nothing later.
     work = _GcWork.begin(context, folder, records, sweep)
-    tables = None
+    files = None
     if trees:
         with context.refs.collections.look() as moment:
-            tables = UnreferencedTreeFiles.listed(context, moment, _before(grace))
-        tables.announce(folder.run_id)
+            files = UnreferencedTreeFiles.listed(context, moment, _before(grace))
+        files.announce(folder.run_id)
     sweep_attempt = Sweep.open(context.store, folder.run_id)
     try:
         with context.refs.collections.begin(trees=trees) as moment:
-            if tables is not None:
-                tables.drop_referenced(moment)
+            if files is not None:
+                files.drop_referenced(moment)
                 write_collected(context.store, moment)
-            run = work.marked(moment, grace, "marked", tables)
+            run = work.marked(moment, grace, "marked", files)
         sweep_attempt.decide(run.garbage)
     except BaseException:
         # A claim without an answer may have been read by another process, which deletes the list.
         if sweep_attempt.end(None) is None:
             sweep_attempt.close()
         raise
-    collection = work.said(work.swept(run, tables, sweep_attempt))
+    collection = work.said(work.swept(run, files, sweep_attempt))
     remove_leftovers(open_store(context.info.storage_namespace), grace)
     return collection
 
@@ -226,7 +226,7 @@ class _GcWork:
         moment: RepositorySnapshot,
         grace: timedelta,
         state: str,
-        tables: UnreferencedTreeFiles | None,
+        files: UnreferencedTreeFiles | None,
     ) -> CollectionRun:
         """Write the list of objects without a reference at a moment. Returns the run."""
         named = self._named(moment)
@@ -242,19 +242,19 @@ class _GcWork:
             bytes=size,
             commits_expired=len(moment.expiring),
         )
-        if tables is not None:
+        if files is not None:
             run = replace(
-                run, trees=len(moment.collecting), tables=len(tables.sizes), table_bytes=tables.size
+                run, trees=len(moment.collecting), tables=len(files.sizes), table_bytes=files.size
             )
         self.folder.write(run)
         return run
 
     def swept(
-        self, run: CollectionRun, tables: UnreferencedTreeFiles | None, sweep: Sweep
+        self, run: CollectionRun, files: UnreferencedTreeFiles | None, sweep: Sweep
     ) -> CollectionRun:
         """Delete unreferenced tree files, then the run's garbage. Writes its new state."""
-        if tables is not None:
-            tables.sweep(sweep.marker)
+        if files is not None:
+            files.sweep(sweep.marker)
         namespace = self.context.info.storage_namespace
         body = partial(sweep_body, self.folder.workspace, namespace, sweep.marker)
         progress = self.context.runners.progress

@@ -97,7 +97,7 @@ class RunFolder:
     def workspace(self) -> Workspace:
         """The settings for tasks that read and write lists."""
         root = f"{self._work}/{self.run_id}" if self._work else self._usual
-        # Not through the table cache: these tables are read only once.
+        # Not through the cache: these tree files are read only once.
         return Workspace(root, self._context.workspace.range_records)
 
     def begin(self) -> None:

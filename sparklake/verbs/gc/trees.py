@@ -57,9 +57,9 @@ class UnreferencedTreeFiles:
             found = _TABLE.fullmatch(each.key)
             if found and each.mtime < before:
                 sizes[found[1]] = each.size
-        tables = UnreferencedTreeFiles(context, sizes)
-        tables.drop_referenced(moment)
-        return tables
+        files = UnreferencedTreeFiles(context, sizes)
+        files.drop_referenced(moment)
+        return files
 
     @property
     def size(self) -> int:
@@ -108,12 +108,12 @@ class UnreferencedTreeFiles:
         if manifest not in self._dumps:
             found: set[str] = set()
             with suppress(MissingFileError):  # Without a whole dump, nobody can restore it.
-                for each in self._tables_of(manifest):
+                for each in self._files_of(manifest):
                     found.add(each)
             self._dumps[manifest] = found
         return self._dumps[manifest]
 
-    def _tables_of(self, manifest: DumpManifest) -> Iterator[str]:
+    def _files_of(self, manifest: DumpManifest) -> Iterator[str]:
         store = self.context.store
         yield from dump_table_ids(store, manifest)
         for tree in sorted(dump_trees(store, manifest)):

@@ -1,1 +1,1 @@
-"""Repairs: restore lost or damaged tables, objects and refs from other copies."""
+"""Repairs: restore lost or damaged tree files, objects and refs from other copies."""

@@ -49,7 +49,7 @@ from sparklake.verbs.repairs.objects import is_equal
 from sparklake.verbs.repairs.plan import range_info, trees_of
 from sparklake.verbs.repairs.refs import DUMP, dumped_refs, lost_ref
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
-from sparklake.verbs.repairs.tables import TableSources, is_table
+from sparklake.verbs.repairs.trees import TreeSources, is_tree_file
 
 _VERB = "repair"
 
@@ -62,7 +62,7 @@ class Repair:
     """
 
     context: Context
-    sources: TableSources
+    sources: TreeSources
     kept: str
     restored: set[str] = field(default_factory=set)
 
@@ -74,9 +74,9 @@ class Repair:
     def apply(self, step: RepairStep) -> None:
         """Run a step, or fail if it is impossible by now or its result is wrong."""
         {
-            RepairAction.RESTORE_TABLE: self._write_table,
-            RepairAction.REBUILD_RANGE: self._write_table,
-            RepairAction.REBUILD_TREE: self._write_table,
+            RepairAction.RESTORE_TABLE: self._write_tree_file,
+            RepairAction.REBUILD_RANGE: self._write_tree_file,
+            RepairAction.REBUILD_TREE: self._write_tree_file,
             RepairAction.COPY_OBJECT: self._copy_object,
             RepairAction.REPLACE_ADDRESS: self._replace_address,
             RepairAction.RESTORE_COMMITS: self._restore_commits,
@@ -105,15 +105,15 @@ class Repair:
             raise CorruptFileError(f"the copy {place} is incomplete: nothing was replaced")
         return True
 
-    # --- tables -----------------------------------------------------------------------------------
+    # --- tree files -----------------------------------------------------------------------------
 
-    def _write_table(self, step: RepairStep) -> None:
-        body, is_tree = self._table(step)
-        if body is None or not is_table(step.target, body, is_tree=is_tree):
+    def _write_tree_file(self, step: RepairStep) -> None:
+        body, is_tree = self._tree_file(step)
+        if body is None or not is_tree_file(step.target, body, is_tree=is_tree):
             raise MissingFileError(f"{step.source} no longer contains {step.target}")
-        self._put_table(step.target, body)
+        self._put_tree_file(step.target, body)
 
-    def _table(self, step: RepairStep) -> tuple[bytes | None, bool]:
+    def _tree_file(self, step: RepairStep) -> tuple[bytes | None, bool]:
         is_range = step.finding.table == step.target and "range_" in step.finding.kind.value
         is_range = is_range or step.finding.kind.value == "record_damaged"
         if step.action is RepairAction.RESTORE_TABLE:
@@ -131,7 +131,7 @@ class Repair:
             return None, False
         return self.sources.rebuilt_range(info, trees_of(self.sources, step.finding)), False
 
-    def _put_table(self, table_id: str, body: bytes) -> None:
+    def _put_tree_file(self, table_id: str, body: bytes) -> None:
         key = table_key(table_id)
         if self._keep(key):
             self.store.replace(key, body)
@@ -172,7 +172,7 @@ class Repair:
             raise CorruptFileError(
                 f"the range {step.target} was written by lakeFS, whose ids contain addresses"
             )
-        self._put_table(step.target, body)
+        self._put_tree_file(step.target, body)
         # Caches, here and elsewhere, may have the old file of the id.
         self.context.refs.collections.end_tree_sweep()
 
@@ -277,7 +277,7 @@ class Repair:
         self._keep(DUMP_SETTINGS_KEY)
         files = encode_refs(self.context.refs.snapshot())[1]
         for key, body in files.items():
-            # A dump keeps the tables that exist.
+            # A dump keeps the tree files that exist.
             if self._keep(key) and self.store.get(key) != body:
                 self.store.replace(key, body)
         dump_refs(self.context, DumpOptions(overwrite=True, check_addresses=False))

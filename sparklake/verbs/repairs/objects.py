@@ -19,7 +19,7 @@ from sparklake.udfs.checks.content import content_problem
 from sparklake.udfs.checks.exchange import encode_shares
 from sparklake.udfs.repairs import equal_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.repairs.tables import TableSources
+from sparklake.verbs.repairs.trees import TreeSources
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -31,7 +31,7 @@ Content = tuple[str, int]
 
 
 def equal_objects(
-    context: Context, sources: TableSources, findings: Sequence[Finding]
+    context: Context, sources: TreeSources, findings: Sequence[Finding]
 ) -> Mapping[Content, Sequence[str]]:
     """Return the addresses of candidates for the content of lost objects.
 

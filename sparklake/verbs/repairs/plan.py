@@ -16,7 +16,7 @@ from sparklake.verbs.refs.logged_refs import Named, contains_commit
 from sparklake.verbs.repairs.objects import equal_objects, find_source
 from sparklake.verbs.repairs.refs import DUMP, DumpedRefs, LostRef, dumped_refs, lost_ref
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
-from sparklake.verbs.repairs.tables import TableSources
+from sparklake.verbs.repairs.trees import TreeSources
 
 _DESCRIBED = {FindingKind.RANGES_OVERLAP, FindingKind.RANGE_METADATA_MISMATCH}
 _TREES = {FindingKind.TREE_MISSING, FindingKind.TREE_DAMAGED} | _DESCRIBED
@@ -51,7 +51,7 @@ _PLANNED = {
 
 
 def plan_steps(
-    context: Context, sources: TableSources, findings: Sequence[Finding]
+    context: Context, sources: TreeSources, findings: Sequence[Finding]
 ) -> Iterator[RepairStep]:
     """Yield the steps that repair faults: markers and refs first, then tree files and objects."""
     for each in findings:
@@ -76,7 +76,7 @@ def plan_steps(
             yield _nothing(each, each.subject, each.remedy)
 
 
-def _mark_step(finding: Finding, sources: TableSources) -> RepairStep:
+def _mark_step(finding: Finding, sources: TreeSources) -> RepairStep:
     if has_content(sources.moment.refs) and is_bare(sources.store):
         reason = "the namespace has no tree file: restore it from a backup"
         return _nothing(finding, finding.subject, reason)
@@ -94,10 +94,10 @@ def _nothing(finding: Finding, target: str, reason: str) -> RepairStep:
     return RepairStep(RepairAction.NOTHING, target, reason, finding)
 
 
-# --- tables ---------------------------------------------------------------------------------------
+# --- tree files ---------------------------------------------------------------------------------
 
 
-def trees_of(sources: TableSources, finding: Finding) -> list[MetaRangeId]:
+def trees_of(sources: TreeSources, finding: Finding) -> list[MetaRangeId]:
     """Return the trees of the affected commits and staged runs of a fault."""
     commits, branches = sources.moment.commits, set(finding.branches)
     found = [commits[CommitId(each)].meta_range_id for each in finding.commits if each in commits]
@@ -106,7 +106,7 @@ def trees_of(sources: TableSources, finding: Finding) -> list[MetaRangeId]:
     return list(dict.fromkeys(found))
 
 
-def range_info(sources: TableSources, range_id: str) -> RangeInfo | None:
+def range_info(sources: TreeSources, range_id: str) -> RangeInfo | None:
     """Return a tree's description of a range, or None."""
     for ranges in sources.trees.values():
         for each in ranges:
@@ -115,7 +115,7 @@ def range_info(sources: TableSources, range_id: str) -> RangeInfo | None:
     return None
 
 
-def _tree_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
+def _tree_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
     done: set[MetaRangeId] = set()
     for each in findings:
         described = each.kind in _DESCRIBED
@@ -131,7 +131,7 @@ def _tree_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[
             done.add(tree)
 
 
-def _lost_tree_step(sources: TableSources, tree: MetaRangeId, finding: Finding) -> RepairStep:
+def _lost_tree_step(sources: TreeSources, tree: MetaRangeId, finding: Finding) -> RepairStep:
     if sources.rewritten(tree, is_tree=True) is not None:
         return RepairStep(RepairAction.REBUILD_TREE, tree, OWN_RECORDS, finding)
     copy = sources.find_copy(tree, is_tree=True)
@@ -142,7 +142,7 @@ def _lost_tree_step(sources: TableSources, tree: MetaRangeId, finding: Finding) 
     return _nothing(finding, tree, "no copy of it was found, and no ranges have its id")
 
 
-def _range_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
+def _range_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
     for each in findings:
         if sources.rewritten(each.table, is_tree=False) is not None:
             yield RepairStep(RepairAction.REBUILD_RANGE, each.table, OWN_RECORDS, each)
@@ -162,7 +162,7 @@ def _range_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator
 
 
 def _object_steps(
-    context: Context, sources: TableSources, findings: Sequence[Finding]
+    context: Context, sources: TreeSources, findings: Sequence[Finding]
 ) -> Iterator[RepairStep]:
     namespace = context.info.storage_namespace
     equal = equal_objects(context, sources, findings)
@@ -189,7 +189,7 @@ def _object_steps(
 # --- refs -----------------------------------------------------------------------------------------
 
 
-def _ref_steps(sources: TableSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
+def _ref_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
     if not findings:
         return
     dumped, moment = dumped_refs(sources), sources.moment

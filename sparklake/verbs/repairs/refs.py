@@ -19,7 +19,7 @@ from sparklake.verbs.dumps.settings import (
     read_settings,
 )
 from sparklake.verbs.refs.logged_refs import Named, contains_commit
-from sparklake.verbs.repairs.tables import TableSources
+from sparklake.verbs.repairs.trees import TreeSources
 
 DUMP = "the dump of refs"
 LOG = "the log of Postgres"
@@ -36,7 +36,7 @@ class DumpedRefs:
         return next((each for each in self.refs.named if each.name == name), None)
 
 
-def dumped_refs(sources: TableSources) -> DumpedRefs:
+def dumped_refs(sources: TreeSources) -> DumpedRefs:
     """Return the dump of the namespace, or that of a copy of it, or one without refs."""
     for store in (sources.store, *map(open_store, sources.copies)):
         manifest = find_last_manifest(store)

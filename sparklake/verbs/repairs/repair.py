@@ -24,7 +24,7 @@ from sparklake.verbs.checks.report import CheckLevel, CheckOptions, CheckReport
 from sparklake.verbs.repairs.apply import Repair, no_collection
 from sparklake.verbs.repairs.plan import plan_steps
 from sparklake.verbs.repairs.steps import RepairResult, RepairStep
-from sparklake.verbs.repairs.tables import TableSources
+from sparklake.verbs.repairs.trees import TreeSources
 
 _RECORD = "repair.json"
 """The file of an ended repair."""
@@ -149,10 +149,10 @@ def _plan(context: Context, copies: tuple[str, ...], report: CheckReport) -> Ite
     return plan_steps(context, _sources(context, copies), list(_faults(report)))
 
 
-def _sources(context: Context, copies: tuple[str, ...]) -> TableSources:
-    # Not through the cache: it may have tables that the store has lost.
+def _sources(context: Context, copies: tuple[str, ...]) -> TreeSources:
+    # Not through the cache: it may have tree files that the store has lost.
     store = open_store(context.info.storage_namespace)
-    return TableSources(context, store, moment_of(context), copies)
+    return TreeSources(context, store, moment_of(context), copies)
 
 
 def _faults(report: CheckReport) -> Iterator[Finding]:

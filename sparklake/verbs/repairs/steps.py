@@ -12,7 +12,7 @@ class RepairAction(str, Enum):
     """The way in which a step repairs a fault."""
 
     RESTORE_TABLE = "restore_table"
-    """Write a table from another copy."""
+    """Write a tree file from another copy."""
     REBUILD_RANGE = "rebuild_range"
     """Write a range from records of other trees."""
     REBUILD_TREE = "rebuild_tree"

@@ -42,7 +42,7 @@ _MOST_NEAR = 12
 
 
 @dataclass(frozen=True)
-class TableSources:
+class TreeSources:
     """The sources of lost tree files: copies of the namespace, and its trees."""
 
     context: Context
@@ -59,7 +59,7 @@ class TableSources:
                 body = store.get(table_key(table_id))
             except SparklakeError:
                 continue
-            if is_table(table_id, body, is_tree=is_tree):
+            if is_tree_file(table_id, body, is_tree=is_tree):
                 return name, body
         return None
 
@@ -188,7 +188,7 @@ def _facts(info: RangeInfo) -> tuple[object, ...]:
     return info.id, info.min_key, info.max_key, info.count, info.tombstones
 
 
-def is_table(table_id: str, body: bytes, *, is_tree: bool) -> bool:
+def is_tree_file(table_id: str, body: bytes, *, is_tree: bool) -> bool:
     """Return whether bytes have an id. All ids are computed."""
     try:
         block = _read(table_id, body, is_tree=is_tree)

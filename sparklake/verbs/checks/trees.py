@@ -53,7 +53,7 @@ _RangeKey = tuple[str, bytes, bytes, int, int]
 
 
 @dataclass(slots=True)
-class CheckedTables:
+class CheckedTrees:
     """The tree files read by a check.
 
     `named` are the files of referenced objects. `ids` are the ids of all referenced tree files.
@@ -90,9 +90,9 @@ class _Ranges:
                 self.committed.add(key)
 
 
-def check_tables(steps: Steps, moment: Moment) -> CheckedTables:
+def check_tree_files(steps: Steps, moment: Moment) -> CheckedTrees:
     """Verify all metaranges and ranges, each once, and all staged rows."""
-    checked = CheckedTables()
+    checked = CheckedTrees()
     ranges = _checked_trees(steps, moment, checked)
     checked.ranges = list(ranges.infos.values())
     checked.ids.update(each.id for each in checked.ranges)
@@ -154,7 +154,7 @@ _COMMITS_AT_ONCE = 10_000
 _OBJECTS_OF_A_BUCKET = 1_000_000
 
 
-def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTables) -> _Ranges:
+def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTrees) -> _Ranges:
     trees = _trees(moment)
     checked.ids.update(trees)
     left = (each for each in moment.refs.commits if each.id not in moment.collected)
@@ -194,7 +194,7 @@ def _run_trees(
     return steps.run(step, check_trees, shares, len(trees) * _RECORDS_OF_A_TREE)
 
 
-def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTables) -> None:
+def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTrees) -> None:
     records = sum(each.count for each in ranges.infos.values())
     size = steps.context.runner(records, "check", RANGES_STEP).task_records(records)
     shares = []
@@ -224,7 +224,7 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTables) -> None
 # --- staged rows ----------------------------------------------------------------------------------
 
 
-def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTables) -> None:
+def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTrees) -> None:
     """Verify the rows of a layer. A missing layer was committed or dropped since."""
     tag = int(sha256(b"layer %d" % layer.id).hexdigest()[:16], 16)
     place = steps.place
@@ -243,7 +243,7 @@ def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTables)
         checked.rows[tag] = branch
 
 
-def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTables) -> Iterator[Block]:
+def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTrees) -> Iterator[Block]:
     """Yield the valid rows of a layer in blocks; note the other rows."""
     last = b""
     while chunk := list(islice(rows, _BATCH_ROWS)):
