@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -36,10 +36,10 @@ def new_parser(description: str | None, name: str | None = None) -> ArgumentPars
 def output_file(text: str) -> Path:
     """Return the path of an output; without compiled kernels, reject one in `results/`."""
     path = Path(text)
-    if not kernels.is_compiled() and RESULTS in path.resolve().parents:
+    if not kernel_choice.is_compiled() and RESULTS in path.resolve().parents:
         raise ArgumentTypeError(
             f"{path} is for figures of compiled kernels: write elsewhere, or get them. "
-            f"Kernels of this process: {kernels.advice()}"
+            f"Kernels of this process: {kernel_choice.advice()}"
         )
     return path
 
@@ -59,7 +59,7 @@ def machine() -> str:
     load = os.getloadavg()[2]
     return (
         f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, "
-        f"load {load:.1f} over the last 15 minutes. Kernels: {kernels.description()}."
+        f"load {load:.1f} over the last 15 minutes. Kernels: {kernel_choice.description()}."
     )
 
 

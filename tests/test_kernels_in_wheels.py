@@ -11,7 +11,7 @@ from shutil import which
 
 import pytest
 
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 from tests.support.wheels import ROOT, built_wheel, source_tree
 
 CARGO = f"{os.environ['PATH']}:{Path.home() / '.cargo/bin'}"
@@ -61,8 +61,8 @@ def test_a_wheel_is_built_without_cargo_too(without_rust: dict[str, str], tmp_pa
     wheel = built_wheel(source_tree(tmp_path / "tree"), **without_rust)
     packages = unpacked(wheel, tmp_path / "packages")
     assert not (packages / LIBRARY).exists()
-    reason = f"Python ({kernels.MISSING})"
-    assert f"kernels: {reason}: {kernels.COST}; {kernels.REMEDY}\n" in version(packages)
+    reason = f"Python ({kernel_choice.MISSING})"
+    assert f"kernels: {reason}: {kernel_choice.COST}; {kernel_choice.REMEDY}\n" in version(packages)
 
 
 @pytest.mark.system

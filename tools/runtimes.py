@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from sparklake.graveler.kernels import is_compiled
+from sparklake.graveler.kernel_choice import is_compiled
 from tools.release import build_archive, build_compiled_wheel, build_pure_wheel, check_wheel
 
 ROOT = Path(__file__).parents[1]

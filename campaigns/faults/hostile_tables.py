@@ -23,7 +23,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import ObjectNotFoundError, SparklakeError
 from sparklake.graveler.commits import new_commit
 from sparklake.graveler.ids import CommitId, MetaRangeId, RangeId
-from sparklake.graveler.kernels import only_definitions
+from sparklake.graveler.kernel_choice import only_definitions
 from sparklake.graveler.ranges import RangeInfo, _range_record, range_list
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_range_file

@@ -19,7 +19,7 @@ from sparklake.cli.options import Options
 from sparklake.cli.output import Output
 from sparklake.cli.text import one_line
 from sparklake.documents import Document
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 
 WIDTH = 88
 
@@ -46,7 +46,7 @@ def quickstart(
     check_spark()
     demo = new_demo(invocation.lake, invocation.settings.home, folder)
     out = invocation.out
-    out.note(f"kernels: {kernels.advice()}")
+    out.note(f"kernels: {kernel_choice.advice()}")
     out.note(f"{demo.description} become the repository {demo.repository_uri}\n")
     out.many(_told(demo, out), lambda step: _page(out, step))
     out.note("\n".join(["Try next:", *_next_lines(demo, invocation.options)]))

@@ -186,9 +186,9 @@ def _print_version(context: typer.Context, asked: bool) -> None:
         # Lazy imports: the first one takes a third of the start-up time.
         from importlib.metadata import version
 
-        from sparklake.graveler import kernels
+        from sparklake.graveler import kernel_choice
 
-        typer.echo(f"sparklake {version('sparklake')}, kernels: {kernels.advice()}")
+        typer.echo(f"sparklake {version('sparklake')}, kernels: {kernel_choice.advice()}")
         raise typer.Exit
 
 

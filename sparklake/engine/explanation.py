@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sparklake.engine.choice import Runners
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.plan import Plan
 
@@ -46,7 +46,7 @@ class Explanation:
     bytes: int
     tasks: int
     sides: tuple[SideLoad, ...]
-    kernels: str = field(default_factory=kernels.description)
+    kernels: str = field(default_factory=kernel_choice.description)
 
 
 def explained(

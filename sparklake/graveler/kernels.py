@@ -1,107 +1,74 @@
-"""The choice between compiled kernels and the functions in Python that define them.
+"""The compiled kernels: `sparklake._kernels`, built from the crate in `kernels/`.
 
-The crate in `kernels/`, built as `sparklake._kernels`, has compiled forms of the functions that
-loop over records. Each function with the decorator `kernel` is the definition of one of them. It
-runs without the crate, where SPARKLAKE_KERNELS is `off`, and for all input that the compiled form
-declines, such as damaged bytes. So results and errors are the same everywhere.
+A kernel is the compiled form of a function that loops over records. The function in Python, with
+the decorator `defines`, is its definition: it runs without the crate, where SPARKLAKE_KERNELS is
+`off`, and for all input that the kernel declines, such as damaged bytes. So results and errors are
+the same everywhere.
+
+Each adapter has the arguments of its definition and raises Declined where the definition must run.
+The kernels check all bounds, and work without the interpreter lock.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from importlib import import_module
-from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler.buffers import (
+    Bytes,
+    Ids,
+    Mask,
+    Positions,
+    binary_array,
+    data_of,
+    offsets_of,
+)
+from sparklake.graveler.entries import NO_METADATA
+from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.kernel_choice import CHOICE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sparklake.graveler.blocks.block import Block
+    from sparklake.graveler.blocks.columns import Keys
+    from sparklake.graveler.blocks.edit import LeafEdit
+    from sparklake.graveler.blocks.encoded import EncodedRecords
+    from sparklake.graveler.blocks.entry_columns import EntryColumns
+    from sparklake.graveler.blocks.packed import PackedBlocks
+    from sparklake.graveler.ports import Content
+    from sparklake.graveler.sstable.reader import Table
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-SETTING = "SPARKLAKE_KERNELS"
-INTERFACE = 5
-"""The interface of the kernels that fit. A checkout may have older ones, built before an update."""
-
-MISSING = "installed from the wheel without kernels, or cargo was missing or failed"
-COST = "reads and writes of many objects take 1.5 to 4 times as long"
-REMEDY = (
-    "install Rust 1.88 or later (https://rustup.rs), then sparklake again without pip's cache, or "
-    "in a checkout run `make kernels`"
-)
 
 
 class Declined(Exception):  # noqa: N818  (a request, not a failure)
     """A request of a compiled kernel to run the definition in Python."""
 
 
-@dataclass(slots=True)
-class _Choice:
-    """The compiled module, if there is one to use, and the reason if there is none."""
-
-    library: Any
-    is_active: bool
-    reason: str
+_library: Any = CHOICE.library
+_DECLINED = (Declined, _library.Declined) if _library is not None else (Declined,)
 
 
-def _choice() -> _Choice:
-    if os.environ.get(SETTING, "").lower() == "off":
-        return _Choice(None, False, f"{SETTING} is off")
-    try:
-        compiled = import_module("sparklake._kernels")
-    except ModuleNotFoundError:
-        return _Choice(None, False, MISSING)
-    except ImportError as error:
-        return _Choice(None, False, f"the compiled kernels cannot be loaded: {error}")
-    if compiled.INTERFACE != INTERFACE:
-        return _Choice(None, False, "the compiled kernels are of other sources than this code")
-    return _Choice(compiled, True, "")
-
-
-_CHOSEN = _choice()
-library: ModuleType | Any = _CHOSEN.library
-"""The module of compiled kernels; None without one."""
-
-_DECLINED: tuple[type[Exception], ...] = (
-    (Declined, library.Declined) if library is not None else (Declined,)
-)
-
-
-def description() -> str:
-    """Return which kernels are active; if not the compiled ones, with the reason."""
-    return f"Python ({_CHOSEN.reason})" if _CHOSEN.reason else "compiled"
-
-
-def advice() -> str:
-    """Return the description, and what Python costs and how to get compiled kernels."""
-    if not _CHOSEN.reason:
-        return description()
-    remedy = f"unset {SETTING}" if _CHOSEN.reason.startswith(SETTING) else REMEDY
-    return f"{description()}: {COST}; {remedy}"
-
-
-def is_compiled() -> bool:
-    """Return whether compiled kernels are active."""
-    return _CHOSEN.is_active
-
-
-def kernel(compiled: Callable[P, R]) -> Callable[[Callable[P, T]], Callable[P, R | T]]:
-    """Return a decorator of the definition of a compiled kernel.
-
-    `compiled` takes the same arguments. It may raise Declined.
-    """
+def defines(adapter: Callable[P, R]) -> Callable[[Callable[P, T]], Callable[P, R | T]]:
+    """Decorate the definition of a compiled kernel, which `adapter` calls."""
 
     def decorated(definition: Callable[P, T]) -> Callable[P, R | T]:
-        if library is None:
+        if _library is None:
             return definition
 
         @wraps(definition)
         def run(*args: P.args, **kwargs: P.kwargs) -> R | T:
-            if _CHOSEN.is_active:
+            if CHOICE.is_active:
                 try:
-                    return compiled(*args, **kwargs)
+                    return adapter(*args, **kwargs)
                 except _DECLINED:
                     pass
             return definition(*args, **kwargs)
@@ -111,12 +78,292 @@ def kernel(compiled: Callable[P, R]) -> Callable[[Callable[P, T]], Callable[P, R
     return decorated
 
 
-@contextmanager
-def only_definitions() -> Iterator[None]:
-    """Use no compiled kernel in a `with` block. Tests compare both ways in one process."""
-    was_active = _CHOSEN.is_active
-    _CHOSEN.is_active = False
+# --- columns of bytes -----------------------------------------------------------------------------
+
+
+def sha256_each(items: pa.BinaryArray) -> pa.BinaryArray:
+    digests = _library.sha256_each(*_column(items))
+    return binary_array(np.arange(0, len(digests) + 1, RECORD_ID_BYTES), digests)
+
+
+def gather(data: Bytes, starts: Positions, lengths: Positions) -> pa.BinaryArray:
+    return binary_array(*_library.gather(data, _numbers(starts), _numbers(lengths)))
+
+
+def take(items: pa.BinaryArray, rows: Positions) -> pa.BinaryArray:
+    return binary_array(*_library.take(*_column(items), _numbers(rows)))
+
+
+def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
+    places: tuple[Positions, Mask] = _library.search(_key_columns(keys), _key_columns(wanted))
+    return places
+
+
+def paired(left: Keys, right: Keys) -> tuple[Positions, Positions]:
+    rows: tuple[Positions, Positions] = _library.paired(_key_columns(left), _key_columns(right))
+    return rows
+
+
+# --- ids ------------------------------------------------------------------------------------------
+
+
+def unequal_rows(left: Ids, right: Ids) -> tuple[Positions, Positions]:
+    rows: tuple[Positions, Positions] = _library.unequal(_id_bytes(left), _id_bytes(right))
+    return rows
+
+
+def find_ids(ids: Ids, wanted: Ids) -> Positions:
+    rows: Positions = _library.found_ids(_id_bytes(ids), _id_bytes(wanted))
+    return rows
+
+
+def range_ends(ids: Ids, range_records: int) -> list[int]:
+    ends: list[int] = _library.range_ends(_id_bytes(ids), range_records).tolist()
+    return ends
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def encode_records(keys: pa.BinaryArray, stored: pa.BinaryArray) -> tuple[pa.BinaryArray, None]:
+    return binary_array(*_library.encode_records(*_column(keys), *_column(stored))), None
+
+
+def entry_lengths(entries: pa.BinaryArray) -> tuple[Positions, Positions]:
+    lengths: tuple[Positions, Positions] = _library.shapes(*_column(entries))
+    return lengths
+
+
+def entry_keys(records: EncodedRecords) -> pa.BinaryArray:
+    return binary_array(*_library.keys(*_column(records.entries)))
+
+
+def edit_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
+    block, added = edit.block, edit.added
+    entries, ids, counts = _library.edit(
+        (_numbers(block.starts), edit.opened, _numbers(edit.shifts)),
+        edit.dropped,
+        _numbers(edit.places),
+        [_column(part.entries) for part in edit.parts],
+        _id_bytes(block.ids),
+        (*_column(added.encoded.entries), _id_bytes(added.ids)),
+    )
+    return binary_array(*entries), ids.view(np.uint64).reshape(-1, 4), counts
+
+
+def unpack(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -> pa.BinaryArray:
+    return binary_array(*_library.open_blocks(*_stretches(parts), _id_bytes(last_ids)))
+
+
+def _stretches(
+    parts: Sequence[tuple[PackedBlocks, Sequence[int]]],
+) -> tuple[list[Bytes], Positions]:
+    """Return slices of files, and per data block the number of its slice and its columns."""
+    files: list[Bytes] = []
+    places: list[Positions] = []
+    for unit, numbers in parts:
+        for content, rows in unit.stretches(numbers):
+            file = np.full(len(rows), len(files))
+            files.append(np.frombuffer(content, np.uint8))
+            places.append(np.column_stack((file, rows)))
+    return files, _numbers(np.concatenate(places).reshape(-1))
+
+
+# --- object entries -------------------------------------------------------------------------------
+
+
+def entry_fields(
+    records: EncodedRecords,
+) -> tuple[list[pa.BinaryArray], list[Positions], Positions]:
+    texts, numbers, odd = _library.decode_entries(*_column(records.entries))
+    return [binary_array(*each) for each in texts], numbers, odd
+
+
+def object_columns(
+    block: Block, storage_namespace: str
+) -> tuple[list[pa.StringArray], list[Positions], None]:
+    prefix = f"{storage_namespace}/".encode()
+    packed = block.packed_parts()
+    # Data blocks that are not open are read, but stay closed.
+    if packed is None:
+        texts, numbers = _library.list_entries(*_column(block.encoded.entries), prefix)
+    else:
+        parts, last_ids = packed
+        texts, numbers = _library.list_blocks(*_stretches(parts), _id_bytes(last_ids), prefix)
+    return [_texts(*each) for each in texts], numbers, None
+
+
+def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArray:
+    texts = (keys, entries.address, entries.checksum, entries.content_type)
+    numbers = (entries.size, entries.seconds, entries.nanos)
+    return binary_array(
+        *_library.encode_entries(
+            [_column(each) for each in texts],
+            [_numbers(each) for each in numbers],
+            np.ascontiguousarray(entries.relative, np.bool_),
+            NO_METADATA,
+        )
+    )
+
+
+def record_problem(block: Block, encoded: EncodedRecords) -> str:
+    _library.verify_records(*_column(encoded.entries), _id_bytes(block.ids), NO_METADATA)
+    return ""
+
+
+def named_objects(
+    block: Block, storage_namespace: str
+) -> tuple[pa.StringArray, pa.StringArray, Positions, list[Any]]:
+    """Return the addresses, checksums, sizes and address hashes of objects."""
+    prefix = f"{storage_namespace}/".encode()
+    (address, checksum), sizes, hashes = _library.named_objects(
+        *_column(block.encoded.entries), prefix
+    )
+    return _texts(*address), _texts(*checksum), sizes, hashes
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+_TAIL_BYTES = 4096
+"""The bytes at the end of a file that are read first."""
+
+
+def read_directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes]]:
+    size = len(file)
+    start = max(0, size - _TAIL_BYTES)
+    ending, start = _library.read_ending(_raw(file[start:size]), size)
+    if ending is None:
+        ending, _ = _library.read_ending(_raw(file[start:size]), size)
+    if ending is None:
+        raise Declined
+    ids, numbers, keys = ending
+    blocks = len(keys) // 2
+    return ids.reshape(-1, 4), numbers.reshape(-1, blocks), keys[:blocks], keys[blocks:]
+
+
+def find_stored(
+    content: bytes, size: int, raw_size: int, last_key: bytes, key: bytes
+) -> bytes | None:
+    stored: bytes | None = _library.find_stored(_raw(content), size, raw_size, last_key, key)
+    return stored
+
+
+def find_each(
+    content: bytes, places: Positions, last_keys: Keys, keys: Keys, at: Positions
+) -> tuple[pa.BinaryArray, Positions]:
+    places = _numbers(places).reshape(-1)
+    last_columns, columns = _key_columns(last_keys), _key_columns(keys)
+    values, rows = _library.find_each(_raw(content), places, last_columns, columns, at)
+    return binary_array(*values), rows
+
+
+def make_table(
+    block: Block, compress: bool, properties: Mapping[bytes, bytes]
+) -> tuple[bytes, int, int]:
+    tables: dict[int, tuple[int, Table, int, int]] = {}
+    encoded: list[tuple[Bytes, Any]] = []
+    spans: list[tuple[int, int, int]] = []
+    unit: Any
+    for unit in block.units:
+        if hasattr(unit, "entries"):
+            spans.append((-1 - len(encoded), 0, 0))
+            encoded.append(_column(unit.entries))
+        else:
+            table, first, stop = unit.table, unit.first, unit.stop
+            number, _, begin, end = tables.get(id(table), (len(tables), table, first, stop))
+            tables[id(table)] = (number, table, min(begin, first), max(end, stop))
+            spans.append((number, first, stop))
+    table_parts: tuple[bytes, int, int] = _library.make_table(
+        _id_bytes(block.ids),
+        [_source(table, first, stop) for _, table, first, stop in tables.values()],
+        encoded,
+        np.array(spans, np.int64).reshape(-1),
+        compress,
+        list(properties.items()),
+    )
+    return table_parts
+
+
+def _source(table: Table, first: int, stop: int) -> tuple[Bytes, int, Positions, Bytes]:
+    """Return the bytes of consecutive data blocks, their position, and the table's directory."""
+    content, base = table.slice(first, stop)
+    directory = table.directory
+    keys = b"".join((*directory.first_keys, *directory.last_keys))
+    return _raw(content), base, _numbers(directory.numbers).reshape(-1), _raw(keys)
+
+
+# --- paths and files ------------------------------------------------------------------------------
+
+_MAX_HASHED_BYTES = 1024 * 1024  # A kernel cannot be interrupted.
+
+
+def plain_keys(texts: pa.StringArray) -> Mask:
+    plain: Mask = _library.plain_keys(*_column(texts))
+    return plain
+
+
+def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
+    plain: Mask = _library.plain_addresses(*_column(addresses), storage_namespace.encode())
+    return plain
+
+
+def plain_uris(addresses: pa.StringArray) -> Mask:
+    plain: Mask = _library.plain_uris(*_column(addresses))
+    return plain
+
+
+def file_checksums(paths: pa.StringArray, sizes: Any) -> pa.StringArray:
+    digests = _texts(*_library.md5_files(*_column(paths), sizes, _MAX_HASHED_BYTES))
+    return pc.if_else(pc.equal(digests, ""), pa.scalar(None, pa.string()), digests)
+
+
+def open_folder(place: Path, start: str, skipped: str) -> Any:
+    """Open a folder whose files have keys that begin with `start`."""
     try:
-        yield
-    finally:
-        _CHOSEN.is_active = was_active
+        return _library.Folder(place, start, skipped)
+    except (OSError, UnicodeEncodeError):
+        raise Declined from None
+
+
+def read_folder(
+    folder: Any, rows: int, others: list[str]
+) -> Iterator[tuple[pa.StringArray, Any, Any]]:
+    """Yield the keys, sizes and times of plain files; collect the names of other entries."""
+    while True:
+        names, sizes, mtimes, more = folder.read(rows)
+        others += more
+        if len(sizes):
+            yield _texts(*names), sizes, mtimes
+        elif not more:
+            return
+
+
+# --- buffers --------------------------------------------------------------------------------------
+
+
+def _column(items: Any) -> tuple[Bytes, Any]:
+    """Return the bytes and the bounds of a column without nulls."""
+    if not isinstance(items, (pa.BinaryArray, pa.StringArray)) or items.null_count:
+        raise Declined
+    return data_of(items), offsets_of(items)
+
+
+def _texts(bounds: Any, data: Bytes) -> pa.StringArray:
+    """Return texts that a kernel verified."""
+    return pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data))
+
+
+def _id_bytes(ids: Ids) -> Bytes:
+    return np.ascontiguousarray(ids).view(np.uint8).reshape(-1)
+
+
+def _key_columns(keys: Keys) -> tuple[Bytes, Positions, Positions]:
+    return keys.data, _numbers(keys.starts), _numbers(keys.lengths)
+
+
+def _numbers(values: Any) -> Positions:
+    return np.ascontiguousarray(values, np.int64)
+
+
+def _raw(content: bytes) -> Bytes:
+    return np.frombuffer(content, np.uint8)

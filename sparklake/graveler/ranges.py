@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.block import EMPTY, Block, block_of_records, concatenated
-from sparklake.graveler.blocks.columns import Ids
 from sparklake.graveler.blocks.encoded import MAX_BYTES, SUFFIX_BYTES
+from sparklake.graveler.buffers import Ids
 from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId, RangeId, record_id
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.messages import RangeDataMessage

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from sparklake.graveler.blocks.columns import Positions
+from sparklake.graveler.buffers import Positions
 
 MAX_SUM = (1 << 63) - 1
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler.blocks.columns import Mask
 from sparklake.graveler.blocks.entry_columns import EntryColumns
+from sparklake.graveler.buffers import Mask
 from sparklake.stores.objects import describe_store
 from sparklake.stores.objects.addresses import (
     are_local,

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.algebra import BlockChanges, Conflict
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Mask
 from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
+from sparklake.graveler.buffers import Mask
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entries import Entry, record_entry
 

@@ -17,8 +17,8 @@ from sparklake.graveler.algebra import (
     staged_diff,
     three_way_diff,
 )
-from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries, paths_of
+from sparklake.graveler.buffers import Positions
 from sparklake.graveler.sums import run_sums
 from sparklake.rows.diffs import DIFF_SCHEMA, FOLDER_SCHEMA, SIDE_TYPE, THREE_WAY_SCHEMA
 from sparklake.rows.settings import Workspace

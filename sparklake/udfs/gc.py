@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import ChangeCounts, apply, diff
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.buffers import Positions
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.ranges import RangeInfo

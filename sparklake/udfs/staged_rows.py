@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CollectionRunningError, InvalidRowsError
-from sparklake.graveler import compiled
+from sparklake.graveler import kernels
 from sparklake.graveler.arrow_columns import is_text, with_column
-from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
+from sparklake.graveler.buffers import Mask, Positions
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
-from sparklake.graveler.kernels import kernel
 from sparklake.graveler.keys import existing_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
@@ -115,13 +114,13 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
     return plain
 
 
-@kernel(compiled.plain_keys)
+@kernels.defines(kernels.plain_keys)
 def plain_keys(texts: pa.StringArray) -> Mask:
     """Return which texts have no NUL, no leading '/', and no part with a leading '.'."""
     return _truth(_are_plain_keys(texts))
 
 
-@kernel(compiled.plain_addresses)
+@kernels.defines(kernels.plain_addresses)
 def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
     """Return which addresses are plain keys, or URIs with a valid start outside a namespace."""
     plain = pc.if_else(
@@ -138,7 +137,7 @@ def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
     return _truth(plain)
 
 
-@kernel(compiled.plain_uris)
+@kernels.defines(kernels.plain_uris)
 def plain_uris(addresses: pa.StringArray) -> Mask:
     """Return which addresses are URIs without NUL, empty parts or parts with a leading '.'."""
     return _truth(pc.match_substring_regex(addresses, _WHOLE))

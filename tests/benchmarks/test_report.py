@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks import report
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 
 
 def test_the_head_of_a_table_names_the_kernels(tmp_path: Path) -> None:
     table = tmp_path / "table.md"
     report.write(Namespace(table=table, json=None), "A title", [], [{"op": "diff"}])
     head = table.read_text().partition("| op |")[0]
-    assert f"Kernels: {kernels.description()}." in head
+    assert f"Kernels: {kernel_choice.description()}." in head
 
 
 @pytest.mark.parametrize("option", ["--json", "--table"])
@@ -23,18 +23,18 @@ def test_results_without_compiled_kernels_are_refused(
     option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = report.RESULTS / ".." / "results" / "check.md"
-    with kernels.only_definitions(), pytest.raises(SystemExit):
+    with kernel_choice.only_definitions(), pytest.raises(SystemExit):
         report.new_parser(None).parse_args([option, str(path)])
     assert "check.md is for figures of compiled kernels" in capsys.readouterr().err
 
 
 def test_the_default_of_results_is_refused_without_compiled_kernels() -> None:
-    with kernels.only_definitions(), pytest.raises(SystemExit):
+    with kernel_choice.only_definitions(), pytest.raises(SystemExit):
         report.new_parser(None, "check").parse_args([])
 
 
 def test_other_files_are_written_without_kernels(tmp_path: Path) -> None:
     given = [f"--{option}={tmp_path / option}" for option in ("json", "table")]
-    with kernels.only_definitions():
+    with kernel_choice.only_definitions():
         args = report.new_parser(None, "check").parse_args(given)
     assert (args.json, args.table) == (tmp_path / "json", tmp_path / "table")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from sparklake.engine.choice import THREAD_RECORDS
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 from tests.cli.running import Scene, ok, said
 from tests.jobs.running import job
 
@@ -42,7 +42,7 @@ def test_a_plan_is_shown_and_nothing_moves(
     first, second, third, titles, *sides = ok(*words).splitlines()
     assert first == f"{verb} would run on local: {document['reason']}"
     assert second.startswith(f"copies {document['copied']} range")
-    assert third == f"kernels: {document['kernels']}" == f"kernels: {kernels.description()}"
+    assert third == f"kernels: {document['kernels']}" == f"kernels: {kernel_choice.description()}"
     assert titles.split() == ["side", "ranges", "records", "raw", "bytes"]
     assert [line.split("  ")[0] for line in sides] == [each["name"] for each in document["sides"]]
     assert (said("branch", "list", scene.uri()), said("diff", scene.uri("dev"))) == before

@@ -15,7 +15,7 @@ import pytest
 
 import sparklake
 from sparklake.cli.app import NOUNS, VERBS
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 from tests.cli.running import Scene, ok, run, said
 from tests.cli.terminal import SCRIPT, on_terminal
 
@@ -116,7 +116,7 @@ def test_reads_take_few_round_trips(
 
 def test_the_script_prints_its_version_and_its_kernels() -> None:
     ran = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
-    assert ran.stdout == f"sparklake {version('sparklake')}, kernels: {kernels.advice()}\n"
+    assert ran.stdout == f"sparklake {version('sparklake')}, kernels: {kernel_choice.advice()}\n"
 
 
 def test_the_version_says_that_kernels_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_the_version_says_that_kernels_are_off(monkeypatch: pytest.MonkeyPatch) 
     ran = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout == (
         f"sparklake {version('sparklake')}, kernels: Python (SPARKLAKE_KERNELS is off): "
-        f"{kernels.COST}; unset SPARKLAKE_KERNELS\n"
+        f"{kernel_choice.COST}; unset SPARKLAKE_KERNELS\n"
     )
 
 

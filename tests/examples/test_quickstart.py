@@ -19,7 +19,7 @@ import pytest
 from examples.quickstart.__main__ import main
 from examples.quickstart.command import program_to_type
 from examples.quickstart.orders import COLUMNS, SHOPS, order_files, write_orders
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 from tests.cli.running import Ran, ok, run, said
 from tests.support.lakes import files_below
 
@@ -117,7 +117,7 @@ def test_the_story_of_sample_orders(tmp_path: Path) -> None:
         f"main^2~2: {rows:,} rows of order_id, day, customer, product, quantity, price, shop",
     ):
         assert version in ran.text
-    assert ran.err.startswith(f"kernels: {kernels.advice()}\n")
+    assert ran.err.startswith(f"kernels: {kernel_choice.advice()}\n")
     suggested = [shlex.split(line) for line in ran.err.splitlines() if line.startswith("  ")]
     assert len(suggested) == 5
     for program, *words in suggested[:-1]:

@@ -18,9 +18,9 @@ from sparklake.graveler.blocks.block import (
     block_of_records,
     concatenated,
 )
-from sparklake.graveler.blocks.columns import binary_array
 from sparklake.graveler.blocks.edit import edited
 from sparklake.graveler.blocks.encoded import EncodedRecords
+from sparklake.graveler.buffers import binary_array
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record, encode_record, tombstone
 from sparklake.graveler.sstable import make_table, read_sstable

@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 from sparklake.graveler.blocks.columns import (
     Keys,
-    binary_array,
-    data_of,
     digests_at,
     gather,
-    offsets_of,
     search,
     varint_array,
     varints_at,
 )
+from sparklake.graveler.buffers import binary_array, data_of, offsets_of
 from sparklake.graveler.ids import read_varint, varint
 
 PADDING = bytes(8)

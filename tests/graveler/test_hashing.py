@@ -7,7 +7,7 @@ from hashlib import sha256
 import pyarrow as pa
 import pytest
 
-from sparklake.graveler.hashing import sha256_each
+from sparklake.graveler.blocks.columns import sha256_each
 
 ITEMS = [
     b"",

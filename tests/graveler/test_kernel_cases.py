@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from sparklake.errors import SparklakeError
-from sparklake.graveler import compiled, kernels
+from sparklake.graveler import kernel_choice, kernels
 from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge, three_way_diff
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.columns import keys_of
@@ -159,7 +159,7 @@ def results(seed: str) -> list[Any]:
     base = new_tree(chance)
     trees = [base, changed(base, chance), changed(base, chance)]
     layer = staged(base, chance)
-    with kernels.only_definitions():
+    with kernel_choice.only_definitions():
         # Both ways read the same files.
         written = [files_of(records_of(each), size, compress=compress) for each in trees]
         layers = [files_of(layer, size, compress=False)]
@@ -230,7 +230,7 @@ def results(seed: str) -> list[Any]:
 def check(seed: str) -> int:
     """Compare both ways of one case; return how many of its calls failed."""
     compiled = results(seed)
-    with kernels.only_definitions():
+    with kernel_choice.only_definitions():
         defined = results(seed)
     assert len(compiled) == len(defined)
     for number, (one, other) in enumerate(zip(compiled, defined, strict=True)):
@@ -240,18 +240,18 @@ def check(seed: str) -> int:
 
 @needs_kernels
 def test_kernels_are_what_is_compared() -> None:
-    assert kernels.is_compiled() or os.environ.get(kernels.SETTING, "").lower() == "off"
+    assert kernel_choice.is_compiled() or os.environ.get(kernel_choice.SETTING, "").lower() == "off"
 
 
 @needs_kernels
 def test_sound_records_are_not_declined() -> None:
-    if kernels.library is None:
+    if kernel_choice.CHOICE.library is None:
         return  # `make test-fallback` turns them off.
     entries = [Entry(f"data/{each}", each, "checksum", each * SECOND) for each in range(99)]
     records = sorted(entry_record(f"a/{each.size}", each) for each in entries)
     block = block_of_records(records)
-    assert compiled.record_problem(block, block.encoded) == ""
-    address, checksum, sizes, _ = compiled.named_objects(block, "s3://bucket")
+    assert kernels.record_problem(block, block.encoded) == ""
+    address, checksum, sizes, _ = kernels.named_objects(block, "s3://bucket")
     named = sorted(zip(address.to_pylist(), checksum.to_pylist(), sizes.tolist(), strict=True))
     assert named == sorted((f"s3://bucket/{e.address}", e.checksum, e.size) for e in entries)
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice, kernels
 
-SAY = "from sparklake.graveler import kernels; print(kernels.description())"
+SAY = "from sparklake.graveler.kernel_choice import description; print(description())"
 
 
 def said(library: str | None = None, **environment: str) -> str:
@@ -34,11 +34,11 @@ def test_the_setting_turns_compiled_kernels_off(value: str) -> None:
 def test_kernels_of_other_sources_are_not_used() -> None:
     """Such as those that were built before a checkout moved on."""
     expected = "Python (the compiled kernels are of other sources than this code)"
-    assert said(f"types.SimpleNamespace(INTERFACE={kernels.INTERFACE - 1})") == expected
+    assert said(f"types.SimpleNamespace(INTERFACE={kernel_choice.INTERFACE - 1})") == expected
 
 
 def test_missing_kernels_are_reported() -> None:
-    assert said("None") == f"Python ({kernels.MISSING})"
+    assert said("None") == f"Python ({kernel_choice.MISSING})"
 
 
 def test_a_definition_runs_for_what_its_kernel_declines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,12 +47,12 @@ def test_a_definition_runs_for_what_its_kernel_declines(monkeypatch: pytest.Monk
             raise kernels.Declined
         return "compiled"
 
-    monkeypatch.setattr(kernels, "library", object())
-    monkeypatch.setattr(kernels._CHOSEN, "is_active", True)
-    run = kernels.kernel(compiled)(lambda number: "Python")
+    monkeypatch.setattr(kernels, "_library", object())
+    monkeypatch.setattr(kernel_choice.CHOICE, "is_active", True)
+    run = kernels.defines(compiled)(lambda number: "Python")
     assert (run(1), run(-1)) == ("compiled", "Python")
-    with kernels.only_definitions():
-        assert not kernels.is_compiled()
+    with kernel_choice.only_definitions():
+        assert not kernel_choice.is_compiled()
         assert run(1) == "Python"
     assert run(1) == "compiled"
 
@@ -61,14 +61,14 @@ def test_errors_of_kernels_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
     def compiled() -> None:
         raise TypeError("a defect of the adapter")
 
-    monkeypatch.setattr(kernels, "library", object())
-    monkeypatch.setattr(kernels._CHOSEN, "is_active", True)
+    monkeypatch.setattr(kernels, "_library", object())
+    monkeypatch.setattr(kernel_choice.CHOICE, "is_active", True)
     with pytest.raises(TypeError, match="adapter"):
-        kernels.kernel(compiled)(lambda: None)()
+        kernels.defines(compiled)(lambda: None)()
 
 
 def test_without_the_package_the_definition_itself_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def definition() -> None: ...
 
-    monkeypatch.setattr(kernels, "library", None)
-    assert kernels.kernel(definition)(definition) is definition
+    monkeypatch.setattr(kernels, "_library", None)
+    assert kernels.defines(definition)(definition) is definition

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sparklake.errors import CorruptFileError, SparklakeError
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import object_columns
 from sparklake.graveler.entries import AddressType, Entry, encode_entry, entry_identity
@@ -85,7 +85,7 @@ def test_objects_are_the_same_from_all_forms(unusual: float, compress: bool) -> 
     for count in (1, 2, 63, 500, 1500):
         some = records(chance, count, unusual)
         expected = []
-        with kernels.only_definitions():
+        with kernel_choice.only_definitions():
             expected = [shown(block_of_records(some)), shown(packed(some, compress=compress))]
         assert expected[0] == expected[1]
         assert shown(block_of_records(some)) == expected[0]
@@ -102,7 +102,7 @@ def test_errors_are_the_same(damage: str) -> None:
         some.append(encode_record(b"\xee\x80\x80", b"identity", b"\x0a\x01\xff"))
     else:
         some.append(encode_record(b"\xee\x80\x80", b"identity", b"\xff"))
-    with kernels.only_definitions():
+    with kernel_choice.only_definitions():
         expected = shown(block_of_records(some))
     assert issubclass(expected[0], SparklakeError)
     assert shown(block_of_records(some)) == expected

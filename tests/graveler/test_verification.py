@@ -12,7 +12,7 @@ from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.verification import record_problem
 from sparklake.graveler.entries import AddressType, Entry, encode_entry, entry_identity
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.kernels import only_definitions
+from sparklake.graveler.kernel_choice import only_definitions
 from sparklake.graveler.records import Record, encode_record, record_data, tombstone
 
 BOTH_WAYS = pytest.mark.parametrize("way", [nullcontext, only_definitions])

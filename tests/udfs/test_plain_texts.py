@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sparklake.errors import InvalidInputError
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 from sparklake.stores.objects import normalise_object_uri
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.udfs.staged_rows import plain_addresses, plain_keys, plain_uris
@@ -60,7 +60,7 @@ def masks_of(texts: Any) -> list[list[bool]]:
 def test_kernels_find_the_same_plain_texts(seed: int) -> None:
     texts = texts_of(seed)
     found = masks_of(texts.slice(seed % 5))
-    with kernels.only_definitions():
+    with kernel_choice.only_definitions():
         assert found == masks_of(texts.slice(seed % 5))
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Keys, Mask, Positions
+from sparklake.graveler.blocks.columns import Keys
+from sparklake.graveler.buffers import Mask, Positions
 
 NO_ROW = -1
 

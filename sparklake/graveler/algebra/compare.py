@@ -14,9 +14,10 @@ from sparklake.graveler.algebra.changes import (
     ignore_changes,
 )
 from sparklake.graveler.algebra.classify import KeyOutcome, outcome_of
-from sparklake.graveler.blocks.align import aligned, found_ids, unequal_rows
+from sparklake.graveler.blocks.align import aligned, find_ids, unequal_rows
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
-from sparklake.graveler.blocks.columns import Mask, Positions, paired
+from sparklake.graveler.blocks.columns import paired
+from sparklake.graveler.buffers import Mask, Positions
 from sparklake.graveler.graph.virtual_base import disagreements
 
 # Outcomes of keys on which source and dest differ, indexed by 2 * (source is base) + (dest is
@@ -79,7 +80,7 @@ def _ancestors(base: Block, in_dest: SideRows, in_source: SideRows) -> SideRows:
     at = np.full(len(in_dest.at), NO_ROW)
     for side in (in_dest, in_source):
         there = np.flatnonzero(side.present)
-        places = found_ids(base.ids, side.block.ids[side.at[there]])
+        places = find_ids(base.ids, side.block.ids[side.at[there]])
         at[there[places != NO_ROW]] = places[places != NO_ROW]
     for side in (in_dest, in_source):
         rows = np.flatnonzero(side.present & (at == NO_ROW))

@@ -17,8 +17,8 @@ from sparklake.graveler.algebra.changes import (
 from sparklake.graveler.algebra.compare import two_way
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
-from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.blocks.edit import edited
+from sparklake.graveler.buffers import Positions
 
 
 def apply(

@@ -20,8 +20,8 @@ from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.algebra.compare import three_way
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, block_of_records
-from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.edit import edited
+from sparklake.graveler.buffers import Mask, Positions
 
 Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
 """A function that returns the final stored values of conflicts.

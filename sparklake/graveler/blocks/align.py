@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler import compiled
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
-from sparklake.graveler.blocks.columns import Ids, Mask, Positions
+from sparklake.graveler.buffers import Ids, Mask, Positions
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.kernels import kernel
 from sparklake.graveler.keys import Interval, successor
 
 
@@ -50,7 +49,7 @@ def _position_after(block: Block, key: bytes) -> int:
     return block.position(successor(key))
 
 
-@kernel(compiled.unequal_rows)
+@kernels.defines(kernels.unequal_rows)
 def unequal_rows(left: Ids, right: Ids) -> tuple[Positions, Positions]:
     """Return the positions of each side's ids that the other side does not have."""
     shared = min(len(left), len(right))
@@ -82,8 +81,8 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
     return masks[0], masks[1]
 
 
-@kernel(compiled.found_ids)
-def found_ids(ids: Ids, wanted: Ids) -> Positions:
+@kernels.defines(kernels.find_ids)
+def find_ids(ids: Ids, wanted: Ids) -> Positions:
     """Return the position of each wanted id among some ids, or -1."""
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1)

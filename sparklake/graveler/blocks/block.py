@@ -16,21 +16,11 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from sparklake.graveler import kernels
-from sparklake.graveler.blocks.columns import (
-    Bytes,
-    Ids,
-    Keys,
-    Mask,
-    Positions,
-    binary_array,
-    digests_at,
-    keys_of,
-    rows_between,
-    search,
-)
+from sparklake.graveler import kernel_choice
+from sparklake.graveler.blocks.columns import Keys, digests_at, keys_of, rows_between, search
 from sparklake.graveler.blocks.encoded import EncodedRecords, Shape, chained, encode_records
 from sparklake.graveler.blocks.packed import PackedBlocks, Unit, unpacked
+from sparklake.graveler.buffers import Bytes, Ids, Mask, Positions, binary_array
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record
 
@@ -355,7 +345,7 @@ def near(leaves: Positions) -> Positions:
 
     With compiled kernels, this costs less than many small units.
     """
-    if len(leaves) < 2 or not kernels.is_compiled():
+    if len(leaves) < 2 or not kernel_choice.is_compiled():
         return leaves
     between = np.diff(leaves) - 1
     counts = np.append(np.where(between <= _MOST_BETWEEN, between, 0), 0) + 1

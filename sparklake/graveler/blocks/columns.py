@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from sparklake.graveler import compiled
-from sparklake.graveler.blocks.buffers import Bytes as Bytes
-from sparklake.graveler.blocks.buffers import Ids as Ids
-from sparklake.graveler.blocks.buffers import Mask as Mask
-from sparklake.graveler.blocks.buffers import Positions as Positions
-from sparklake.graveler.blocks.buffers import binary_array as binary_array
-from sparklake.graveler.blocks.buffers import data_of as data_of
-from sparklake.graveler.blocks.buffers import offsets_of as offsets_of
-from sparklake.graveler.kernels import kernel
+from sparklake.graveler import kernels
+from sparklake.graveler.buffers import Bytes, Ids, Mask, Positions, binary_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +22,13 @@ if TYPE_CHECKING:
 WORD_BYTES = 8
 
 
-@kernel(compiled.gather)
+@kernels.defines(kernels.sha256_each)
+def sha256_each(items: pa.BinaryArray) -> pa.BinaryArray:
+    """Return the SHA-256 of each item, 32 bytes."""
+    return pa.array([sha256(item).digest() for item in items.to_pylist()], pa.binary())
+
+
+@kernels.defines(kernels.gather)
 def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.BinaryArray:
     """Return a copy of ascending slices of `data` as an array."""
     if len(starts) == 0:
@@ -40,13 +40,13 @@ def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.Binar
     return binary_array(bounds, data).take(pa.array(np.arange(0, len(bounds), 2)))
 
 
-@kernel(compiled.take)
+@kernels.defines(kernels.take)
 def taken(items: pa.BinaryArray, rows: Positions) -> pa.BinaryArray:
     """Return the items at some positions."""
     return items.take(pa.array(rows))
 
 
-@kernel(compiled.paired)
+@kernels.defines(kernels.paired)
 def paired(left: Keys, right: Keys) -> tuple[Positions, Positions]:
     """Return the rows of two sides in key order, -1 where a side lacks the key."""
     places, found = search(left, right)
@@ -213,7 +213,7 @@ _MAX_TEXT_BYTES = 256
 _MASKS = np.array([(1 << 64) - (1 << (64 - 8 * left)) for left in range(9)], np.uint64)
 
 
-@kernel(compiled.search)
+@kernels.defines(kernels.search)
 def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
     """Return the insertion position of each wanted key, and whether it exists.
 

@@ -12,14 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidKeyError
-from sparklake.graveler import compiled
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, block_of, near
-from sparklake.graveler.blocks.columns import Ids, Mask, Positions, gather, rows_between, varints_at
+from sparklake.graveler.blocks.columns import gather, rows_between, sha256_each, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords, chained
 from sparklake.graveler.blocks.packed import Unit
-from sparklake.graveler.hashing import sha256_each
+from sparklake.graveler.buffers import Ids, Mask, Positions
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.kernels import kernel
 from sparklake.graveler.records import MAX_KEY_BYTES
 
 
@@ -63,7 +62,7 @@ class LeafEdit(NamedTuple):
     places: Positions
 
 
-@kernel(compiled.edited_leaves)
+@kernels.defines(kernels.edit_leaves)
 def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
     """Return the entries and ids that replace the touched leaves, and their number per leaf.
 

@@ -16,24 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CorruptFileError, InvalidRowsError
-from sparklake.graveler import compiled
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.columns import (
-    Bytes,
     Keys,
-    Mask,
-    Positions,
-    binary_array,
-    data_of,
     gather,
     items_at,
-    offsets_of,
     search,
     taken,
     varint_array,
     varints_at,
 )
+from sparklake.graveler.buffers import Bytes, Mask, Positions, binary_array, data_of, offsets_of
 from sparklake.graveler.ids import RECORD_ID_BYTES, read_varint
-from sparklake.graveler.kernels import kernel
 from sparklake.graveler.records import Record, decode_record
 
 # The suffix of a key in a table: sequence number 0 and type 1, a value.
@@ -183,7 +177,7 @@ def encode_records(keys: pa.BinaryArray, stored: pa.BinaryArray) -> EncodedRecor
     return EncodedRecords(*_encoded(keys, stored))
 
 
-@kernel(compiled.encoded_entries)
+@kernels.defines(kernels.encode_records)
 def _encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> tuple[pa.BinaryArray, Shape | None]:
     """Return entries, and their layout if it is known."""
     key_lengths = np.diff(offsets_of(keys)).astype(np.int64)
@@ -299,7 +293,7 @@ def holds_its_ids(records: EncodedRecords) -> bool:
     return all(stored.endswith(decode_record(key, stored).id) for key, stored in ends)
 
 
-@kernel(compiled.entry_lengths)
+@kernels.defines(kernels.entry_lengths)
 def _lengths_of(entries: pa.BinaryArray) -> tuple[Positions, Positions]:
     """Return the heads and the key lengths of plain entries, as in Shape.
 
@@ -322,7 +316,7 @@ def _lengths_of(entries: pa.BinaryArray) -> tuple[Positions, Positions]:
     return after - starts, key_lengths
 
 
-@kernel(compiled.entry_keys)
+@kernels.defines(kernels.entry_keys)
 def _keys_of(records: EncodedRecords) -> pa.BinaryArray:
     return records.keys.array()
 

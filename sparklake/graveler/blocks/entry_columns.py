@@ -13,24 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler import compiled
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import (
-    Bytes,
-    Mask,
-    Positions,
-    binary_array,
-    gather,
-    offsets_of,
-    varint_array,
-    varints_at,
-)
+from sparklake.graveler.blocks.columns import gather, sha256_each, varint_array, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords
+from sparklake.graveler.buffers import Bytes, Mask, Positions, binary_array, offsets_of
 from sparklake.graveler.commits import hash_string
 from sparklake.graveler.entries import NO_METADATA, AddressType, Entry, entry_identity, record_entry
-from sparklake.graveler.hashing import sha256_each
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.kernels import kernel
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.times import (
     FIRST_MICROSECOND,
@@ -101,7 +91,7 @@ def decode_entries(block: Block) -> EntryColumns:
         raise CorruptFileError("records contain object entries in an invalid form") from None
 
 
-@kernel(compiled.object_columns)
+@kernels.defines(kernels.object_columns)
 def object_columns(
     block: Block, storage_namespace: str
 ) -> tuple[list[pa.StringArray], list[Positions], pa.MapArray | None]:
@@ -149,7 +139,7 @@ def _decoded(block: Block) -> EntryColumns:
     return EntryColumns(address, size, checksum, seconds, nanos, content_type, relative, metadata)
 
 
-@kernel(compiled.entry_fields)
+@kernels.defines(kernels.entry_fields)
 def _fields_of(records: EncodedRecords) -> tuple[list[pa.BinaryArray], list[Positions], Positions]:
     """Return the fields of entries, and the rows whose fields are unusual.
 
@@ -268,7 +258,7 @@ def entry_identities(entries: EntryColumns) -> pa.BinaryArray:
 # --- encoding -------------------------------------------------------------------------------------
 
 
-@kernel(compiled.encode_entries)
+@kernels.defines(kernels.encode_entries)
 def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArray:
     """Return the stored values of entries without metadata, modified after 1970.
 

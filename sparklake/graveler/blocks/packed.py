@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from sparklake.errors import CorruptFileError, InvalidRowsError
-from sparklake.graveler import compiled
-from sparklake.graveler.blocks.columns import Ids, Positions, digests_at
+from sparklake.graveler import kernels
+from sparklake.graveler.blocks.columns import digests_at
 from sparklake.graveler.blocks.encoded import EncodedRecords, holds_its_ids, joined_blocks
+from sparklake.graveler.buffers import Ids, Positions
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.kernels import kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ Unit: TypeAlias = "EncodedRecords | PackedBlocks"
 """Consecutive records of a block, at least one."""
 
 
-@kernel(compiled.unpacked)
+@kernels.defines(kernels.unpack)
 def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -> pa.BinaryArray:
     """Return the entries of data blocks, at least one; raise CorruptFileError.
 

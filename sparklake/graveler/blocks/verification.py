@@ -7,18 +7,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import SparklakeError
-from sparklake.graveler import compiled
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Mask, data_of, digests_at, gather, varints_at
+from sparklake.graveler.blocks.columns import digests_at, gather, sha256_each, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.blocks.entry_columns import decode_entries, entry_identities
-from sparklake.graveler.hashing import sha256_each
+from sparklake.graveler.buffers import Mask, data_of
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.kernels import kernel
 from sparklake.graveler.records import MAX_KEY_BYTES
 
 
-@kernel(compiled.record_problem)
+@kernels.defines(kernels.record_problem)
 def record_problem(block: Block, encoded: EncodedRecords) -> str:
     """Return what is wrong with the records of a table, or "". All ids are computed."""
     if problem := id_problem(block, encoded):

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler.blocks.columns import Mask
+from sparklake.graveler.buffers import Mask
 from sparklake.graveler.graph.merge_base import merge_bases
 from sparklake.graveler.ids import CommitId, zigzag
 from sparklake.graveler.records import encode_record

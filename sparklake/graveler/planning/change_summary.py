@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Mask
+from sparklake.graveler.buffers import Mask
 from sparklake.graveler.keys import Interval, prefix_interval, successor
 from sparklake.graveler.planning.segments import changed_intervals, joined_evenly
 from sparklake.graveler.ranges import Ranges

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler.blocks.columns import Ids, Positions
+from sparklake.graveler.buffers import Ids, Positions
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ranges import RangeInfo, Ranges, record_ids
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparklake.graveler import compiled
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, concatenated
-from sparklake.graveler.blocks.columns import Ids
-from sparklake.graveler.kernels import kernel
+from sparklake.graveler.buffers import Ids
 from sparklake.graveler.ranges import RangeInfo, RangeList, Ranges, range_list
 
 CAP_FACTOR = 4
@@ -55,7 +54,7 @@ def split(blocks: Blocks, range_records: int) -> Iterator[NewRangeRecords]:
         yield NewRangeRecords(concatenated(held), closed=False)
 
 
-@kernel(compiled.range_ends)
+@kernels.defines(kernels.range_ends)
 def _ends(ids: Ids, range_records: int) -> list[int]:
     """Return the positions after the records whose ids end a range."""
     words = ids.view(">u8")

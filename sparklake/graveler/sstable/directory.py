@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparklake.graveler.blocks.columns import Ids, Mask, Positions
 from sparklake.graveler.blocks.encoded import EncodedRecords
+from sparklake.graveler.buffers import Ids, Mask, Positions
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.sstable.layout import SNAPPY_RATIO, TRAILER_BYTES, NotOurLayoutError
 

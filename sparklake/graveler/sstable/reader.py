@@ -12,12 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler import compiled_tables
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.buffers import binary_array
-from sparklake.graveler.blocks.columns import Ids, Keys, Positions, keys_of, search
+from sparklake.graveler.blocks.columns import Keys, keys_of, search
 from sparklake.graveler.blocks.encoded import find_stored, key_reaching
-from sparklake.graveler.kernels import kernel
+from sparklake.graveler.buffers import Ids, Positions, binary_array
 from sparklake.graveler.ports import Content
 from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn, Directory, read_directory
 from sparklake.graveler.sstable.layout import (
@@ -53,6 +52,12 @@ class Table:
     file: Content
     directory: Directory
     contents: dict[int, memoryview] = field(default_factory=dict)
+
+    def slice(self, first: int, stop: int) -> tuple[bytes, int]:
+        """Return consecutive data blocks as in the file, and the position of the first."""
+        places = self.directory.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1]
+        start, end = int(places[0, first]), int(places[:, stop - 1].sum()) + TRAILER_BYTES
+        return self.file[start:end], start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,8 +102,7 @@ class DataBlocks:
     def packed(self) -> bytes:
         """Return the data blocks as in the file, each verified; raise CorruptFileError."""
         spans = self.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1].T.tolist()
-        start = spans[0][0]
-        packed = self.table.file[start : sum(spans[-1]) + TRAILER_BYTES]
+        packed, start = self.table.slice(self.first, self.stop)
         try:
             for offset, size in spans:
                 checked(packed, offset - start, size)
@@ -180,8 +184,7 @@ class DataBlocks:
     def _open(self, row: range) -> None:
         """Open consecutive data blocks with one read."""
         places = self.numbers[_PLACE, row.start : row.stop].T.tolist()
-        start, (last, size, _) = places[0][0], places[-1]
-        content = self.table.file[start : last + size + TRAILER_BYTES]
+        content, start = self.table.slice(self.first + row.start, self.first + row.stop)
         try:
             for number, (offset, size, raw_size) in zip(row, places, strict=True):
                 opened_block = opened(content, Handle(offset - start, size), raw_size)
@@ -194,12 +197,12 @@ class DataBlocks:
         return damaged_table(self.table.name)
 
 
-@kernel(compiled_tables.find_stored)
+@kernels.defines(kernels.find_stored)
 def _find(content: bytes, size: int, raw_size: int, last_key: bytes, key: bytes) -> bytes | None:
     return find_stored(opened(content, Handle(0, size), raw_size), last_key, key)
 
 
-@kernel(compiled_tables.find_each)
+@kernels.defines(kernels.find_each)
 def _find_each(
     content: bytes, places: Positions, last_keys: Keys, keys: Keys, at: Positions
 ) -> tuple[pa.BinaryArray, Positions]:
@@ -239,17 +242,18 @@ def read_sstable(name: str, file: Content) -> Block | None:
     CorruptFileError for a damaged table of sparklake.
     """
     try:
-        directory = _directory(file)
+        columns = _directory(file)
     except NotOurLayoutError:
         raise damaged_table(name) from None
-    if directory is None:
+    if columns is None:
         return None
+    directory = Directory(*columns)
     blocks = DataBlocks(Table(name, file, directory), 0, len(directory.first_keys))
     return Block([blocks], directory.ids)
 
 
-@kernel(compiled_tables.read_directory)
-def _directory(file: Content) -> Directory | None:
+@kernels.defines(kernels.read_directory)
+def _directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes]] | None:
     """Return the directory of a table, after a check of all blocks besides its data.
 
     Returns None for a table without a directory. Raises NotOurLayoutError for a damaged one.

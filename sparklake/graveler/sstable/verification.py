@@ -9,9 +9,9 @@ import numpy as np
 
 from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import offsets_of
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.blocks.verification import id_problem, key_problem, record_problem
+from sparklake.graveler.buffers import offsets_of
 from sparklake.graveler.ranges import RangeList
 from sparklake.graveler.sstable.directory import BlockColumn, describe_blocks
 from sparklake.graveler.sstable.layout import (

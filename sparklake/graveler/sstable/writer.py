@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from sparklake.graveler import compiled_tables
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Bytes, Positions, offsets_of, rows_between
+from sparklake.graveler.blocks.columns import rows_between
 from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
-from sparklake.graveler.kernels import kernel
+from sparklake.graveler.buffers import Bytes, Positions, offsets_of
 from sparklake.graveler.sstable.directory import (
     DIRECTORY,
     BlockColumn,
@@ -106,7 +106,7 @@ def make_table(block: Block, *, compress: bool = True) -> NewTable:
     return NewTable(*_table(block, compress, FIXED_PROPERTIES))
 
 
-@kernel(compiled_tables.make_table)
+@kernels.defines(kernels.make_table)
 def _table(
     block: Block, compress: bool, properties: Mapping[bytes, bytes]
 ) -> tuple[bytes, int, int]:

@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler import compiled
+from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Positions, data_of
+from sparklake.graveler.blocks.columns import sha256_each
 from sparklake.graveler.blocks.entry_columns import decode_entries
-from sparklake.graveler.hashing import sha256_each
-from sparklake.graveler.kernels import kernel
+from sparklake.graveler.buffers import Positions, data_of
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.namespace.layout import DATA_FOLDER
 
@@ -61,10 +60,10 @@ _Columns = tuple[pa.StringArray, pa.StringArray, Positions, Sequence[Any]]
 
 
 def _compiled_columns(block: Block, own: OwnNamespace) -> _Columns:
-    return compiled.named_objects(block, own.uri)
+    return kernels.named_objects(block, own.uri)
 
 
-@kernel(_compiled_columns)
+@kernels.defines(_compiled_columns)
 def named_columns(block: Block, own: OwnNamespace) -> _Columns:
     """Return the addresses, checksums, sizes and address hashes of records."""
     entries = decode_entries(block)

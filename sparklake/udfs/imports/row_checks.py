@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidRowsError, MissingFileError
 from sparklake.graveler.arrow_columns import with_column
-from sparklake.graveler.blocks.columns import Mask
+from sparklake.graveler.buffers import Mask
 from sparklake.graveler.defaults import IMPORTED_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record

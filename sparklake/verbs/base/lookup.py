@@ -12,10 +12,11 @@ import numpy as np
 from cachetools import LRUCache
 
 from sparklake.graveler.blocks.block import Block, block_of
-from sparklake.graveler.blocks.columns import Keys, Positions
+from sparklake.graveler.blocks.columns import Keys
 from sparklake.graveler.blocks.encoded import EncodedRecords
+from sparklake.graveler.buffers import Positions
 from sparklake.graveler.ids import RangeId
-from sparklake.graveler.kernels import is_compiled
+from sparklake.graveler.kernel_choice import is_compiled
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching

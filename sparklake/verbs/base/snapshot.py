@@ -17,7 +17,8 @@ from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra.changes import NO_ROW
 from sparklake.graveler.arrow_columns import is_text
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
-from sparklake.graveler.blocks.columns import Positions, keys_of
+from sparklake.graveler.blocks.columns import keys_of
+from sparklake.graveler.buffers import Positions
 from sparklake.graveler.keys import existing_key
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, max_keys

@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from sparklake.errors import CorruptFileError, ExpiredError, MissingFileError
-from sparklake.graveler.blocks.columns import Ids, Mask, Positions
+from sparklake.graveler.buffers import Ids, Mask, Positions
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import RECORD_ID_BYTES, CommitId
 from sparklake.graveler.keys import Interval, successor

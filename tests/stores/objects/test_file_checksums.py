@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparklake.graveler import kernels
+from sparklake.graveler import kernel_choice
 from sparklake.stores.objects.local.columns import file_checksums
 
 PART = 64 * 1024
@@ -32,7 +32,7 @@ def test_whole_files_are_hashed_whatever_their_listed_size(tmp_path: Path, by: i
         paths.append(path)
     exact = [hashlib.md5(path.read_bytes()).hexdigest() for path in paths]
     found = checksums(paths, [path.stat().st_size + by for path in paths])
-    assert found == (exact if kernels.is_compiled() else [None] * len(paths))
+    assert found == (exact if kernel_choice.is_compiled() else [None] * len(paths))
 
 
 def test_other_files_are_left_to_the_caller(tmp_path: Path) -> None:
@@ -46,5 +46,5 @@ def test_other_files_are_left_to_the_caller(tmp_path: Path) -> None:
 
 def test_without_kernels_all_are_left_to_the_caller(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"plain")
-    with kernels.only_definitions():
+    with kernel_choice.only_definitions():
         assert checksums([tmp_path / "plain"], [5]) == [None]

@@ -20,7 +20,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.graveler.kernels import only_definitions
+from sparklake.graveler.kernel_choice import only_definitions
 from sparklake.graveler.ports import StoredObject
 from sparklake.stores.objects.local import columns as local_columns
 from sparklake.stores.objects.local.files import TEMPORARY, LocalFile

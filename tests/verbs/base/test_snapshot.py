@@ -18,7 +18,7 @@ from sparklake.errors import (
     InvalidKeyError,
     ObjectNotFoundError,
 )
-from sparklake.graveler.kernels import is_compiled
+from sparklake.graveler.kernel_choice import is_compiled
 from sparklake.graveler.sstable import DataBlocks
 from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
 from sparklake.stores.objects.local.store import LocalStore

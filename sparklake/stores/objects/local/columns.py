@@ -7,15 +7,14 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sparklake.graveler.compiled import column, text_of
-from sparklake.graveler.kernels import Declined, kernel, library
+from sparklake.graveler import kernels
 from sparklake.stores.objects.local.files import (
     NO_FILE_ERRORS,
     TEMPORARY,
@@ -26,7 +25,6 @@ from sparklake.stores.objects.local.files import (
 from sparklake.uri import is_utf8
 
 _MOST_ROWS = 16_384
-_MOST_HASHED = 1024 * 1024  # A kernel cannot be interrupted.
 _INT64 = np.iinfo(np.int64)
 
 
@@ -54,12 +52,7 @@ def file_columns(rows: list[tuple[str, int, int]], *, exact: bool = False) -> Fi
     return FileColumns(keys, np.array(sizes, np.int64), _clipped(mtimes))
 
 
-def _compiled_checksums(paths: pa.StringArray, sizes: Any) -> pa.StringArray:
-    digests = text_of(library.md5_files(*column(paths), sizes, _MOST_HASHED))
-    return pc.if_else(pc.equal(digests, ""), pa.scalar(None, pa.string()), digests)
-
-
-@kernel(_compiled_checksums)
+@kernels.defines(kernels.file_checksums)
 def file_checksums(paths: pa.StringArray, sizes: Any) -> pa.StringArray:
     """Return the MD5s of small files; null for others, and without compiled kernels for all.
 
@@ -99,24 +92,11 @@ def scan_columns(
 
 
 def _compiled_files(place: Path, start: str, others: list[str]) -> Iterator[FileColumns]:
-    try:
-        folder = library.Folder(place, start, TEMPORARY)
-    except (OSError, UnicodeEncodeError):
-        raise Declined from None
-    return _batches(folder, others)
+    folder = kernels.open_folder(place, start, TEMPORARY)
+    return starmap(FileColumns, kernels.read_folder(folder, _MOST_ROWS, others))
 
 
-def _batches(folder: Any, others: list[str]) -> Iterator[FileColumns]:
-    while True:
-        names, sizes, mtimes, rest = folder.read(_MOST_ROWS)
-        others += rest
-        if len(sizes):
-            yield FileColumns(text_of(names), sizes, mtimes)
-        elif not rest:
-            return
-
-
-@kernel(_compiled_files)
+@kernels.defines(_compiled_files)
 def _plain_files(place: Path, start: str, others: list[str]) -> Iterator[FileColumns]:
     """Yield the plain files of one folder; collect the names of its other entries.
 
