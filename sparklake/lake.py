@@ -35,7 +35,9 @@ from sparklake.rows.settings import Workspace
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.stores.objects.s3.waits import use_timeouts
-from sparklake.verbs.base.context import CommitGraph, Context, TableCaches, now
+from sparklake.verbs.base.commit_graph import CommitGraph
+from sparklake.verbs.base.context import Context, now
+from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.runner import runs_verbs
 from sparklake.verbs.hooks.guard import HookGuard
 
@@ -313,7 +315,7 @@ class Lake:
             runners=self._runners,
             committer=self._committer,
             graph=CommitGraph(refs),
-            tables=TableCaches(workspace, refs),
+            caches=TreeCaches(workspace, refs),
             move_guard=HookGuard(self._hooks),
             once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sparklake.errors import RefNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.merge_base import merge_bases
-from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.commit_graph import Walk
+from sparklake.verbs.base.context import Context
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:

@@ -14,7 +14,8 @@ from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.commits import COMMITS_AT_ONCE, Commit, commits_html
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.times import SECOND_MICROS, microsecond_of
-from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.commit_graph import Walk
+from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import get_commit
 
 # Lazy imports: numpy and Arrow take 0.25 s, which a log as text does not need.

@@ -22,7 +22,8 @@ from sparklake.graveler.ids import RECORD_ID_BYTES, CommitId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.change_summary import ChangeSummary, name_hashes
 from sparklake.graveler.planning.plan import plan_diff
-from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.commit_graph import Walk
+from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.snapshot import RangeLayer
 from sparklake.verbs.history.log import log_position
 from sparklake.verbs.history.path_changes import ChangeSummaries

@@ -23,7 +23,8 @@ from sparklake.graveler.planning.change_summary import (
 )
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.sstable.range_files import read_ranges
-from sparklake.verbs.base.context import Context, Walk, naming_collected
+from sparklake.verbs.base.commit_graph import Walk
+from sparklake.verbs.base.context import Context, naming_collected
 
 if TYPE_CHECKING:
     import numpy as np

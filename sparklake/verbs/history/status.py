@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.distance import ahead_behind
-from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.commit_graph import Walk
+from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import get_branch, get_commit
 from sparklake.verbs.diffs.diff import diff_uncommitted
 

@@ -12,7 +12,8 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
-from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.commit_graph import Walk
+from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import merge_base
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import change_summaries, signed_commit

@@ -28,7 +28,7 @@ from sparklake.namespace.layout import COLLECTED_KEY, candidates_key
 from sparklake.namespace.markers import is_sweep_open
 from sparklake.namespace.swept_tables import encode_ids, put_tables
 from sparklake.stores.objects.local.store import LocalStore
-from sparklake.verbs.base.context import TableCaches
+from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.gc.runs import Sweep, open_sweeps
 from tests.support.interleaved_calls import just_before
@@ -585,10 +585,10 @@ def test_a_long_history_needs_what_is_kept(
 
 def test_handles_share_what_they_have_seen(repo: Repository) -> None:
     context = repo._context
-    tables = TableCaches(context.workspace, context.refs)
-    before = tables.current()
-    assert tables.current() is before
+    caches = TreeCaches(context.workspace, context.refs)
+    before = caches.current()
+    assert caches.current() is before
     context.refs.collections.end_tree_sweep()
     repo.resolve("main")
-    assert tables.current() is not before
-    assert tables.current().workspace.tree_sweeps == context.refs.tree_sweeps
+    assert caches.current() is not before
+    assert caches.current().workspace.tree_sweeps == context.refs.tree_sweeps

@@ -12,7 +12,7 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.planning.change_summary import SearchTarget, decode_summary, name_hash
-from sparklake.verbs.base.context import TableCaches
+from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.history.blame import BLAME_SCHEMA
 from tests.support.graphs import insert
 from tests.support.lakes import commit_all
@@ -113,7 +113,7 @@ def test_only_commits_that_may_have_touched_it_are_opened(repo: Repository) -> N
     for number in range(60):
         made[number] = commit_all(main, {f"k/{number % 20:02}": b"x" * number}, f"{number}")
     repo = Repository(
-        replace(repo._context, tables=TableCaches(repo._context.workspace, repo._context.refs))
+        replace(repo._context, caches=TreeCaches(repo._context.workspace, repo._context.refs))
     )
     wanted = [made[number].id for number in (47, 27, 7)]
     with recorded_reads() as reads:

@@ -13,7 +13,7 @@ import pytest
 
 from sparklake import Commit, Lake, MergeConflictError, Repository, ThreeWayRow
 from sparklake.graveler.sstable.range_files import table_key
-from sparklake.verbs.base.context import TableCaches
+from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.snapshot import RangeLayer
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.conflicts import CONFLICTS_WITH_COMMITS
@@ -177,6 +177,6 @@ def test_a_tree_that_is_gone_does_not_hide_conflicts(small_lake: Lake, repo: Rep
     commit_all(main, {"a": b"ours"}, "ours")
     (namespace_of(repo) / table_key(lost.meta_range_id)).unlink()
     context = repo._context
-    fresh = Repository(replace(context, tables=TableCaches(context.workspace, context.refs)))
+    fresh = Repository(replace(context, caches=TreeCaches(context.workspace, context.refs)))
     (row,) = conflicts_of(lambda: fresh.merge("dev", "main"))
     assert (row.path, row.source_commit, row.dest_commit) == ("a", theirs, None)

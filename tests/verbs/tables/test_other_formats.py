@@ -12,7 +12,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
-from sparklake.verbs.base.context import TableCaches
+from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.tables.version import open_table
 from tests.support.lakes import memory_lake, stage_sizes
@@ -179,9 +179,9 @@ def test_a_clean_table_costs_a_few_lookups(ranged: Repository) -> None:
     stage_sizes(main, dict.fromkeys(paths, 1))
     tree = ranged._context.trees.get(main.commit("tables").meta_range_id)
     assert len(tree.ranges) > 50
-    tables = TableCaches(ranged._context.workspace, ranged._context.refs)
-    tables.current().trees.keep(tree)
-    context = replace(ranged._context, tables=tables)
+    caches = TreeCaches(ranged._context.workspace, ranged._context.refs)
+    caches.current().trees.keep(tree)
+    context = replace(ranged._context, caches=caches)
     with recorded_reads() as names:
         assert open_table(context, "main", "a/e/t").other is None
     # All objects are in folders of `a/` that come in a row, so its own metadata would lie

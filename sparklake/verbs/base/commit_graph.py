@@ -1,0 +1,140 @@
+"""Cached commits, and walks over them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import RepositoryRefs
+
+_COMMITS_KEPT = 200_000
+_FIRST_STRETCH = 64
+_LAST_STRETCH = 4096
+
+
+@dataclass(slots=True)
+class CommitGraph:
+    """A reader of commits that keeps the latest ones: they never change.
+
+    A walk fetches ever larger parts of history, so its round trips grow with the logarithm of its
+    length.
+    """
+
+    refs: RepositoryRefs
+    _known: dict[CommitId, Commit] = field(default_factory=dict)
+    _stretch: int = _FIRST_STRETCH
+
+    def commit(self, commit_id: CommitId) -> Commit:
+        """Return a commit that must exist, because a ref or another commit names it."""
+        found = self._known.get(commit_id) or self.refs.commits.find(commit_id)
+        if found is None:
+            raise CorruptFileError(f"the commit {commit_id} is named but does not exist")
+        self._keep([found])
+        return found
+
+    def ancestor(self, commit_id: CommitId) -> Commit:
+        """Return a commit for a walk that will read its ancestors next."""
+        if commit_id not in self._known:
+            self._keep(self.refs.commits.ancestry([commit_id], self._stretch))
+            self._stretch = min(2 * self._stretch, _LAST_STRETCH)
+        return self.commit(commit_id)
+
+    def first_ancestor(self, commit: Commit, steps: int) -> Commit | None:
+        """Return the ancestor this many first parents back, or None past the first commit."""
+        if steps > _FIRST_STRETCH:
+            found = self.refs.commits.first_ancestor(commit.id, steps)
+            return found and self._known.setdefault(found.id, found)
+        for _ in range(steps):
+            if not commit.parents:
+                return None
+            commit = self.ancestor(commit.parents[0])
+        return commit
+
+    def known_below(self, commit: Commit, most: int, but: Container[CommitId]) -> list[CommitId]:
+        """Return the nearest commits already read with at most this generation.
+
+        The number of commits is limited, and the `but` commits are left out.
+        """
+        below = (
+            each
+            for each in list(self._known.values())  # other threads may add some
+            if each.generation <= commit.generation and each.id not in but
+        )
+        return [each.id for each in nlargest(most, below, key=lambda each: each.generation)]
+
+    def find_known(self, commit_id: CommitId) -> Commit | None:
+        """Return a commit that has been read before."""
+        return self._known.get(commit_id)
+
+    def read_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Read commits and their ancestors down to a generation, in one round trip."""
+        found = self.refs.commits.ancestry_down_to(commit_ids, least)
+        self._keep(found)
+        return found
+
+    def _keep(self, commits: Sequence[Commit]) -> None:
+        """Keep commits, and drop the least recently read ones above a limit."""
+        for each in commits:
+            self._known.pop(each.id, None)
+            self._known[each.id] = each
+        if len(self._known) > _COMMITS_KEPT:
+            kept = max(_COMMITS_KEPT // 2, len(commits))
+            for name in list(self._known)[:-kept]:
+                self._known.pop(name, None)
+
+
+@dataclass(slots=True)
+class Walk:
+    """A walk down a history by descending generation.
+
+    It reads bands of generations, for all lines together. So each commit is read about once,
+    however often branches split and merge, and round trips grow with the logarithm of the number of
+    commits until a band has enough of them.
+    """
+
+    graph: CommitGraph
+    _band: int = _FIRST_STRETCH
+    _missing: dict[CommitId, int] = field(default_factory=dict)
+    """The generation of a child of each parent that was met but not read."""
+
+    def commit(self, commit_id: CommitId) -> Commit:
+        """Return the start of the walk, or a parent that it has met."""
+        if commit_id in self._missing and self.graph.find_known(commit_id) is None:
+            self._read(self._missing[commit_id] - self._band)
+        return self.graph.commit(commit_id)
+
+    def parents(self, commit_id: CommitId) -> Sequence[CommitId]:
+        """Return the parents of a commit, where the walk continues."""
+        commit = self.commit(commit_id)
+        self._meet(commit)
+        return commit.parents
+
+    def generation(self, commit_id: CommitId) -> int:
+        """Return the generation of a commit."""
+        return self.commit(commit_id).generation
+
+    def _read(self, least: int) -> None:
+        near = [each for each, above in self._missing.items() if above > least]
+        found = self.graph.read_down_to(near, least)
+        for each in found:
+            self._meet(each)
+        self._missing = {
+            each: above
+            for each, above in self._missing.items()
+            if self.graph.find_known(each) is None
+        }
+        if len(found) < _LAST_STRETCH:
+            self._band *= 2
+        elif self._band > 1:
+            self._band //= 2
+
+    def _meet(self, commit: Commit) -> None:
+        for each in commit.parents:
+            if self.graph.find_known(each) is None:
+                self._missing[each] = min(
+                    commit.generation, self._missing.get(each, commit.generation)
+                )

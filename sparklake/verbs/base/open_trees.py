@@ -1,0 +1,107 @@
+"""Caches of a repository's trees, until a tree sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
+
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.rows.settings import Workspace
+
+# Lazy imports: numpy and Arrow take 0.25 s, which a list of branches does not need.
+if TYPE_CHECKING:
+    from sparklake.graveler.planning.change_summary import ChangeSummary, KnownKeys
+    from sparklake.graveler.ports import ObjectStore, RepositoryRefs
+    from sparklake.graveler.ranges import MetaRange
+    from sparklake.verbs.base.lookup import OpenRanges
+
+_TREES_KEPT = 32
+
+
+@dataclass(frozen=True)
+class OpenTrees:
+    """An open store and what was read from it, until the next tree sweep."""
+
+    workspace: Workspace
+    store: ObjectStore
+    trees: Trees
+
+    @staticmethod
+    def of(workspace: Workspace) -> OpenTrees:
+        """Open the store of a workspace."""
+        store = workspace.open_store()
+        return OpenTrees(workspace, store, Trees(store))
+
+    @cached_property
+    def open_ranges(self) -> OpenRanges:
+        """The open ranges of the store, from the first lookup on."""
+        from sparklake.verbs.base.lookup import OpenRanges
+
+        return OpenRanges(self.store)
+
+
+class TreeCaches:
+    """The caches of a repository's tables, which start anew after each tree sweep.
+
+    A table that was deleted and written again may name other objects. Only commits that were
+    published after the sweep name the new one, and reading such a commit shows the sweep.
+    """
+
+    def __init__(self, workspace: Workspace, refs: RepositoryRefs) -> None:
+        self._refs = refs
+        self._lock = Lock()
+        self._open = OpenTrees.of(workspace)
+
+    def current(self) -> OpenTrees:
+        """Return the open tables after the latest tree sweep that was seen."""
+        with self._lock:
+            sweeps = self._refs.tree_sweeps
+            if sweeps > self._open.workspace.tree_sweeps:
+                self._open = OpenTrees.of(replace(self._open.workspace, tree_sweeps=sweeps))
+            return self._open
+
+
+class Trees:
+    """A reader of metaranges that keeps the latest ones: they never change."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._kept: LRUCache[MetaRangeId, MetaRange] = LRUCache(_TREES_KEPT)
+        self._known: LRUCache[tuple[MetaRangeId, MetaRangeId], KnownKeys] = LRUCache(_TREES_KEPT)
+
+    def get(self, meta_range_id: MetaRangeId) -> MetaRange:
+        """Return a metarange; raise MissingFileError or CorruptFileError."""
+        with self._lock:
+            found = self._kept.get(meta_range_id)
+        if found is None:
+            from sparklake.graveler.sstable.range_files import read_meta_range
+
+            found = self.keep(read_meta_range(self._store, meta_range_id))
+        return found
+
+    def keep(self, tree: MetaRange) -> MetaRange:
+        """Keep a metarange that was just read or written; return it."""
+        with self._lock:
+            self._kept[tree.id] = tree
+        return tree
+
+    def keep_known(self, before: MetaRangeId, after: MetaRangeId, known: KnownKeys) -> None:
+        """Keep the known changed keys between two trees."""
+        with self._lock:
+            self._known[before, after] = known
+
+    def change_summary(self, before: MetaRangeId, after: MetaRangeId) -> ChangeSummary | None:
+        """Return the possible changes between two trees; None unless both are in memory."""
+        with self._lock:
+            one, other = self._kept.get(before), self._kept.get(after)
+            known = self._known.get((before, after))
+        if one is None or other is None:
+            return None
+        from sparklake.graveler.planning.change_summary import summary_between
+
+        return summary_between(one.ranges, other.ranges, known)
