@@ -142,9 +142,9 @@ class Branch:
             >>> branch.put("notes/b.txt", b"second").size
             6
         """
-        from sparklake.verbs.objects.stage import put_bytes
+        from sparklake.verbs.objects.stage import Labels, put_bytes
 
-        return put_bytes(self._context, self.name, path, body, metadata or {}, content_type)
+        return put_bytes(self._context, self.name, path, body, Labels(metadata or {}, content_type))
 
     @verb("put", "sparklake.verbs.objects.stage", files=("file",))
     def put_file(
@@ -156,9 +156,10 @@ class Branch:
         once: str | Once | None = None,
     ) -> ObjectInfo:
         """Copy a local file of any size into the storage namespace and stage it."""
-        from sparklake.verbs.objects.stage import put_file
+        from sparklake.verbs.objects.stage import Labels, put_file
 
-        return put_file(self._context, self.name, path, Path(file), metadata or {}, content_type)
+        labels = Labels(metadata or {}, content_type)
+        return put_file(self._context, self.name, path, Path(file), labels)
 
     @verb("put_many", COUNT)
     def put_many(
@@ -181,7 +182,8 @@ class Branch:
             >>> [each.path for each in branch.diff()]
             ['notes/b.txt', 'notes/c.txt']
         """
-        from sparklake.verbs.objects.upload import Labels, put_many
+        from sparklake.verbs.objects.stage import Labels
+        from sparklake.verbs.objects.upload import put_many
 
         labels = Labels(metadata or {}, content_type)
         return put_many(self._context, self.name, objects, labels, follow_links=follow_links)
@@ -201,7 +203,8 @@ class Branch:
         Symbolic links below it are skipped, or followed on request. What was skipped is in the
         result: links, FIFOs, sockets and devices.
         """
-        from sparklake.verbs.objects.upload import Labels, put_folder
+        from sparklake.verbs.objects.stage import Labels
+        from sparklake.verbs.objects.upload import put_folder
 
         labels = Labels(metadata or {}, content_type)
         return put_folder(
@@ -234,13 +237,13 @@ class Branch:
             open_to_read,
             open_to_write,
         )
+        from sparklake.verbs.objects.stage import Labels
 
         how, text = FileMode.of(mode), TextOptions(encoding, errors, newline)
         if how.kind == "r":
             return open_to_read(self._context, self.name, path, how, text)
-        return open_to_write(
-            self._context, self.name, path, how, text, metadata or {}, content_type
-        )
+        labels = Labels(metadata or {}, content_type)
+        return open_to_write(self._context, self.name, path, how, text, labels)
 
     @verb("delete", NOTHING)
     def delete(self, path: str, once: str | Once | None = None) -> None:

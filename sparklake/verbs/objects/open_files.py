@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Any, Protocol, cast
@@ -25,7 +24,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.snapshot import kept_object, stat_object
-from sparklake.verbs.objects.stage import new_object, put_copy
+from sparklake.verbs.objects.stage import Labels, new_object, put_copy
 
 _BUFFERED_BYTES = 64 << 10
 
@@ -77,19 +76,12 @@ def open_to_read(
 
 
 def open_to_write(
-    context: Context,
-    branch: str,
-    path: str,
-    mode: FileMode,
-    text: TextOptions,
-    metadata: Mapping[str, str],
-    content_type: str,
+    context: Context, branch: str, path: str, mode: FileMode, text: TextOptions, labels: Labels
 ) -> IO[Any]:
     """Open a new object, to be staged on close."""
     check_can_stage(context, branch, path, exclusive=mode.kind == "x")
-    new_object(context, path, 0, "", metadata, content_type)  # Raises for invalid labels.
-    publish = partial(_publish, context, branch, path, metadata, content_type)
-    file = ObjectWriter(publish, path)
+    new_object(context, path, 0, "", labels)  # Raises for invalid labels.
+    file = ObjectWriter(lambda copy: put_copy(context, branch, path, copy, labels), path)
     return (
         ObjectTextWriter(file, text.encoding, text.errors, text.newline) if mode.is_text else file
     )
@@ -107,17 +99,6 @@ def check_can_stage(context: Context, branch: str, path: str, *, exclusive: bool
     except ObjectNotFoundError:
         return
     raise AlreadyExistsError(f"{branch!r} already has an object {path!r}: choose another path")
-
-
-def _publish(
-    context: Context,
-    branch: str,
-    path: str,
-    metadata: Mapping[str, str],
-    content_type: str,
-    copy: Path,
-) -> None:
-    put_copy(context, branch, path, copy, metadata, content_type)
 
 
 class ContentReader(io.RawIOBase):

@@ -54,15 +54,16 @@ _BATCH_ROWS = 8192
 _HASHED_AT_ONCE = 1024 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The metadata and content type for all objects of a call."""
+
+    metadata: Mapping[str, str]
+    content_type: str
+
+
 @restarts()
-def put_bytes(
-    context: Context,
-    branch: str,
-    path: str,
-    body: bytes,
-    metadata: Mapping[str, str],
-    content_type: str,
-) -> ObjectInfo:
+def put_bytes(context: Context, branch: str, path: str, body: bytes, labels: Labels) -> ObjectInfo:
     if not isinstance(body, bytes | bytearray | memoryview):
         raise InvalidInputError(
             f"the body of {path!r} is {type(body)}: use bytes, or `put_file` for a file"
@@ -70,21 +71,14 @@ def put_bytes(
     fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    new = new_object(context, path, len(body), checksum, metadata, content_type)
+    new = new_object(context, path, len(body), checksum, labels)
     context.store.put_if_absent(new.key, body)
     once = context.recorded(new.info)
     context.refs.staging.put(branch, [new.record], fence=fence, once=once)
     return new.info
 
 
-def put_file(
-    context: Context,
-    branch: str,
-    path: str,
-    file: Path,
-    metadata: Mapping[str, str],
-    content_type: str,
-) -> ObjectInfo:
+def put_file(context: Context, branch: str, path: str, file: Path, labels: Labels) -> ObjectInfo:
     """Copy a local file of any size to a new key and stage it."""
     if not file.is_file():
         instead = " but a folder: use put_folder" if file.is_dir() else ""
@@ -97,21 +91,14 @@ def put_file(
         copy = scratch / "object"
         with store_errors(file):
             shutil.copyfile(file, copy)
-        return put_copy(context, branch, path, copy, metadata, content_type)
+        return put_copy(context, branch, path, copy, labels)
 
 
 @restarts()
-def put_copy(
-    context: Context,
-    branch: str,
-    path: str,
-    copy: Path,
-    metadata: Mapping[str, str],
-    content_type: str,
-) -> ObjectInfo:
+def put_copy(context: Context, branch: str, path: str, copy: Path, labels: Labels) -> ObjectInfo:
     """Move an immutable file to a new key and stage it."""
     fence = open_branch(context, branch, Action.STAGE).fence
-    new = object_of_copy(context, path, copy, metadata, content_type)
+    new = object_of_copy(context, path, copy, labels)
     size, progress = new.info.size, context.runners.progress
     progress.begin_objects(lambda: Amount(1, size))
     progress.advance_objects(1, size - write_files(context, {new.key: copy}))
@@ -235,12 +222,7 @@ class StagedObject:
 
 
 def new_object(
-    context: Context,
-    path: str,
-    size: int,
-    checksum: str,
-    metadata: Mapping[str, str],
-    content_type: str,
+    context: Context, path: str, size: int, checksum: str, labels: Labels
 ) -> StagedObject:
     """Validate an unwritten object."""
     namespace = context.info.storage_namespace
@@ -251,17 +233,15 @@ def new_object(
         checksum=checksum,
         mtime=shown_nanoseconds(time.time_ns()),
         address=f"{namespace}/{key}",
-        metadata=dict(metadata),
-        content_type=content_type or DEFAULT_CONTENT_TYPE,
+        metadata=dict(labels.metadata),
+        content_type=labels.content_type or DEFAULT_CONTENT_TYPE,
     )
     return StagedObject(key, info, object_record(info, namespace))
 
 
-def object_of_copy(
-    context: Context, path: str, copy: Path, metadata: Mapping[str, str], content_type: str
-) -> StagedObject:
+def object_of_copy(context: Context, path: str, copy: Path, labels: Labels) -> StagedObject:
     checksum, size = _md5(copy), copy.stat().st_size
-    return new_object(context, path, size, checksum, metadata, content_type)
+    return new_object(context, path, size, checksum, labels)
 
 
 def _check_columns(names: Sequence[str]) -> None:

@@ -33,6 +33,7 @@ from sparklake.verbs.base.runner import restarts
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
 from sparklake.verbs.objects.stage import (
+    Labels,
     StagedObject,
     new_object,
     object_of_copy,
@@ -45,14 +46,6 @@ _TOGETHER = 1000
 _TOGETHER_BYTES = 64 << 20
 _SMALL_BYTES = 1 << 20
 _STAGED_TOGETHER = 8192
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """The metadata and content type for all objects of a call."""
-
-    metadata: Mapping[str, str]
-    content_type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +270,7 @@ def _write(
                     # A store may hard-link the file, and the user's file may change.
                     body = Path(shutil.copyfile(body, scratch / str(number)))
         if isinstance(body, Path):
-            new = object_of_copy(context, path, body, labels.metadata, labels.content_type)
+            new = object_of_copy(context, path, body, labels)
             copies[new.key] = body
         else:
             new = _object_of_body(context, path, body, labels)
@@ -294,7 +287,7 @@ def _write(
 
 def _object_of_body(context: Context, path: str, body: bytes, labels: Labels) -> StagedObject:
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    return new_object(context, path, len(body), checksum, labels.metadata, labels.content_type)
+    return new_object(context, path, len(body), checksum, labels)
 
 
 def folder_amount(root: Path) -> Amount:
