@@ -39,6 +39,7 @@ from sparklake.verbs.base.commit_graph import CommitGraph
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.runner import runs_verbs
+from sparklake.verbs.delta.format import DeltaFormat
 from sparklake.verbs.hooks.guard import HookGuard
 
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
@@ -317,6 +318,7 @@ class Lake:
             graph=CommitGraph(refs),
             caches=TreeCaches(workspace, refs),
             move_guard=HookGuard(self._hooks),
+            table_format=DeltaFormat(),
             once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
         )
         return Repository(context)

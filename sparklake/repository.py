@@ -303,14 +303,11 @@ class Repository:
         a path with a Delta log, else parquet. `options` go to Spark's reader. Raises
         ObjectNotFoundError.
         """
-        from sparklake.verbs.delta.format import DELTA_FORMAT
         from sparklake.verbs.tables.read import read_table
         from sparklake.verbs.tables.version import open_table
 
         ref = ref if timestamp is None else self.at_time(ref, timestamp).id
-        return read_table(
-            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
-        )
+        return read_table(self._context, open_table(self._context, ref, path), format, options)
 
     def view(
         self,
@@ -324,13 +321,10 @@ class Repository:
         It shows Parquet files or a Delta table, for any reader of Delta, with the default format of
         `read`. It never changes, and must not be written to.
         """
-        from sparklake.verbs.delta.format import DELTA_FORMAT
         from sparklake.verbs.tables.read import view_table
         from sparklake.verbs.tables.version import open_table
 
-        return view_table(
-            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
-        )
+        return view_table(self._context, open_table(self._context, ref, path), format, options)
 
     # --- differences ------------------------------------------------------------------------------
 
@@ -425,11 +419,17 @@ class Repository:
         compare, by default all. Only files that differ are read. Call `to_df()`, `counts()` or
         `schema_changes`.
         """
-        from sparklake.verbs.delta.format import DELTA_FORMAT
         from sparklake.verbs.tables.row_diff import diff_table
 
-        refs = left, right
-        return diff_table(self._context, refs, path, key, format, columns, options, DELTA_FORMAT)
+        return diff_table(
+            self._context,
+            refs=(left, right),
+            path=path,
+            key=key,
+            table_format=format,
+            columns=columns,
+            options=options,
+        )
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences[DiffRow]:
         """Return the staged changes of a branch that would change it."""

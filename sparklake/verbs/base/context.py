@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from sparklake.graveler.ranges import MetaRange
     from sparklake.verbs.base.lookup import OpenRanges
+    from sparklake.verbs.tables.formats import TableFormat
 
 
 class MoveGuard(Protocol):
@@ -82,6 +83,7 @@ class Context:
     graph: CommitGraph
     caches: TreeCaches
     move_guard: MoveGuard
+    table_format: TableFormat
     versions: tuple[MetaRangeId, ...] = ()
     once_terms: OnceSettings = DEFAULT_ONCE
     once: OnceRun | None = None

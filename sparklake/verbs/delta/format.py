@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
-from sparklake.verbs.delta.diff import delta_sides
-from sparklake.verbs.delta.read import find_delta_view
-from sparklake.verbs.tables.formats import TableFormat
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-DELTA_FORMAT = TableFormat(find_delta_view, delta_sides)
+# Lazy imports: Arrow takes 0.25 s, which opening a repository does not need.
+if TYPE_CHECKING:
+    from sparklake.frames.tables.table_sides import TableSide
+    from sparklake.graveler.ranges import MetaRange
+    from sparklake.verbs.base.context import Context
+    from sparklake.verbs.tables.version import TableVersion
+    from sparklake.verbs.tables.view import View
+
+
+class DeltaFormat:
+    def find_view(self, context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
+        from sparklake.verbs.delta.read import find_delta_view
+
+        return find_delta_view(context, table, options)
+
+    def sides(
+        self,
+        context: Context,
+        folder: str,
+        refs: tuple[str, str],
+        trees: tuple[MetaRange, MetaRange],
+    ) -> tuple[TableSide, TableSide]:
+        from sparklake.verbs.delta.diff import delta_sides
+
+        return delta_sides(context, folder, refs, trees)

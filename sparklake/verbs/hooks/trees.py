@@ -14,7 +14,6 @@ from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import list_tree
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
-from sparklake.verbs.delta.format import DELTA_FORMAT
 from sparklake.verbs.diffs.diff import diff_trees
 from sparklake.verbs.tables.read import read_table
 from sparklake.verbs.tables.version import tree_table
@@ -61,7 +60,7 @@ class PublishedTree:
     ) -> DataFrame:
         """Return the table under a path as a DataFrame; raise ObjectNotFoundError."""
         table = tree_table(self._context, self._tree, self._ref, path)
-        return read_table(self._context, table, format, options, DELTA_FORMAT)
+        return read_table(self._context, table, format, options)
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
         """Return the changes of the event; none for the creation or deletion of a name."""

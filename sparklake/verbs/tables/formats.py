@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.errors import InvalidInputError
@@ -19,18 +18,20 @@ from sparklake.verbs.tables.view import View
 VERSION_AS_OF = "versionAsOf"
 
 
-@dataclass(frozen=True, slots=True)
-class TableFormat:
-    """A table format with a log of the valid files in the folder.
+class TableFormat(Protocol):
+    """A table format with a log of the valid files in the folder."""
 
-    `find_view` returns the view of a table version, and writes it if necessary. `sides` returns the
-    files in only one of two trees, for a folder, refs and trees.
-    """
+    def find_view(self, context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
+        """Return the view of a table version, and write it if necessary."""
 
-    find_view: Callable[[Context, TableVersion, Mapping[str, Any]], View]
-    sides: Callable[
-        [Context, str, tuple[str, str], tuple[MetaRange, MetaRange]], tuple[TableSide, TableSide]
-    ]
+    def sides(
+        self,
+        context: Context,
+        folder: str,
+        refs: tuple[str, str],
+        trees: tuple[MetaRange, MetaRange],
+    ) -> tuple[TableSide, TableSide]:
+        """Return the files in only one of two trees."""
 
 
 def has_log(table: TableVersion) -> bool:

@@ -15,7 +15,7 @@ from sparklake.rows.objects import OBJECT_DDL
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.history.log_rows import LOG_DDL
-from sparklake.verbs.tables.formats import VERSION_AS_OF, TableFormat, check_no_log, has_log
+from sparklake.verbs.tables.formats import VERSION_AS_OF, check_no_log, has_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.parquet_view import PARQUET, find_parquet_view, no_data_file
 from sparklake.verbs.tables.version import TableVersion, open_table
@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 def read_table(
-    context: Context,
-    table: TableVersion,
-    table_format: str | None,
-    options: Mapping[str, Any],
-    delta: TableFormat,
+    context: Context, table: TableVersion, table_format: str | None, options: Mapping[str, Any]
 ) -> DataFrame:
     """Return the rows of a table, including partition columns.
 
@@ -61,7 +57,7 @@ def read_table(
         check_delta(spark)
     with missing_client():
         if table_format == DELTA or (table_format == PARQUET and has_delta(spark)):
-            view = _view(context, table, table_format, options, delta)
+            view = _view(context, table, table_format, options)
         if view is None:
             return _read_files(context, table, table_format, options)
         left = options if table_format == DELTA else {}
@@ -73,11 +69,7 @@ def read_table(
 
 
 def view_table(
-    context: Context,
-    table: TableVersion,
-    table_format: str | None,
-    options: Mapping[str, Any],
-    delta: TableFormat,
+    context: Context, table: TableVersion, table_format: str | None, options: Mapping[str, Any]
 ) -> str:
     """Return the URI of a Delta table with a table version's content.
 
@@ -89,7 +81,7 @@ def view_table(
         raise InvalidInputError(f"a view needs the format parquet or delta, not {table_format}")
     if table_format == PARQUET:
         _check_plain(context, table)
-    view = _view(context, table, table_format, options, delta)
+    view = _view(context, table, table_format, options)
     if view is None:
         raise InvalidInputError(
             f"{table.path!r} at {table.ref!r} cannot be shown as a Delta table: it has column "
@@ -104,14 +96,10 @@ def _found_format(table: TableVersion) -> str:
 
 
 def _view(
-    context: Context,
-    table: TableVersion,
-    table_format: str,
-    options: Mapping[str, Any],
-    delta: TableFormat,
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
 ) -> View | None:
     if table_format == DELTA:
-        return delta.find_view(context, table, options)
+        return context.table_format.find_view(context, table, options)
     return find_parquet_view(context, table, options)
 
 

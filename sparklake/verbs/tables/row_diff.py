@@ -17,7 +17,7 @@ from sparklake.session import job_description
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import kept_commit
 from sparklake.verbs.tables.diff_sides import folder_sides
-from sparklake.verbs.tables.formats import TableFormat, check_no_log, has_log
+from sparklake.verbs.tables.formats import check_no_log, has_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.spark_places import handled_uri
 from sparklake.verbs.tables.version import table_prefix, tree_table
@@ -110,7 +110,6 @@ def diff_table(
     table_format: str | None,
     columns: Sequence[str] | None,
     options: Mapping[str, Any],
-    delta: TableFormat,
 ) -> TableDiff:
     """Return the differences of a table between two refs, as committed.
 
@@ -130,7 +129,7 @@ def diff_table(
     trees = context.tree(commits[0]), context.tree(commits[1])
     if chosen_format is None:
         chosen_format = _found_format(context, folder, refs, trees)
-    left, right = _sides(context, chosen_format, folder, refs, trees, options, delta)
+    left, right = _sides(context, chosen_format, folder, refs, trees, options)
     if not (left.is_there or right.is_there):
         raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
     spark, how = context.runners.session(), (chosen_format.value, options)
@@ -190,7 +189,6 @@ def _sides(
     refs: tuple[str, str],
     trees: tuple[MetaRange, MetaRange],
     options: Mapping[str, Any],
-    delta: TableFormat,
 ) -> tuple[TableSide, TableSide]:
     if table_format is not ComparedFormat.DELTA:
         for ref, tree in zip(refs, trees, strict=True):
@@ -203,7 +201,7 @@ def _sides(
     from sparklake.frames.tables.spark_sources import check_delta
 
     check_delta(context.runners.session())
-    return delta.sides(context, folder, refs, trees)
+    return context.table_format.sides(context, folder, refs, trees)
 
 
 @contextmanager
