@@ -73,7 +73,13 @@ def connect(
     ref_store, release = _open_ref_store(settings)
     runners = Runners(settings.engine, spark, settings.workers, progress, settings.s3_writes)
     return Lake(
-        ref_store, runners, settings.committer, release, settings.cache, settings.hooks, settings
+        ref_store=ref_store,
+        runners=runners,
+        committer=settings.committer,
+        release=release,
+        cache=settings.cache,
+        hooks=settings.hooks,
+        settings=settings,
     )
 
 
@@ -249,13 +255,13 @@ class Lake:
 
         store = self._place(name, storage_namespace, None)
         options = RestoreOptions(
-            name,
-            default_branch,
-            range_records,
-            dict(rename or {}),
-            incomplete,
-            manifest,
-            accept_old,
+            name=name,
+            default_branch=default_branch,
+            range_records=range_records,
+            renames=dict(rename or {}),
+            incomplete=incomplete,
+            manifest=manifest,
+            accept_old=accept_old,
         )
         made = restore_refs(store, self._ref_store, options, self._committer)
         repository = self._open(made.info)

@@ -113,7 +113,9 @@ class Repository:
             True
         """
         source = self._context.info.default_branch if source is None else source
-        run = run_verb(self._create_branch, name, source, hidden, expires, exist_ok, once)
+        run = run_verb(
+            self._create_branch, name, source, hidden, expires=expires, exist_ok=exist_ok, once=once
+        )
         return VerbResult(
             Branch(self._context, name), run.changed, run.repeated, run.stored
         ).returned()

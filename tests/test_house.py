@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import pkgutil
@@ -244,3 +245,21 @@ def test_ci_runs_all_but_the_exhaustive_tests() -> None:
 def test_the_names_of_tests_are_the_same_in_every_process(request: pytest.FixtureRequest) -> None:
     # Processes that share a run of the tests must agree on what there is.
     assert [each.nodeid for each in request.session.items if ADDRESS.search(each.nodeid)] == []
+
+
+def long_calls(code: str) -> Iterator[int]:
+    """Yield the lines of calls that pass many arguments, and most of them by position."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Call) and len(node.args) + len(node.keywords) >= 7:
+            # The parameters of these two have no names.
+            is_join = ast.unparse(node.func) in ("_joined", "pc.binary_join_element_wise")
+            if len(node.args) > 4 and not is_join:
+                yield node.lineno
+
+
+def test_calls_with_seven_arguments_use_keywords() -> None:
+    modules = (ROOT / "sparklake").rglob("*.py")
+    calls = [f"{each}:{line}" for each in modules for line in long_calls(each.read_text("utf-8"))]
+    assert calls == []
+    assert list(long_calls("call(1, 2, 3, 4, 5, six=6, seven=7)")) == [1]
+    assert list(long_calls("call(1, 2, 3, 4, five=5, six=6, seven=7)")) == []

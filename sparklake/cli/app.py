@@ -212,4 +212,6 @@ def sparklake(
 
     Name repositories, refs and objects as lakefs://REPOSITORY/REF/KEY.
     """
-    global_options(context, output, engine, home, dsn, result_file, no_pager)
+    global_options(
+        context, output, engine, home=home, dsn=dsn, result_file=result_file, no_pager=no_pager
+    )

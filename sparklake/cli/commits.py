@@ -126,10 +126,10 @@ def commit(
         made = invocation.run(
             branch.commit,
             message or "",
-            committer,
-            metadata,
-            allow_empty,
-            path or None,
+            committer=committer,
+            metadata=metadata,
+            allow_empty=allow_empty,
+            paths=path or None,
             if_needed=if_needed,
             once=invocation.once(once),
         )

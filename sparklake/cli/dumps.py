@@ -106,8 +106,8 @@ def restore(
     repository = invocation.lake.restore_repository(
         name,
         storage_namespace,
-        default_branch,
-        range_records,
+        default_branch=default_branch,
+        range_records=range_records,
         rename=renames(rename),
         incomplete=incomplete,
         on_note=notes.append,

@@ -80,7 +80,13 @@ def put(
     if recursive:
         with invocation.out.working(f"copying {one_line(file)}"):
             made = invocation.run(
-                branch.put_folder, target.key, file, metadata, content_type or "", follow_links, run
+                branch.put_folder,
+                target.key,
+                file,
+                metadata=metadata,
+                content_type=content_type or "",
+                follow_links=follow_links,
+                once=run,
             )
         text = f"staged {number(made.count, 'object')} below {one_line(str(target))}"
         invocation.out.one(upload_document(target.key, made), "\n".join([text, *_skipped(made)]))
@@ -283,7 +289,9 @@ def cp(
     working = invocation.out.working(f"copying {one_line(str(old))}")
     with _folder_described(repository, old, "cp", dest), working:
         run = invocation.once(once)
-        copied = invocation.run(branch.copy, old.key, new.key, old.ref, recursive, force, run)
+        copied = invocation.run(
+            branch.copy, old.key, new.key, ref=old.ref, recursive=recursive, force=force, once=run
+        )
     text = f"staged {number(copied, 'object')} at {one_line(str(new))}"
     invocation.out.one({"source": old.key, "path": new.key, "copied": copied}, text)
 

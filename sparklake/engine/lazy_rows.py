@@ -45,16 +45,23 @@ class RowShape(Generic[Row]):
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """A verb's reads: their title in the Spark UI, their runners, and the sides of their plan."""
+
+    verb: str
+    title: str
+    runners: Runners
+    sides: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Rows(Generic[Row]):
     """The result of a reading verb, in key order. Iterating streams it task by task."""
 
     plan: Plan
     shape: RowShape[Row]
-    title: str
+    job: Job
     _body: Body
-    _runners: Runners
-    _verb: str
-    _sides: Sequence[str]
 
     def __iter__(self) -> Iterator[Row]:
         for batch in self.batches():
@@ -62,17 +69,17 @@ class Rows(Generic[Row]):
 
     def _repr_html_(self) -> str:
         rows = (row for batch in self.batches() for row in batch.to_pylist())
-        return html_table(self.title, self.shape.shown, rows)
+        return html_table(self.job.title, self.shape.shown, rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Stream Arrow batches of the shape's schema."""
-        runner = self._runners.choose(self.plan.records, self.title)
+        runner = self.job.runners.choose(self.plan.records, self.job.title)
         batches = runner.stream(self._body, self._work(runner))
-        yield from rows_with_progress(batches, self._cut(runner), self._runners.progress)
+        yield from rows_with_progress(batches, self._cut(runner), self.job.runners.progress)
 
     def explain(self) -> Explanation:
         """Return the reads of the rows and their engine. Nothing is read."""
-        return explained(self._verb, self.plan, divided, self._runners, self._sides)
+        return explained(self.job.verb, self.plan, divided, self.job.runners, self.job.sides)
 
     def within(self, interval: Interval) -> Rows[Row]:
         """Return the rows in an interval of keys. Only ranges that may contain some are read."""
@@ -83,8 +90,7 @@ class Rows(Generic[Row]):
     ) -> Rows[Other]:
         """Return the same changes as rows of another shape. The rows must be changes."""
         changes: Callable[..., Iterator[pa.RecordBatch]] = self._body
-        body = partial(changes, encode=encode)
-        return Rows(self.plan, shape, self.title, body, self._runners, self._verb, self._sides)
+        return Rows(self.plan, shape, self.job, partial(changes, encode=encode))
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as one Arrow table, in memory."""
@@ -92,7 +98,7 @@ class Rows(Generic[Row]):
 
     def to_df(self) -> DataFrame:
         """Return the rows as a lazy Spark DataFrame. Its partitions are in order."""
-        runner = self._runners.on_spark()
+        runner = self.job.runners.on_spark()
         tasks = runner.tasks(self._work(runner))
         return tasks.mapInArrow(self._body, self.shape.ddl)
 

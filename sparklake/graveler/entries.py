@@ -106,7 +106,15 @@ def decode_entry(data: bytes) -> Entry:
     """Return the entry in a record's data; raise CorruptFileError."""
     address, size, checksum, mtime, metadata, content_type, address_type = entry_fields(data)
     kind = _ADDRESS_TYPES[address_type]
-    return Entry(address, size, checksum, mtime, metadata, content_type, kind)
+    return Entry(
+        address=address,
+        size=size,
+        checksum=checksum,
+        mtime=mtime,
+        metadata=metadata,
+        content_type=content_type,
+        address_type=kind,
+    )
 
 
 def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, int]:

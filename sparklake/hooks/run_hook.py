@@ -26,7 +26,13 @@ def run_hook(
     milliseconds = int(1000 * (time.monotonic() - begun))
     kind = hook.type.value
     result = HookResult(
-        action.path, action.name, hook.id, kind, outcome.status, milliseconds, outcome.output
+        file=action.path,
+        action=action.name,
+        hook=hook.id,
+        type=kind,
+        status=outcome.status,
+        milliseconds=milliseconds,
+        output=outcome.output,
     )
     return result, outcome.is_allowed
 

@@ -79,7 +79,15 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
     inside = is_relative(address, address_type)
     address = f"{storage_namespace}/{address}" if inside else shown_address(address)
     shown = shown_nanoseconds(mtime)
-    return ObjectInfo(key_path(record[0]), size, checksum, shown, address, metadata, kind)
+    return ObjectInfo(
+        path=key_path(record[0]),
+        size=size,
+        checksum=checksum,
+        mtime=shown,
+        address=address,
+        metadata=metadata,
+        content_type=kind,
+    )
 
 
 def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
@@ -112,7 +120,15 @@ def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
     columns = (column.to_pylist() for column in microsecond_mtimes(batch).columns)
     for path, size, checksum, mtime, address, metadata, kind in zip(*columns, strict=True):
         moment = mtime * MICROSECOND
-        yield ObjectInfo(path, size, checksum, moment, address, dict(metadata), kind)
+        yield ObjectInfo(
+            path=path,
+            size=size,
+            checksum=checksum,
+            mtime=moment,
+            address=address,
+            metadata=dict(metadata),
+            content_type=kind,
+        )
 
 
 def object_record(each: ObjectInfo, storage_namespace: str) -> Record:

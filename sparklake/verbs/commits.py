@@ -114,7 +114,16 @@ def _commit_sealed(
         )
         raise NoChangesError(f"nothing to commit: no staged change changes {state.name!r}")
     cut = None if path_filter.is_everything else cut_out(context, state, path_filter, "commit")
-    return publish(context, state, "commit", [head], tree.id, signature, applied, cut)
+    return publish(
+        context,
+        state,
+        "commit",
+        parents=[head],
+        meta_range_id=tree.id,
+        signature=signature,
+        applied_layers=applied,
+        cut=cut,
+    )
 
 
 def apply_layers(

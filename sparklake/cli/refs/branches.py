@@ -70,8 +70,8 @@ def create(
         repository.create_branch,
         branch.ref,
         start.ref if start else None,
-        hidden,
-        duration(expires),
+        hidden=hidden,
+        expires=duration(expires),
         exist_ok=exist_ok,
         once=invocation.once(once),
     )

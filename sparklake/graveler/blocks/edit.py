@@ -41,7 +41,7 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
     touched[opened] = True
     parts, shifts = block.open_parts(opened)
     entries, ids, counts = _edited_leaves(
-        LeafEdit(block, opened, parts, shifts, dropped, added, places)
+        LeafEdit(block, opened, parts, shifts, dropped=dropped, added=added, places=places)
     )
     return _relaid(block, touched, counts, EncodedRecords(entries), ids)
 

@@ -136,7 +136,16 @@ def _decoded(block: Block) -> EntryColumns:
     if unsaid.any():
         relative |= unsaid & ~_truth(pc.match_substring(address, "://"))
     metadata = _metadata(len(block), odd, others)
-    return EntryColumns(address, size, checksum, seconds, nanos, content_type, relative, metadata)
+    return EntryColumns(
+        address=address,
+        size=size,
+        checksum=checksum,
+        seconds=seconds,
+        nanos=nanos,
+        content_type=content_type,
+        relative=relative,
+        metadata=metadata,
+    )
 
 
 @kernels.defines(kernels.entry_fields)

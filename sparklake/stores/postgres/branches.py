@@ -159,7 +159,9 @@ class PostgresBranches:
                     f"the branch {name!r} already exists; --exist-ok accepts it"
                 )
             verb = RefVerb.CREATE_BRANCH.value
-            log_operation(connection, self._uid, who, verb, name, None, commit_id)
+            log_operation(
+                connection, self._uid, who, verb, ref=name, from_commit=None, to_commit=commit_id
+            )
             return locked_state(connection, self._scope, name)
 
     def find(self, name: str) -> BranchState | None:
@@ -187,7 +189,9 @@ class PostgresBranches:
                 (self._uid, name),
             )
             verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH
-            log_operation(connection, self._uid, who, verb.value, name, head, None)
+            log_operation(
+                connection, self._uid, who, verb.value, ref=name, from_commit=head, to_commit=None
+            )
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
         with self._connections.transaction() as connection:
@@ -222,7 +226,13 @@ class PostgresBranches:
                 )
             if move.to != move.expected:
                 log_operation(
-                    connection, self._uid, move.who, move.verb, move.branch, move.expected, move.to
+                    connection,
+                    self._uid,
+                    move.who,
+                    verb=move.verb,
+                    ref=move.branch,
+                    from_commit=move.expected,
+                    to_commit=move.to,
                 )
 
     def _check_latest(self, connection: psycopg.Connection, move: BranchMove) -> None:

@@ -95,7 +95,13 @@ class PostgresRefStore:
             _insert_names(connection, info, refs)
             for each in refs.named:
                 log_operation(
-                    connection, info.uid, who, verb.value, each.name, None, each.commit_id
+                    connection,
+                    info.uid,
+                    who,
+                    verb=verb.value,
+                    ref=each.name,
+                    from_commit=None,
+                    to_commit=each.commit_id,
                 )
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
@@ -165,7 +171,13 @@ class PostgresRefs:
 def _info(row: tuple[Any, ...]) -> RepositoryInfo:
     name, uid, namespace, default_branch, range_records, date, *settings = row
     return RepositoryInfo(
-        name, uid, namespace, default_branch, range_records, date, settings_of(*settings)
+        name=name,
+        uid=uid,
+        storage_namespace=namespace,
+        default_branch=default_branch,
+        range_records=range_records,
+        creation_date=date,
+        settings=settings_of(*settings),
     )
 
 

@@ -294,4 +294,13 @@ class PostgresHookRuns:
 def _run(*row: Any) -> HookRun:
     run_id, event, ref, commit_id, who, date, status, hooks = row
     results = (HookResult(**{**each, "status": HookStatus(each["status"])}) for each in hooks)
-    return HookRun(run_id, event, ref, commit_id, who, date, HookStatus(status), tuple(results))
+    return HookRun(
+        id=run_id,
+        event=event,
+        ref=ref,
+        commit_id=commit_id,
+        who=who,
+        date=date,
+        status=HookStatus(status),
+        hooks=tuple(results),
+    )

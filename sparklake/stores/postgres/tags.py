@@ -54,7 +54,9 @@ class PostgresTags:
                 check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(f"the tag {name!r} already exists; --exist-ok accepts it")
             verb = RefVerb.CREATE_TAG.value
-            log_operation(connection, self._uid, who, verb, name, None, commit_id)
+            log_operation(
+                connection, self._uid, who, verb, ref=name, from_commit=None, to_commit=commit_id
+            )
         return TagInfo(name, commit_id)
 
     def find(self, name: str) -> TagInfo | None:
@@ -85,7 +87,9 @@ class PostgresTags:
             if gone is None:
                 raise RefNotFoundError(f"there is no tag {name!r}")
             verb = RefVerb.DELETE_TAG.value
-            log_operation(connection, self._uid, who, verb, name, gone[0], None)
+            log_operation(
+                connection, self._uid, who, verb=verb, ref=name, from_commit=gone[0], to_commit=None
+            )
 
 
 def all_tags(connection: psycopg.Connection, uid: str) -> Sequence[TagInfo]:

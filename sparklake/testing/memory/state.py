@@ -155,5 +155,14 @@ class State:
         """Add an entry to the log."""
         number = next(self.next_operation)
         second, rest = divmod(time.time_ns(), SECOND)
-        made = Operation(number, second, who, verb, ref, source, to, rest // MICROSECOND)
+        made = Operation(
+            sequence=number,
+            date=second,
+            who=who,
+            verb=verb,
+            ref=ref,
+            from_commit=source,
+            to_commit=to,
+            microseconds=rest // MICROSECOND,
+        )
         self.operations.append(made)

@@ -23,6 +23,7 @@ from sparklake.verbs.base.open_trees import TreeCaches, Trees
 if TYPE_CHECKING:
     from sparklake.engine.base import Runner
     from sparklake.engine.choice import Runners
+    from sparklake.engine.lazy_rows import Job
     from sparklake.graveler.ports import (
         BranchMove,
         ObjectStore,
@@ -115,6 +116,12 @@ class Context:
     def title(self, verb: str, what: str) -> str:
         """Return the description of a verb's jobs for the Spark UI."""
         return f"sparklake {verb} {self.info.name}: {what}"
+
+    def job(self, verb: str, what: str, sides: Sequence[str]) -> Job:
+        """Return a verb's job of reads from these sides of a plan."""
+        from sparklake.engine.lazy_rows import Job
+
+        return Job(verb, self.title(verb, what), self.runners, sides)
 
     def runner(self, records: int, verb: str, what: str) -> Runner:
         """Return the runner for a plan of this size."""

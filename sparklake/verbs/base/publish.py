@@ -31,7 +31,9 @@ def publish(
     """
     made = signed_commit(parents, meta_range_id, signature)
     once = context.recorded(result(made))
-    _publish(context, state, verb, [made], applied_layers, cut, once)
+    _publish(
+        context, state, verb, commits=[made], applied_layers=applied_layers, cut=cut, once=once
+    )
     return made
 
 
@@ -56,7 +58,9 @@ def publish_all(context: Context, state: BranchState, verb: str, commits: Sequen
     is the one that the verb read at its start. Raises RaceLostError, CollectionStartedError, and
     HookFailedError if a hook of the branch refuses the move.
     """
-    _publish(context, state, verb, commits, (), None, context.recorded(commits))
+    _publish(
+        context, state, verb, commits, applied_layers=(), cut=None, once=context.recorded(commits)
+    )
 
 
 def _publish(

@@ -97,8 +97,8 @@ def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows
 
 def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]:
     """Return the objects of a planned listing."""
-    title, task = context.title("ls", what), partial(list_body, context.workspace)
-    return Rows(plan, OBJECTS, title, task, context.runners, "ls", LAYERED)
+    task = partial(list_body, context.workspace)
+    return Rows(plan, OBJECTS, context.job("ls", what, LAYERED), task)
 
 
 def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, what: str) -> bool:
@@ -112,12 +112,9 @@ def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, w
     if record_count(left.ranges) != record_count(right.ranges):
         return False
     plan = plan_diff(left.ranges, right.ranges)
-    title, body = context.title("diff", what), partial(diff_body, context.workspace)
+    job, body = context.job("diff", what, TWO_WAY), partial(diff_body, context.workspace)
     shape = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
-    parts = (
-        Rows(Plan(pieces), shape, title, body, context.runners, "diff", TWO_WAY)
-        for pieces in (plan.pieces[:1], plan.pieces[1:])
-    )
+    parts = (Rows(Plan(pieces), shape, job, body) for pieces in (plan.pieces[:1], plan.pieces[1:]))
     return not any(batch.num_rows for part in parts for batch in part.batches())
 
 

@@ -72,7 +72,15 @@ def edit_delta(
     With `discards`, nothing is staged. After a concurrent commit to the table, raises
     TableChangedError and stages nothing.
     """
-    request = WriteRequest(branch, path, table_prefix(path), DELTA, WriteMode.OVERWRITE, (), {})
+    request = WriteRequest(
+        branch=branch,
+        path=path,
+        folder=table_prefix(path),
+        format=DELTA,
+        mode=WriteMode.OVERWRITE,
+        partition_by=(),
+        options={},
+    )
     with _copied(context, request, open_table_to_write(context, request)) as copy:
         if copy.base.is_new:
             raise InvalidInputError(
@@ -251,9 +259,9 @@ def _land(
         context,
         request.branch,
         runner,
-        batches,
-        seen,
-        copy.write.id,
+        batches=batches,
+        seen=seen,
+        write=copy.write.id,
         fence=fence,
         result=lambda: made,
     )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sparklake.engine.explanation import LAYERED, TWO_WAY
-from sparklake.engine.lazy_rows import Row, RowShape
+from sparklake.engine.lazy_rows import RowShape
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.layers import plan_view
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ranges import MetaRange
 from sparklake.rows.diffs import DIFF_DDL, DIFF_SCHEMA, DiffRow, diff_rows
-from sparklake.rows.settings import Workspace
 from sparklake.udfs.diffs import Encode, diff_body, staged_diff_body
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
@@ -22,9 +20,6 @@ from sparklake.verbs.base.merge_bases import merge_base
 from sparklake.verbs.base.resolve import ResolvedRef, get_branch, listed_commit, read_consistently
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.diffs.differences import Differences
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
@@ -53,9 +48,8 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences[
         return plan.restricted(prefix_interval(start))
 
     found = read_consistently(context, name, plan)
-    return differences_of_plan(
-        context, found, DIFFS, staged_diff_body, "diff", name, LAYERED, prefix
-    )
+    job, body = context.job("diff", name, LAYERED), partial(staged_diff_body, context.workspace)
+    return Differences(found, DIFFS, job, body, prefix)
 
 
 def diff_trees(
@@ -68,22 +62,8 @@ def diff_trees(
 def diff_of_plan(
     context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
 ) -> Differences[DiffRow]:
-    return differences_of_plan(context, plan, DIFFS, diff_body, verb, what, TWO_WAY, prefix)
-
-
-def differences_of_plan(
-    context: Context,
-    plan: Plan,
-    shape: RowShape[Row],
-    body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    verb: str,
-    what: str,
-    sides: Sequence[str],
-    prefix: str,
-) -> Differences[Row]:
-    """Return the rows of a planned diff, computed by a task body."""
-    title, task = context.title(verb, what), partial(body, context.workspace)
-    return Differences(plan, shape, title, task, context.runners, verb, sides, prefix)
+    job, body = context.job(verb, what, TWO_WAY), partial(diff_body, context.workspace)
+    return Differences(plan, DIFFS, job, body, prefix)
 
 
 def streamed_keys(context: Context, plan: Plan, encode: Encode, what: str) -> Iterator[bytes]:

@@ -101,10 +101,10 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     if options.check_addresses:
         warnings += _address_warnings(context, refs)
     return RefsDump(
-        manifest,
-        len(refs.branches),
-        len(refs.tags),
-        len(refs.commits),
+        manifest=manifest,
+        branches=len(refs.branches),
+        tags=len(refs.tags),
+        commits=len(refs.commits),
         dirty=tuple(each.name for each in refs.branches if each.layers),
         warnings=tuple(warnings),
         refused_branches=tuple(branches),

@@ -42,7 +42,9 @@ def export(context: Context, ref: str, to: str, options: ExportOptions) -> Expor
     if options.dry_run:
         return work.said(ref, found)
     info, begun = context.info, tuple(dict.fromkeys((*origins, commit.id)))
-    mark = ExportMark(info.name, info.uid, options.prefix, ref, commit.id, uuid4().hex, begun)
+    mark = ExportMark(
+        info.name, info.uid, options.prefix, ref, commit=commit.id, run=uuid4().hex, begun=begun
+    )
     work.write_mark(mark)
     work.clear_manifest()
     # Removals come before copies: a file may replace a folder, and the other way round.

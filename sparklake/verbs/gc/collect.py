@@ -125,8 +125,8 @@ def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
     """Return the unreferenced objects of a run, by address."""
     folder = RunFolder(context, run_id)
     plan = plan_listing(folder.tree(folder.read().garbage).ranges, ())
-    title, body = context.title("gc", run_id), partial(list_body, folder.workspace)
-    return Rows(plan, OBJECTS, title, body, context.runners, "gc", _SIDES)
+    body = partial(list_body, folder.workspace)
+    return Rows(plan, OBJECTS, context.job("gc", run_id, _SIDES), body)
 
 
 def _begun(context: Context, earlier: str | None, place: str) -> RunFolder:

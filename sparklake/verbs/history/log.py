@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
 from itertools import dropwhile, islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.commits import COMMITS_AT_ONCE, Commit, commits_html
@@ -62,6 +62,14 @@ class LogOptions:
     prefix: str | None = None
 
 
+class _Bounds(NamedTuple):
+    """The commit of the ref, and those where the log ends and after which it starts."""
+
+    start: Commit
+    stop_at: Commit | None
+    after: Commit | None
+
+
 @dataclass(frozen=True, slots=True)
 class Log:
     """The commits that a ref contains, in log order. Iterating streams them.
@@ -72,22 +80,20 @@ class Log:
     _context: Context
     _ref: str
     _asked: LogOptions
-    _start: Commit
+    _bounds: _Bounds
     _sought: SearchTarget | None
-    _stop_at: Commit | None
-    _after: Commit | None
 
     def __iter__(self) -> Iterator[Commit]:
         # A commit has whole seconds: none before `since` and none after `until` may be included.
         asked, earliest = self._asked, _second(self._asked.since, SECOND_MICROS - 1)
         commits = self._walked(earliest)
         is_whole = asked.since is None and self._sought is None
-        if asked.stop_at is not None and self._stop_at is not None:
+        if asked.stop_at is not None and self._bounds.stop_at is not None:
             absent = _absent(self._ref, asked.stop_at) if is_whole else None
-            commits = _up_to(commits, self._stop_at, absent)
-        if asked.after is not None and self._after is not None:
+            commits = _up_to(commits, self._bounds.stop_at, absent)
+        if asked.after is not None and self._bounds.after is not None:
             absent = _absent(self._ref, asked.after) if is_whole else None
-            commits = _behind(commits, self._after, absent)
+            commits = _behind(commits, self._bounds.after, absent)
         if earliest is not None:
             commits = (each for each in commits if each.creation_date >= earliest)
         latest = _second(asked.until)
@@ -134,8 +140,10 @@ class Log:
     def _walked(self, earliest: int | None) -> Iterator[Commit]:
         one = self._asked.first_parent
         if self._sought is None:
-            return _walk(self._context, self._start, earliest, first_parent=one)
-        return _walk_path(self._context, self._start, self._sought, earliest, first_parent=one)
+            return _walk(self._context, self._bounds.start, earliest, first_parent=one)
+        return _walk_path(
+            self._context, self._bounds.start, self._sought, earliest, first_parent=one
+        )
 
 
 def log(context: Context, ref: str, asked: LogOptions) -> Log:
@@ -146,11 +154,11 @@ def log(context: Context, ref: str, asked: LogOptions) -> Log:
     position. With `since`, which ends a log early, it only marks the position.
     """
     _check(asked)
-    start, sought = get_commit(context, ref), _sought(asked)
+    start = get_commit(context, ref)
     stop_at, after = (
         None if text is None else get_commit(context, text) for text in (asked.stop_at, asked.after)
     )
-    return Log(context, ref, asked, start, sought, stop_at, after)
+    return Log(context, ref, asked, _Bounds(start, stop_at, after), _sought(asked))
 
 
 def _sought(asked: LogOptions) -> SearchTarget | None:

@@ -41,11 +41,11 @@ def status(context: Context, branch: str, against: str | None = None) -> BranchS
     ahead, behind = ahead_behind(head.id, target.id, walk.parents, walk.generation)
     staged = diff_uncommitted(context, branch, "").summary() if state.layers else None
     return BranchStatus(
-        head,
-        staged.added if staged else 0,
-        staged.removed if staged else 0,
-        staged.changed if staged else 0,
-        other,
-        ahead,
-        behind,
+        head=head,
+        added=staged.added if staged else 0,
+        removed=staged.removed if staged else 0,
+        changed=staged.changed if staged else 0,
+        against=other,
+        ahead=ahead,
+        behind=behind,
     )

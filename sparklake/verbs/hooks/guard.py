@@ -68,17 +68,17 @@ class HookGuard:
         made = move.commits[-1] if move.commits else context.graph.commit(move.to)
         mended = self._declared(context, context.tree(made)) if _is_broken(declared) else declared
         subject = RefChange(
-            context,
+            context=context,
             # Whatever makes commits and has no event of its own is guarded as a commit is.
-            move.verb if move.verb in _WITH_EVENTS else "commit",
-            move.branch,
-            move.who,
-            head.meta_range_id,
-            made.meta_range_id,
-            head.id,
-            made.parents[1] if len(made.parents) > 1 else None,
+            verb=move.verb if move.verb in _WITH_EVENTS else "commit",
+            ref=move.branch,
+            who=move.who,
+            before=head.meta_range_id,
+            after=made.meta_range_id,
+            head=head.id,
+            source=made.parents[1] if len(made.parents) > 1 else None,
             # A rebase of a branch that is behind makes none, and moves to one that is there.
-            move.commits or (made,),
+            commits=move.commits or (made,),
         )
         with self._guarded(subject, _usable(declared, mended)):
             yield
@@ -109,14 +109,14 @@ class HookGuard:
             yield  # The verb itself reports missing and existing names.
             return
         subject = RefChange(
-            context,
-            verb.value,
-            name,
-            context.committer,
-            target.meta_range_id,
-            target.meta_range_id,
-            None if start else target.id,
-            target.id if start else None,
+            context=context,
+            verb=verb.value,
+            ref=name,
+            who=context.committer,
+            before=target.meta_range_id,
+            after=target.meta_range_id,
+            head=None if start else target.id,
+            source=target.id if start else None,
         )
         with self._guarded(subject, _usable(declared, declared)):
             yield

@@ -41,17 +41,17 @@ def run_event(
 def _event(subject: RefChange, name: EventName) -> Event:
     context, info = subject.context, subject.context.info
     return Event(
-        name,
-        uuid.uuid4().hex,
-        info.name,
-        info.storage_namespace,
-        subject.ref,
-        subject.who,
-        now(),
-        PublishedTree(context, subject.ref, subject.before, subject.after),
-        subject.head,
-        subject.source,
-        subject.commits,
+        name=name,
+        run_id=uuid.uuid4().hex,
+        repository=info.name,
+        storage_namespace=info.storage_namespace,
+        ref=subject.ref,
+        who=subject.who,
+        date=now(),
+        tree=PublishedTree(context, subject.ref, subject.before, subject.after),
+        head=subject.head,
+        source=subject.source,
+        commits=subject.commits,
     )
 
 
@@ -84,12 +84,12 @@ def _run(event: Event, results: Sequence[HookResult]) -> HookRun:
     statuses = {each.status for each in results}
     order = (HookStatus.FAILED, HookStatus.PASSED, HookStatus.SKIPPED)
     return HookRun(
-        event.run_id,
-        event.name.value,
-        event.ref,
-        event.commit_id,
-        event.who,
-        event.date,
-        next(each for each in order if each in statuses),
-        tuple(results),
+        id=event.run_id,
+        event=event.name.value,
+        ref=event.ref,
+        commit_id=event.commit_id,
+        who=event.who,
+        date=event.date,
+        status=next(each for each in order if each in statuses),
+        hooks=tuple(results),
     )

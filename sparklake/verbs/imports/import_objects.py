@@ -167,7 +167,14 @@ def _import_objects(
             raise _refusal(opened, written, settings)
         raise InvalidInputError(f"nothing was imported: {opened.name} contains no objects")
     moves = _ImportMoves(
-        context, branch, imported, mode, options.if_needed, settings.folder, signature, begun.fence
+        context=context,
+        branch=branch,
+        imported=imported,
+        mode=mode,
+        if_needed=options.if_needed,
+        folder=settings.folder,
+        signature=signature,
+        fence=begun.fence,
     )
 
     def report(made: Commit) -> ImportReport:
@@ -320,7 +327,15 @@ class _ImportMoves:
             raise NoChangesError(
                 f"{state.name!r} already has all of these objects under {self.folder or '/'!r}"
             )
-        made = publish(context, state, "import", [head], tree.id, self.signature, result=report)
+        made = publish(
+            context,
+            state,
+            "import",
+            parents=[head],
+            meta_range_id=tree.id,
+            signature=self.signature,
+            result=report,
+        )
         return VerbResult(made)
 
     def _begin(self) -> None:

@@ -148,11 +148,11 @@ def _sides(
     if source.meta_range_id == base and not options.allow_empty:
         raise nothing_to_merge(bases.context, ref, state.name)
     trees = ThreeWayTrees(
-        base,
-        source.meta_range_id,
-        dest.meta_range_id,
-        options.path_filter,
-        ids,
+        base=base,
+        source=source.meta_range_id,
+        dest=dest.meta_range_id,
+        path_filter=options.path_filter,
+        bases=ids,
         source_head=source.id,
         dest_head=dest.id,
     )

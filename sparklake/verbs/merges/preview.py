@@ -30,7 +30,6 @@ from sparklake.verbs.base.merge_bases import merge_base
 from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.preview import preview_unions
-from sparklake.verbs.diffs.diff import differences_of_plan
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.merges.bases import BaseTrees
 from sparklake.verbs.merges.conflicts import conflict_rows
@@ -144,9 +143,8 @@ def diff_three_way(
     base = BaseTrees(context).tree(theirs, ours).ranges
     trees = context.tree(theirs).ranges, context.tree(ours).ranges
     plan = plan_three_way_diff(base, *trees, within)
-    return differences_of_plan(
-        context, plan, THREE_WAY_ROWS, three_way_diff_body, "diff", what, THREE_WAY, prefix
-    )
+    body = partial(three_way_diff_body, context.workspace)
+    return Differences(plan, THREE_WAY_ROWS, context.job("diff", what, THREE_WAY), body, prefix)
 
 
 def _plan(context: Context, sides: ThreeWayTrees) -> Plan:

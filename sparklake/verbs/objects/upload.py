@@ -148,7 +148,9 @@ def put_folder(
         # Links may be a loop.
         return None if follow_links else folder_amount(root)
 
-    count = _put_many(context, branch, files(), labels, follow_links, result, total)
+    count = _put_many(
+        context, branch, files(), labels, follow_links=follow_links, result=result, total=total
+    )
     if not count:
         why = f" except {len(skipped)} that are skipped, such as links" if skipped else ""
         raise InvalidInputError(f"nothing was staged: {folder} contains no files{why}")

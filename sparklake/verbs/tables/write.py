@@ -155,7 +155,14 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
     # Every collection spares the files in the place of an open write. The fence is for the run.
     made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
     stage_batches(
-        context, branch, runner, batches, seen, write.id, fence=fence, result=lambda: made
+        context,
+        branch,
+        runner,
+        batches=batches,
+        seen=seen,
+        write=write.id,
+        fence=fence,
+        result=lambda: made,
     )
     return made
 

@@ -104,7 +104,16 @@ def write_request(
     if chosen is WriteMode.OVERWRITE and _is_dynamic(rows, options, partition_by, name):
         chosen = WriteMode.OVERWRITE_PARTITIONS
     folder, columns = table_prefix(path), tuple(partition_by)
-    return WriteRequest(branch, path, folder, name, chosen, columns, rest, schema_check)
+    return WriteRequest(
+        branch=branch,
+        path=path,
+        folder=folder,
+        format=name,
+        mode=chosen,
+        partition_by=columns,
+        options=rest,
+        schema_check=schema_check,
+    )
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
