@@ -18,8 +18,8 @@ type Digits = [u8; 32];
 
 /// Returns the MD5 of files as hex digits; nothing for those that only the fallback reads.
 ///
-/// Such are files of more than `most` bytes, links, and those that cannot be read. `sizes` saves a
-/// read where a file has the expected size.
+/// Such are files of more than `most` bytes, links, FIFOs, and those that cannot be read. `sizes`
+/// saves a read where a file has the expected size.
 pub fn md5_files(paths: &Items, sizes: &[i64], most: usize) -> Outcome<NewItems> {
     require(sizes.len() == paths.len())?;
     let mut found: Vec<Option<Digits>> = vec![None; paths.len()];
@@ -49,7 +49,12 @@ pub fn md5_files(paths: &Items, sizes: &[i64], most: usize) -> Outcome<NewItems>
 }
 
 fn md5(path: &str, size: i64, most: usize, part: &mut [u8]) -> Result<Digits> {
-    let mut file = File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    // Without O_NONBLOCK, the open of a FIFO waits for a writer.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut file = File::options().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(Error::other("not a regular file"));
+    }
     let (mut digest, mut length) = (Md5::new(), 0);
     loop {
         let count = file.read(part)?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +36,14 @@ def test_whole_files_are_hashed_whatever_their_listed_size(tmp_path: Path, by: i
     assert found == (exact if kernel_choice.is_compiled() else [None] * len(paths))
 
 
+@pytest.mark.timeout(20)
 def test_other_files_are_left_to_the_caller(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(MOST + 1))
     (tmp_path / "plain").write_bytes(b"plain")
     (tmp_path / "link").symlink_to("plain")
     (tmp_path / "folder").mkdir()
-    names = ("large", "link", "folder", "missing", "plain/below")
+    os.mkfifo(tmp_path / "fifo")
+    names = ("large", "link", "folder", "fifo", "missing", "plain/below")
     assert checksums([tmp_path / name for name in names], [5] * len(names)) == [None] * len(names)
 
 

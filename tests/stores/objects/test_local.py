@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -22,7 +24,9 @@ from sparklake.errors import (
 )
 from sparklake.graveler.kernel_choice import only_definitions
 from sparklake.graveler.ports import StoredObject
+from sparklake.stores.objects.destinations import ExpectedObject
 from sparklake.stores.objects.local import columns as local_columns
+from sparklake.stores.objects.local.destination import LocalDestination
 from sparklake.stores.objects.local.files import TEMPORARY, LocalFile
 from sparklake.stores.objects.local.store import LocalStore
 from tests.stores.objects.contract import ObjectStoreContract, keys
@@ -454,3 +458,55 @@ def test_columns_have_what_a_scan_has(
             ]
         assert sorted(columns) == sorted(found)
         assert len(columns) == len(set(columns))
+
+
+# --- what is no regular file ----------------------------------------------------------------------
+
+
+READS: dict[str, Callable[[LocalStore, Path], object]] = {
+    "get": lambda store, _: store.get("a"),
+    "part": lambda store, _: store.get_part("a", 0, 1),
+    "many": lambda store, _: list(store.get_many(["a"])),
+    "file": lambda store, place: store.get_to_file("a", place / "copy"),
+    "checksum": lambda store, _: store.checksum("a"),
+    "copy": lambda store, place: LocalDestination(place / "out").copy(
+        "a", ExpectedObject("a", f"{store.uri}/a", 1, "", ""), store, "a"
+    ),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        os.mkfifo,
+        lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
+        lambda path: path.symlink_to("/dev/null"),
+    ],
+    ids=["fifo", "socket", "device"],
+)
+def test_what_is_no_regular_file_is_refused_before_it_is_read(
+    make: Callable[[Path], object], read: str, store: LocalStore, root: Path, tmp_path: Path
+) -> None:
+    make(root / "a")
+    assert store.find("a") is None
+    with pytest.raises(MissingFileError, match="a FIFO, a socket or a device"):
+        READS[read](store, tmp_path)
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="leases are of Linux")
+def test_a_file_with_a_lease_is_read_after_its_holder_gives_it_up(
+    store: LocalStore, root: Path
+) -> None:
+    store.put_if_absent("a", b"content")
+    with (root / "a").open("r+b") as held:
+        earlier = signal.signal(
+            signal.SIGIO, lambda *_: fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        )
+        try:
+            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            assert store.get("a") == b"content"
+        finally:
+            signal.signal(signal.SIGIO, earlier)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
@@ -354,6 +355,23 @@ def test_a_checksum_is_computed_where_it_is_missing(
     md5 = hashlib.md5(b"there", usedforsecurity=False).hexdigest()
     found = {each.path: each.checksum for each in repo.objects("main")}
     assert found == {".b": md5, "a": md5, "d": "c"}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("size", [1, 2 * 1024 * 1024])
+def test_what_is_no_regular_file_has_no_checksum(main: Branch, folder: Path, size: int) -> None:
+    os.mkfifo(folder / "fifo")
+    (folder / "device").symlink_to(os.devnull)
+    (folder / "there").write_bytes(b"there")
+    rows = [
+        row(name, address=f"file://{folder}/{name}", size=size, checksum=None)
+        for name in ("device", "fifo", "there")
+    ]
+    done = main.import_objects(table(rows), on_error="skip")
+    assert reasons(done) == [("device", "missing_object"), ("fifo", "missing_object")]
+    assert all(
+        "is a FIFO, a socket or a device" in each["message"] for each in done.errors.to_pylist()
+    )
 
 
 def test_an_address_in_the_namespace_by_a_link(

@@ -17,6 +17,7 @@ from sparklake.stores.objects.local.files import (
     NO_FILE_ERRORS,
     TEMPORARY,
     make_directories,
+    open_stream,
     resolve,
     store_errors,
     sync,
@@ -145,7 +146,7 @@ def _copied(source: Path, target: Path, wanted: ExpectedObject) -> tuple[int, st
     digest, size = hashlib.md5(usedforsecurity=False), 0
     with store_errors(source), target.open("wb") as copy:
         try:
-            file = source.open("rb")
+            file = open_stream(source)
         except NO_FILE_ERRORS as error:
             raise wanted.missing() from error
         with file:

@@ -8,10 +8,16 @@ import shutil
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from uuid import uuid4
 
-from sparklake.errors import InvalidKeyError, SparklakeError, StoreError, StorePermissionError
+from sparklake.errors import (
+    InvalidKeyError,
+    MissingFileError,
+    SparklakeError,
+    StoreError,
+    StorePermissionError,
+)
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
 from sparklake.stores.objects.key_checks import check_key
 
@@ -29,8 +35,7 @@ _CANNOT_LINK = {
 }
 _FULL = " To delete garbage of a full namespace, run `sparklake gc run` with --work."
 _NO_LINKS_HERE = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-
-
+_NO_READER = {errno.ENXIO, errno.ENODEV}  # of a socket, or of a device without a driver
 _SMALL_BYTES = 256 * 1024
 
 
@@ -63,8 +68,38 @@ def _place(error: OSError, path: Path | str) -> str:
     return " -> ".join(named) or str(path)
 
 
+def open_file(path: Path | str) -> int:
+    """Open a regular file for reading. Never blocks, as a FIFO would do."""
+    flags = os.O_RDONLY | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK)
+    except BlockingIOError:
+        descriptor = os.open(path, flags)  # Another process has a lease, which only files have.
+    except OSError as error:
+        raise (_not_a_file(path) if error.errno in _NO_READER else error) from error
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind == stat.S_IFREG:
+        return descriptor
+    os.close(descriptor)
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise _not_a_file(path)
+
+
+def _not_a_file(path: Path | str) -> MissingFileError:
+    return MissingFileError(
+        f"The object {path} is a FIFO, a socket or a device: replace it with a regular file, or "
+        "remove it."
+    )
+
+
+def open_stream(path: Path | str) -> BinaryIO:
+    return os.fdopen(open_file(path), "rb")
+
+
 def link_or_copy(source: Path, target: Path) -> None:
     """Create `target` as a hard link of a file, or a copy where links are impossible."""
+    os.close(open_file(source))
     try:
         # Resolved, because a link to a symbolic link would not keep the data.
         os.link(os.path.realpath(source), target)
@@ -104,7 +139,7 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = -1
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = open_file(path)
         self._size = os.fstat(self._descriptor).st_size
         self._whole: bytes | None = None
         if self._size <= _SMALL_BYTES:
@@ -142,7 +177,7 @@ class LocalFile:
 
 def read_part(path: Path, start: int, stop: int) -> ContentPart:
     """Return some bytes of a file, or fewer at its end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = open_file(path)
     try:
         return ContentPart(_read_part(descriptor, start, stop), os.fstat(descriptor).st_size)
     finally:

@@ -22,6 +22,7 @@ from sparklake.stores.objects.local.files import (
     link_new,
     link_or_copy,
     make_directories,
+    open_stream,
     read_part,
     resolve,
     scan,
@@ -66,8 +67,8 @@ class LocalStore:
 
     def get(self, key: str) -> bytes:
         path = self._path(key)
-        with self._reading(path):
-            return path.read_bytes()
+        with self._reading(path), open_stream(path) as file:
+            return file.read()
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
         path = self._path(key)
@@ -140,7 +141,7 @@ class LocalStore:
         """Return the MD5 of an object's bytes. A listing of files does not have it."""
         path = self._path(key)
         digest = hashlib.md5(usedforsecurity=False)
-        with self._reading(path), path.open("rb") as file:
+        with self._reading(path), open_stream(path) as file:
             while chunk := file.read(_HASHED_AT_ONCE):
                 digest.update(chunk)
         return digest.hexdigest()

@@ -12,7 +12,7 @@ from boto3.s3.transfer import TransferConfig
 from sparklake.errors import InvalidKeyError
 from sparklake.stores.objects.destinations import CHUNK_BYTES, CheckedStream, ExpectedObject
 from sparklake.stores.objects.key_checks import check_key
-from sparklake.stores.objects.local.files import NO_FILE_ERRORS, store_errors
+from sparklake.stores.objects.local.files import NO_FILE_ERRORS, open_stream, store_errors
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.objects.s3.client import s3_client, s3_errors
 from sparklake.stores.objects.s3.store import S3Store
@@ -110,7 +110,7 @@ class S3Destination:
 def _opened(path: Path, wanted: ExpectedObject) -> BinaryIO:
     with store_errors(path):
         try:
-            return path.open("rb")
+            return open_stream(path)
         except NO_FILE_ERRORS as error:
             raise wanted.missing() from error
 

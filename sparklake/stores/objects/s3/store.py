@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.interrupts import Threads, within_grace
 from sparklake.stores.objects.key_checks import check_key, check_prefix
-from sparklake.stores.objects.local.files import store_errors, whole_file
+from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
 from sparklake.stores.objects.prefetch import overlapped
 from sparklake.stores.objects.s3.client import (
     CUT_SHORT,
@@ -210,7 +210,7 @@ class S3Store:
                         yield _stored(key, each["Size"], each)
 
     def _put_file(self, watch: Watch | None, key: str, path: Path) -> bool:
-        with store_errors(path), path.open("rb") as stream:
+        with store_errors(path), open_stream(path) as stream:
             return self._put(key, stream, path.stat().st_size, watch)
 
     def _put(self, key: str, stream: BinaryIO, size: int, watch: Watch | None = None) -> bool:
