@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.endpoint import s3_endpoint
 from sparklake.stores.objects import open_store
-from tests.support.s3_server import aws_client, make_bucket, s3_environment
+from sparklake.testing.s3_server import aws_client, make_bucket, s3_environment
 
 BUCKET = "benchmarks"
 _FOLDER_FILES = 100

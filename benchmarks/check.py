@@ -24,7 +24,7 @@ from benchmarks.spark_scale import open_session
 from sparklake import Lake, Repository
 from sparklake.config import Engine
 from sparklake.rows.objects import STAGE_SCHEMA
-from tests.support.spark import spark_environment
+from sparklake.testing.spark import spark_environment
 
 CORES = 2
 TARGET = 500_000

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import data, report
+from benchmarks.cluster import MASTER_HOST, Cluster, running_cluster
 from benchmarks.measuring import Meter, in_own_process, open_lake
 from benchmarks.scale import slope
 from sparklake.config import Engine
 from sparklake.session import LOGGING_OPTION
-from tests.support.cluster import MASTER_HOST, Cluster, running_cluster
-from tests.support.spark import spark_environment
+from sparklake.testing.spark import spark_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,17 +1,19 @@
-"""Counters of calls of local object stores (each a request on S3) and of branch moves."""
+"""Counters of calls of local object stores (each a request on S3), of queries and branch moves."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
 from sparklake.graveler.ports import BranchMove
+from sparklake.stores.objects.local.files import LocalFile
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.postgres.branches import PostgresBranches
+from sparklake.stores.postgres.connections import Connections
 
 _READS = {"get": "gets", "get_many": "gets", "get_to_file": "gets", "find": "finds"}
 _WRITES = dict.fromkeys((name for name in vars(LocalStore) if name.startswith("put_")), "puts")
@@ -53,3 +55,40 @@ def noted_moves() -> Iterator[list[str]]:
 
     with mock.patch.object(PostgresBranches, "move", noting):
         yield names
+
+
+@contextmanager
+def recorded_reads() -> Iterator[list[str]]:
+    """Record the names of the files that local stores read, in order."""
+    names: list[str] = []
+    get, get_many = LocalStore.get, LocalStore.get_many
+
+    def noting(store: LocalStore, key: str) -> bytes:
+        names.append(key.rpartition("/")[2])
+        return get(store, key)
+
+    def noting_many(store: LocalStore, keys: Sequence[str]) -> Iterator[LocalFile]:
+        for key in keys:
+            names.append(key.rpartition("/")[2])
+            yield from get_many(store, [key])
+
+    with (
+        mock.patch.object(LocalStore, "get", noting),
+        mock.patch.object(LocalStore, "get_many", noting_many),
+    ):
+        yield names
+
+
+@contextmanager
+def counted_round_trips() -> Iterator[list[int]]:
+    """Record the number of rows of each answer of Postgres, in order."""
+    answers: list[int] = []
+    fetch = Connections.fetch
+
+    def noting(connections: Connections, *arguments: Any) -> list[tuple[Any, ...]]:
+        rows = fetch(connections, *arguments)
+        answers.append(len(rows))
+        return rows
+
+    with mock.patch.object(Connections, "fetch", noting):
+        yield answers

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.measuring import SPAWN
-from tests.support.s3_server import s3_server
+from sparklake.testing.s3_server import s3_server
 
 _CHUNK_BYTES = 1 << 16
 _HEAD_END = b"\r\n\r\n"

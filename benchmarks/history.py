@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import sparklake
+from benchmarks.counting import counted_round_trips, recorded_reads
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import Commit, new_commit
 from sparklake.graveler.entries import Entry, entry_record
@@ -31,8 +32,6 @@ from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
-from tests.support.recorded_reads import recorded_reads
-from tests.support.round_trips import counted_round_trips
 
 REPOSITORY = "history"
 COLUMNS = ("question", "seconds", "cpu seconds", "rows", "files read", "round trips")

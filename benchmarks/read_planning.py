@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 
 import sparklake
 from sparklake.session import spark_session
+from sparklake.testing.spark import found_jars
 from sparklake.verbs.tables.read import _read_files
 from sparklake.verbs.tables.version import open_table
-from tests.support.jars import found_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,7 @@ from unittest import mock
 from benchmarks import data, ours, report
 from benchmarks.endpoint import Endpoint, s3_endpoint
 from benchmarks.measuring import open_lake
-from tests.support.s3_server import make_bucket, s3_environment
+from sparklake.testing.s3_server import make_bucket, s3_environment
 
 SIZES = ("100", "1%")
 BUCKET = "benchmarks"

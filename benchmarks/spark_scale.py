@@ -17,7 +17,7 @@ from benchmarks import data, ours, report
 from benchmarks.measuring import in_own_process, open_lake
 from sparklake.config import Engine
 from sparklake.session import LOGGING_OPTION
-from tests.support.spark import spark_environment
+from sparklake.testing.spark import spark_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from sparklake.stores.cache.counts import TALLY
-from tests.support.jars import JARS
+from sparklake.testing.folders import memory_root
+from sparklake.testing.spark import JARS
 from tests.support.java_classes import SHORT_LIVED
-from tests.support.memory_folders import memory_root
 
 # Of this machine's cache no test may take from, or leave in it, anything.
 os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")

@@ -22,10 +22,14 @@ NAME = re.compile(r"`(\w+)(?:\.(\w+))?`")
 IDS = re.compile(r'id="((?:commit|edge)-[^"]*)"')
 TEXTS = re.compile(r"<text[^>]*>([^<]*)</text>")
 
+# Imports, modules that are run, and functions that are named by a string.
+OF_TESTS = re.compile(r"\b(?:from|import) tests\b|[\"'\s]tests\.\w+")
+
 LAYOUT = ROOT / "sparklake" / "namespace" / "layout.py"
 SPELLED = re.compile(r"_lakefs/|_sparklake/|^data/?$|^data/")
 NO_KEYS = {
     "sparklake/stores/embedded/home.py": "a folder of Postgres",
+    "sparklake/testing/object_store.py": "keys that a store must accept",
     "sparklake/verbs/hooks/guard.py": "paths of hook files in the tree",
     "sparklake/verbs/tables/spark_places.py": "a path that does not exist",
 }
@@ -118,6 +122,18 @@ STORE_CLASSES = {"LocalStore", "S3Store", "LocalDestination", "S3Destination"}
 BARE_SCHEME = re.compile(r"[\^(]*(?:file|local|s3a?):/{0,3}")
 # What lakeFS reads, and how Hadoop spells local paths in the logs of Delta, are formats.
 FORMATS = {"sparklake/graveler/dumps/lakefs_limits.py", "sparklake/delta_log/paths.py"}
+
+
+@pytest.mark.parametrize("folder", ["campaigns", "benchmarks"])
+def test_programs_beside_the_package_use_nothing_of_the_tests(folder: str) -> None:
+    modules = sorted((ROOT / folder).rglob("*.py"))
+    assert len(modules) > 20
+    users = {
+        each.relative_to(ROOT).as_posix(): match.group()
+        for each in modules
+        if (match := OF_TESTS.search(each.read_text(encoding="utf-8")))
+    }
+    assert users == {}
 
 
 def kinds_of_stores(code: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from campaigns.faults.object_cases import dirty
 from campaigns.faults.scenes import Scene, VerbCase
 from sparklake.errors import NoChangesError
-from tests.support.lakes import commit_all
+from sparklake.testing.lakes import commit_all
 
 
 def both_moved(scene: Scene) -> None:

@@ -33,8 +33,8 @@ from campaigns.faults.specimens import (
     create_specimen,
 )
 from sparklake import SparklakeError
-from tests.support.lakes import files_below
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import files_below
 
 _ROUNDS_OF_A_CHECK = 25
 _MORE_QUESTIONS = 3

@@ -16,14 +16,14 @@ from pathlib import Path
 from random import Random
 
 from campaigns.faults.checking import ViolationError
+from campaigns.faults.lake_faults import FAULTS, Expected, healthy_scene, injected
+from campaigns.faults.postgres_faults import POSTGRES_FAULTS, Database, injected_in_postgres
 from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 from sparklake import Repository
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake, postgres_lake
+from sparklake.testing.postgres import embedded_home, fresh_database, home_dsn
 from sparklake.verbs.checks.report import CheckLevel, CheckReport
-from tests.support.faults import FAULTS, Expected, healthy_scene, injected
-from tests.support.lakes import memory_lake, postgres_lake
-from tests.support.memory_folders import memory_folder
-from tests.support.postgres import embedded_home, fresh_database, home_dsn
-from tests.support.postgres_faults import POSTGRES_FAULTS, Database, injected_in_postgres
 
 POSTGRES = "Postgres, "
 """What the names of classes of faults in Postgres begin with."""

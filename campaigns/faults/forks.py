@@ -31,7 +31,7 @@ import sparklake
 from sparklake import Lake, SparklakeError
 from sparklake._lightness import keep_pandas_out
 from sparklake.stores.objects.local.store import LocalStore
-from tests.support.lakes import postgres_lake
+from sparklake.testing.lakes import postgres_lake
 
 ROOT = Path(__file__).parents[2]
 

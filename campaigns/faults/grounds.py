@@ -11,10 +11,10 @@ from pathlib import Path
 
 from campaigns.faults.forks import forks
 from campaigns.faults.trials import Trials
-from tests.support.lakes import postgres_lake
-from tests.support.memory_folders import memory_folder
-from tests.support.postgres import embedded_home, fresh_database, home_dsn
-from tests.support.s3_server import fresh_bucket, s3_environment, s3_server
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import postgres_lake
+from sparklake.testing.postgres import embedded_home, fresh_database, home_dsn
+from sparklake.testing.s3_server import fresh_bucket, s3_environment, s3_server
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from campaigns.faults.checking import ViolationError
+from campaigns.faults.damaged_tables import block_handles, damaged
 from campaigns.faults.rounds import Cell
 from campaigns.faults.specimens import Specimen, listing
 from sparklake import SparklakeError
@@ -25,8 +26,7 @@ from sparklake.graveler.dumps.ref_files import MESSAGES, Entity, make_ref_tables
 from sparklake.graveler.records import Record, decode_record, plain_value
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
-from tests.support.damage import block_handles, damaged
-from tests.support.lakes import memory_lake
+from sparklake.testing.lakes import memory_lake
 
 HOSTILE = "hostile dump"
 

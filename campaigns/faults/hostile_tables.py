@@ -18,6 +18,7 @@ from typing import Any
 
 from campaigns.faults.checking import ViolationError
 from campaigns.faults.forged_tables import FILES, RECORDS, Forgery, forged
+from campaigns.faults.lake_faults import file_as
 from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 from sparklake import Lake, Repository
 from sparklake.errors import ObjectNotFoundError, SparklakeError
@@ -28,9 +29,8 @@ from sparklake.graveler.ranges import RangeInfo, _range_record, range_list
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_range_file
 from sparklake.rows.findings import KIND_FACTS, Severity
-from tests.support.faults import file_as
-from tests.support.lakes import memory_lake, namespace_of
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake, namespace_of
 
 RANGE, META_RANGE = "range", "metarange"
 KINDS = [(table, part) for table in (RANGE, META_RANGE) for part in (*RECORDS, *FILES)]

@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 
 from campaigns.faults.scenes import Scene, VerbCase
+from campaigns.faults.table_writes import edit_delta, write
 from sparklake.errors import NoChangesError, ObjectNotFoundError, WriteFinishedError
 from sparklake.stores.objects import normalise_store_uri, open_store
+from sparklake.testing.lakes import stage_table
 from sparklake.verbs.tables.write_request import WriteMode
-from tests.support.lakes import stage_table
-from tests.support.table_writes import edit_delta, write
 
 DELTA_APPEND = (
     b'{"add":{"path":"part-1","partitionValues":{},"size":6,"modificationTime":1,'

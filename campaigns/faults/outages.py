@@ -17,7 +17,9 @@ from typing import Any
 
 import psycopg
 
+from campaigns.faults import faulty_s3
 from campaigns.faults.cases import CASES
+from campaigns.faults.faulty_s3 import FaultyS3
 from campaigns.faults.grounds import Ground, ground, trials
 from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 from campaigns.faults.step_faults import (
@@ -29,9 +31,7 @@ from campaigns.faults.step_faults import (
 from campaigns.faults.trials import Trials
 from sparklake.config import fast_root
 from sparklake.stores.embedded import embedded_dsn
-from tests.support import faulty_s3
-from tests.support.faulty_s3 import FaultyS3
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
 
 KINDS = 24
 """The number of kinds of faults, which take turns."""

@@ -14,7 +14,7 @@ from sparklake.graveler.sstable.range_files import table_key
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
 from sparklake.stores.objects import normalise_store_uri, open_object, open_store
 from sparklake.stores.postgres.ref_store import PostgresRefs
-from tests.support.lakes import commit_all, contents
+from sparklake.testing.lakes import commit_all, contents
 
 _LATER_COMMITS = 5
 """So many commits hide the lost tables from the states that trials compare."""

@@ -10,7 +10,7 @@ from sparklake import Branch, Commit, Lake, Repository, SparklakeError
 from sparklake.errors import RepositoryNotFoundError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import normalise_store_uri, open_store
-from tests.support.lakes import commit_all
+from sparklake.testing.lakes import commit_all
 
 BASE = {f"base/{number}": b"%d" % number for number in range(9)}
 """The objects of `main`. Each round begins with branches of it."""

@@ -14,8 +14,8 @@ from campaigns.faults.upkeep_cases import SECRET, purge, purged, with_secret
 from sparklake.errors import InterruptError, InvalidInputError, NotFoundError
 from sparklake.namespace.leftovers import unfinished_checks
 from sparklake.stores.postgres.ref_store import PostgresRefs
+from sparklake.testing.lakes import commit_all
 from sparklake.verbs.purges import purge as purging
-from tests.support.lakes import commit_all
 
 _DAYS = 30
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from sparklake import Branch, Lake, Repository
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
-from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
+from sparklake.testing.lakes import commit_all, memory_lake, namespace_of, stage_table
 
 Question = Callable[["Specimen"], Any]
 Listing = dict[str, tuple[int, str]]

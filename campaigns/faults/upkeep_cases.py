@@ -18,7 +18,7 @@ from sparklake.errors import (
     RepositoryNotFoundError,
 )
 from sparklake.stores.objects import open_object
-from tests.support.lakes import commit_all, memory_lake
+from sparklake.testing.lakes import commit_all, memory_lake
 
 SECRET = "secret"
 

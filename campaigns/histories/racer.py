@@ -20,7 +20,7 @@ from campaigns.histories.checker import Recorder, open_journal
 from campaigns.simulator.simulation import EVERYTHING, Actor
 from sparklake import Lake, SparklakeError
 from sparklake._lightness import keep_pandas_out
-from tests.support.lakes import postgres_lake
+from sparklake.testing.lakes import postgres_lake
 
 _COLLECTIONS = 0.3
 

@@ -29,7 +29,7 @@ from campaigns.histories.requests import ReadRefs, ReadTree
 from campaigns.histories.serial_model import Branch, Fact, State, Version
 from campaigns.simulator.simulation import PATHS
 from sparklake import Lake, Repository
-from tests.support.lakes import postgres_lake
+from sparklake.testing.lakes import postgres_lake
 
 WRITERS = 8
 TURNS = 2

@@ -22,6 +22,7 @@ from datetime import timedelta
 from itertools import count, pairwise, product
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from campaigns.faults.checking import ViolationError
 from campaigns.simulator.schedules import Schedule, scheduled
@@ -34,16 +35,25 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, earlier_generation
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
+from sparklake.strategies import Decision, Objects
+from sparklake.testing.lakes import memory_lake, namespace_of, stage_table
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.collect import Collection
 from sparklake.verbs.objects.stage import stage_batches
-from tests.support.lakes import memory_lake, namespace_of, stage_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PATHS = ["a", "b", "d/c", "d/d"]
 BODIES = [b"0", b"1"]
 NO_GRACE = timedelta()
 WRITERS = 3
-TAKES_BASE = "tests.support.interplay:takes_base"
+TAKES_BASE = "campaigns.simulator.collections:takes_base"
+
+
+def takes_base(conflicts: pa.RecordBatch, _: Objects) -> list[Decision]:
+    """Resolve every conflict with base's object."""
+    return ["base"] * conflicts.num_rows
 
 
 class Writer:

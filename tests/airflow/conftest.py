@@ -20,7 +20,7 @@ from psycopg.conninfo import make_conninfo
 
 from sparklake import Lake, Repository, connect
 from sparklake.session import find_java_home
-from tests.support.postgres import embedded_home, home_dsn
+from sparklake.testing.postgres import embedded_home, home_dsn
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "airflow"

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.endpoint import kind_of, s3_endpoint
 from benchmarks.measuring import open_meter
 from benchmarks.scale import slope
-from tests.support.s3_server import aws_client, make_bucket, s3_environment
+from sparklake.testing.s3_server import aws_client, make_bucket, s3_environment
 
 BUSY = "import time\nheld = bytes(range(256)) * (200 << 12)\nwhile time.process_time() < 1: pass"
 MEGABYTES_HELD = 200

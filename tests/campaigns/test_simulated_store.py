@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from campaigns.simulator.store import PAGE_KEYS, Bucket, SimulatedStore, simulated_buckets
-from tests.stores.objects.contract import ObjectStoreContract, keys
+from sparklake.testing.object_store import ObjectStoreContract, keys
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from campaigns.faults.rounds import Options, report, run_rounds
 from campaigns.faults.scenes import Scene, create_repository, state_of
 from campaigns.faults.specimens import ASKED_OF, QUESTIONS, Specimen, create_specimen
 from campaigns.faults.trials import Expected, judged
-from tests.support.lakes import memory_lake
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake
 
 OLD, NEW = {"branch": "old"}, {"branch": "new"}
 EXPECTED = Expected(9, OLD, NEW, None)

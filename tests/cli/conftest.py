@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sparklake.testing.postgres import fresh_database, home_dsn
 from tests.cli.running import Scene
-from tests.support.postgres import fresh_database, home_dsn
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,8 @@ import pytest
 
 import sparklake
 from sparklake.errors import InterruptError
-from tests.support.postgres import fresh_database, system_folder
-from tests.support.s3_server import REGION, fresh_bucket, s3_environment
+from sparklake.testing.postgres import fresh_database, system_folder
+from sparklake.testing.s3_server import REGION, fresh_bucket, s3_environment
 from tests.support.silent_server import SilentServer, silent_server
 
 SAID = str(InterruptError())

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sparklake.testing.s3_server import fresh_bucket, s3_environment, s3_server
 from tests.cli.running import Scene, failed, ok, run, said
-from tests.support.s3_server import fresh_bucket, s3_environment, s3_server, s3a_settings
+from tests.support.s3_server import s3a_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,10 +23,10 @@ import sparklake
 from sparklake.errors import SparklakeError
 from sparklake.fs import SparklakeFileSystem
 from sparklake.fs.lakes import _LAKES
+from sparklake.testing.s3_server import aws_client, make_bucket
 from tests.docs.commands import VARIABLE, listening
 from tests.docs.pages import ROOT, Page, Step
 from tests.docs.shell import Shell, running_shell
-from tests.support.s3_server import aws_client, make_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

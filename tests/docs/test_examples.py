@@ -11,9 +11,9 @@ import pytest
 
 import sparklake
 from sparklake import Branch, Lake, Repository
+from sparklake.testing.lakes import memory_lake
+from sparklake.testing.postgres import fresh_database
 from tests.docs.scene import SETUPS
-from tests.support.lakes import memory_lake
-from tests.support.postgres import fresh_database
 
 WITH_EXAMPLES = {
     each.name: each

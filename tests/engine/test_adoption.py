@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.counting import recorded_reads
 from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.planning.layers import plan_apply, plan_view
@@ -15,7 +16,6 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.udfs.write_ranges import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Layer, Trees, open_trees, side_of, touched
 
 SIZE = 4

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake.engine import threads
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan, write_run
@@ -24,7 +25,6 @@ from sparklake.rows.records import record_batch
 from sparklake.udfs.write_ranges import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Trees, open_trees, staged_records, touched
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import Strategy
@@ -17,7 +18,6 @@ from sparklake.graveler.sstable.range_files import NO_TREE
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.oracle import Contents
-from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Trees, open_trees
 
 Sides = tuple[Contents, Contents, Contents]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.counting import recorded_reads
 from sparklake.engine.base import Body
 from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra.classify import Strategy
@@ -31,7 +32,6 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Layer, Trees, open_trees, side_of, touched
 
 KEYS = [b"%c%02d" % (letter, number) for letter in b"abcd" for number in range(20)]

@@ -22,7 +22,7 @@ from sparklake.engine.sort import (
 )
 from sparklake.graveler.records import Record
 from sparklake.rows.records import RECORD_SCHEMA, record_batch
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
 
 rows = st.lists(st.tuples(st.binary(min_size=1, max_size=3), st.binary(max_size=8)), max_size=80)
 unique_rows = st.lists(

@@ -20,8 +20,8 @@ from examples.quickstart.__main__ import main
 from examples.quickstart.command import program_to_type
 from examples.quickstart.orders import COLUMNS, SHOPS, order_files, write_orders
 from sparklake.graveler import kernel_choice
+from sparklake.testing.lakes import files_below
 from tests.cli.running import Ran, ok, run, said
-from tests.support.lakes import files_below
 
 ROOT = Path(__file__).parents[2]
 

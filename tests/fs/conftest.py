@@ -10,8 +10,8 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.fs import SparklakeFileSystem
-from tests.support.lakes import memory_lake
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake
 
 fsspec.register_implementation("lakefs", SparklakeFileSystem, clobber=True)
 

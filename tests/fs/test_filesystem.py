@@ -26,7 +26,8 @@ from sparklake.errors import (
 )
 from sparklake.fs import SparklakeFileSystem
 from sparklake.graveler.ports import LayerKind
-from tests.support.lakes import contents, paths
+from sparklake.testing.lakes import contents
+from tests.support.lakes import paths
 from tests.support.recorded_reads import recorded_parts
 
 ODD = ["a b", "100%", "%41", "x=1/y?z", "a#b", "東京/🦆", "[x]*", "a//b", "'q\""]

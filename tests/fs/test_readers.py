@@ -24,10 +24,11 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.fs import SparklakeFileSystem
 from sparklake.stores.objects.s3.client import s3_client
-from tests.support.lakes import memory_lake, paths
-from tests.support.postgres import fresh_database
+from sparklake.testing.lakes import memory_lake
+from sparklake.testing.postgres import fresh_database
+from sparklake.testing.s3_server import fresh_bucket
+from tests.support.lakes import paths
 from tests.support.recorded_reads import recorded_parts
-from tests.support.s3_server import fresh_bucket
 
 TABLE = pa.table({"id": [1, 2, 3], "day": ["a", "b c", "é"], "x": [0.5, None, 1.5]})
 

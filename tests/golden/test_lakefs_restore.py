@@ -17,9 +17,10 @@ from sparklake.graveler.dumps.dump import read_dump_manifest
 from sparklake.graveler.dumps.ref_files import Entity, read_ref_records
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import contents, files_below, memory_lake, namespace_of
 from sparklake.testing.memory import MemoryRefStore
-from tests.support.lakes import contents, files_below, memory_lake, namespace_of, refused
-from tests.support.memory_folders import memory_folder
+from tests.support.lakes import refused
 
 HERE = Path(__file__).parent
 LISTING = json.loads((HERE / "listing.json").read_text())

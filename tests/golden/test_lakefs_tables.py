@@ -28,8 +28,8 @@ from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.records import Record, decode_record, has_trailer, with_trailer
 from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
+from sparklake.testing.folders import memory_folder
 from tests.support.blocks import flat, in_blocks
-from tests.support.memory_folders import memory_folder
 from tests.support.oracle import value_record_id
 
 HERE = Path(__file__).parent

@@ -41,7 +41,7 @@ from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, t
 from sparklake.graveler.sstable.writer import TableFile
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
 from tests.support.peer import needs_peer
 
 TREE = MetaRangeId("a" * 64)

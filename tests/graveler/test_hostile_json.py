@@ -20,9 +20,9 @@ from sparklake.settings_file import read_settings_file
 from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.postgres import SYSTEM_FOLDER
 from sparklake.verbs.gc.runs import open_sweeps
-from tests.support.memory_folders import memory_folder
-from tests.support.postgres import SYSTEM_FOLDER
 
 BODIES = [b'{"add": "\xff"}', b"[" * 100_000, b"\xff", b"{", b'{"branches_meta_range_id": "\xff"}']
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from campaigns.faults.damaged_tables import Damage, block_handles, damaged, with_block
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
@@ -23,16 +24,7 @@ from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn
 from sparklake.graveler.sstable.layout import Handle, meta_blocks
 from sparklake.graveler.sstable.range_files import lakefs_id, read_range_file, verify_table
 from tests.golden.test_lakefs_tables import NAMESPACE
-from tests.support.damage import (
-    Damage,
-    Layout,
-    block_handles,
-    damaged,
-    damages,
-    layouts,
-    rocksdb_table,
-    with_block,
-)
+from tests.support.damage import Layout, damages, layouts, rocksdb_table
 
 HOSTILE = Path(__file__).parent.parent / "golden" / "hostile" / "range-segfault.bin"
 NAME = "0" * 64

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from campaigns.faults.damaged_tables import block_handles
+from campaigns.faults.damaged_tables import damaged as repaired
 from sparklake.errors import SparklakeError
 from sparklake.graveler import kernel_choice, kernels
 from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge, three_way_diff
@@ -32,8 +34,6 @@ from sparklake.graveler.sstable.range_files import write_ranges
 from sparklake.graveler.times import SECOND
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.udfs.checks.named import named_columns
-from tests.support.damage import block_handles
-from tests.support.damage import damaged as repaired
 
 CASES = int(os.environ.get("SPARKLAKE_KERNEL_CASES", "100000"))
 SEED = os.environ.get("SPARKLAKE_SEED", "sparklake")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rocksdict import DBCompressionType, Options, Rdict, SstFileWriter
 
+from benchmarks.counting import recorded_reads
 from benchmarks.peer import PROGRAM
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.entries import Entry, encode_entry, entry_identity
@@ -33,7 +34,6 @@ from sparklake.graveler.sstable.range_files import (
 from tests.support import oracle
 from tests.support.blocks import flat, in_blocks
 from tests.support.peer import needs_peer
-from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Trees, open_trees, records_of
 
 RANGE_RECORDS = 8

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.cluster import Cluster, driver_environment
+from sparklake.testing.spark import spark_environment
 from tests.cli.running import Scene, said
 from tests.jobs.running import job
 from tests.support import endless_merge
-from tests.support.cluster import Cluster, driver_environment
-from tests.support.spark import spark_environment
 
 APP = Path(endless_merge.__file__)
 WAIT_SECONDS = 120

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.cluster import PACKAGE, Cluster
 from tests.cli.running import Scene, ok, run, said
-from tests.support.cluster import PACKAGE, Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.system]
 

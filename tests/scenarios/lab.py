@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparklake import Branch, Lake, Repository, SparklakeError
-from tests.support.lakes import commit_all
+from sparklake.testing.lakes import commit_all
 
 SURROGATE = "not-utf-8-\udcff"
 LONG = "x" * 1025

@@ -13,8 +13,9 @@ import pytest
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import Commit
+from sparklake.testing.lakes import commit_all, memory_lake
 from sparklake.verbs.refs.settings import LiveSettings
-from tests.support.lakes import commit_all, fingerprint, memory_lake
+from tests.support.lakes import fingerprint
 
 WRONG: dict[str, tuple[Any, ...]] = {
     "str": (None, 5, b"x", ["a"], {"a": 1}, object()),

@@ -37,14 +37,15 @@ from sparklake.errors import (
     RefNotFoundError,
     RepositoryNotFoundError,
 )
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake, postgres_lake, stage_table
 from tests.scenarios.bad_data import DATA
 from tests.scenarios.bad_edits import CHOSEN, HISTORIES, JOININGS, SETTINGS, TRANSFERS
 from tests.scenarios.bad_files import FILES
 from tests.scenarios.bad_verbs import LAKE_VERBS, MOVES, READS, REPLAYS, RESETS
 from tests.scenarios.lab import SURROGATE, Case, Lab, Verb, ambiguous, make_lab
 from tests.scenarios.refusals import never_refused, noted_refusals
-from tests.support.lakes import fingerprint, memory_lake, postgres_lake, refused, stage_table
-from tests.support.memory_folders import memory_folder
+from tests.support.lakes import fingerprint, refused
 
 
 @pytest.fixture(scope="module")

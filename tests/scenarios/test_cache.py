@@ -23,9 +23,10 @@ from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.objects.s3.store import S3Store
+from sparklake.testing.lakes import TESTER, commit_all, contents
 from sparklake.testing.memory import MemoryRefStore
-from tests.support.lakes import TESTER, commit_all, contents, paths
-from tests.support.s3_server import fresh_bucket
+from sparklake.testing.s3_server import fresh_bucket
+from tests.support.lakes import paths
 
 if TYPE_CHECKING:
     import pyarrow as pa

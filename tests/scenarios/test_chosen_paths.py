@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Branch, Lake, Repository
 from sparklake.engine.threads import LocalRunner
 from sparklake.errors import (
@@ -28,7 +29,6 @@ from sparklake.testing.memory import MemoryBranches, MemoryStaging
 from sparklake.verbs.base import staging
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import fingerprint, put_sizes, refused, stage_sizes
-from tests.support.recorded_reads import recorded_reads
 from tests.support.seeds import seeds
 
 PATHS = ["a", "a.", "a/b", "a/b/c", "a/é", "a0", "b", "b/a", *(f"n/{n:02}" for n in range(20))]

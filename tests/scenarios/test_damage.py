@@ -29,7 +29,7 @@ from sparklake.errors import (
 from sparklake.stores.objects.local.columns import FileColumns
 from sparklake.stores.objects.local.files import store_errors
 from sparklake.stores.objects.local.store import LocalStore
-from tests.support.lakes import (
+from sparklake.testing.lakes import (
     commit_all,
     contents,
     files_below,
@@ -37,9 +37,9 @@ from tests.support.lakes import (
     namespace_of,
     postgres_lake,
     put_all,
-    refused,
 )
-from tests.support.postgres import fresh_database, public_folder
+from sparklake.testing.postgres import fresh_database, public_folder
+from tests.support.lakes import refused
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534

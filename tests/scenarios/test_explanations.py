@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Lake, Repository
 from sparklake.engine.explanation import Explanation, SideLoad
 from sparklake.errors import NoChangesError
 from sparklake.graveler.ports import LayerKind
+from sparklake.testing.lakes import commit_all, put_all, stage_table
 from sparklake.verbs.base import staging as staged
-from tests.support.lakes import commit_all, fingerprint, put_all, stage_table
-from tests.support.recorded_reads import recorded_reads
+from tests.support.lakes import fingerprint
 
 OBJECTS: dict[str, bytes | None] = {f"k/{number:03d}": b"%d" % number for number in range(200)}
 

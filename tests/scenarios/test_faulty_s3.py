@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.faults.faulty_s3 import FAULTS, FaultyS3, faulty_s3
 from sparklake import Lake
-from tests.support.faulty_s3 import FAULTS, FaultyS3, faulty_s3
-from tests.support.lakes import contents
-from tests.support.s3_server import aws_client, fresh_bucket
+from sparklake.testing.lakes import contents
+from sparklake.testing.s3_server import aws_client, fresh_bucket
 
 
 @pytest.fixture

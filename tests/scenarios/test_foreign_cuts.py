@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from sparklake import Repository
 from sparklake.graveler.entries import Entry
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake
 from tests.support.foreign import foreign_record, restored_tree
-from tests.support.lakes import memory_lake, put_sizes, stage_sizes
-from tests.support.memory_folders import memory_folder
+from tests.support.lakes import put_sizes, stage_sizes
 
 KEYS = [f"k{number:02}" for number in range(24)]
 

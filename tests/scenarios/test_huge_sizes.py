@@ -8,7 +8,8 @@ import pytest
 
 from sparklake import Branch, Repository
 from sparklake.graveler.sums import MAX_SUM
-from tests.support.lakes import commit_all, put_all, stage_sizes
+from sparklake.testing.lakes import commit_all, put_all
+from tests.support.lakes import stage_sizes
 
 HUGE = {f"a/{at}": MAX_SUM for at in range(3)} | {"b/0": MAX_SUM - 1, "b/1": 1, "c": 7}
 FOLDERS = {"a/": MAX_SUM, "b/": MAX_SUM, "c": 7}

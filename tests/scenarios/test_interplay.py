@@ -13,9 +13,9 @@ from sparklake import Engine, Lake, Repository
 from sparklake.config import HookSettings
 from sparklake.engine.choice import Runners
 from sparklake.stores.postgres import connect_ref_store
+from sparklake.testing.lakes import TESTER
 from sparklake.testing.memory import MemoryRefStore
 from tests.support.interplay import BRANCHES, HOOKS, NOTE, Known, Steps
-from tests.support.lakes import TESTER
 
 ALLOWED = HookSettings(allow=("python:tests.support.**",))
 STEPS = 40

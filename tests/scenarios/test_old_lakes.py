@@ -13,10 +13,10 @@ import pytest
 
 from sparklake import Lake
 from sparklake.errors import NoChangesError
+from sparklake.testing.lakes import contents, memory_lake, postgres_lake
+from sparklake.testing.postgres import fresh_database
 from tests.golden.old_lake import make
 from tests.golden.old_lake.make import NAMESPACE, OBJECTS, described
-from tests.support.lakes import contents, memory_lake, postgres_lake
-from tests.support.postgres import fresh_database
 
 OLD = Path(make.__file__).parent
 

@@ -35,9 +35,9 @@ from sparklake.errors import (
     RefStoreUnavailableError,
 )
 from sparklake.graveler.ports import BranchMove, WriteState
+from sparklake.testing.lakes import postgres_lake, stage_table
 from sparklake.verbs.base.once import digest_of, normalised
 from tests.support.crashes import CrashError, dies_at
-from tests.support.lakes import postgres_lake, stage_table
 from tests.support.once_verbs import VERBS, Rows, effects, fill, new_stage, writes_without_spark
 from tests.support.statements import recorded_statements
 

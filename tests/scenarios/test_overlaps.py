@@ -20,17 +20,17 @@ from sparklake.errors import (
     PurgeBlockedError,
 )
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
-from tests.support.lakes import (
+from sparklake.testing.lakes import (
     commit_all,
     contents,
     files_below,
     memory_lake,
     namespace_of,
     postgres_lake,
-    refused,
     stage_table,
 )
-from tests.support.postgres import fresh_database
+from sparklake.testing.postgres import fresh_database
+from tests.support.lakes import refused
 from tests.support.s3_fixtures import Bucket
 
 pytestmark = pytest.mark.both_stores

@@ -19,16 +19,9 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.errors import AlreadyExistsError, NamespaceInUseError
 from sparklake.graveler.entries import Entry, entry_record
+from sparklake.testing.lakes import commit_all, contents, memory_lake, namespace_of, postgres_lake
 from sparklake.verbs.base.runner import MAX_ATTEMPTS
-from tests.support.lakes import (
-    commit_all,
-    contents,
-    fingerprint,
-    memory_lake,
-    namespace_of,
-    paths,
-    postgres_lake,
-)
+from tests.support.lakes import fingerprint, paths
 
 pytestmark = pytest.mark.both_stores
 

@@ -25,9 +25,11 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from tests.support.lakes import commit_all, contents, memory_lake, paths, refs_of, stage_sizes
+from sparklake.testing.lakes import commit_all, contents, memory_lake
+from sparklake.testing.s3_server import aws_client
+from tests.support.lakes import paths, refs_of, stage_sizes
 from tests.support.s3_fixtures import Bucket
-from tests.support.s3_server import access_control, aws_client, recorded_requests
+from tests.support.s3_server import access_control, recorded_requests
 
 RAW = {"raw/a.csv": b"a", "raw/deep/b c.csv": b"bb", "raw/deep/é": b"ccc", "raw/x=1/p": b"dddd"}
 NOWHERE = "http://127.0.0.1:9"

@@ -10,8 +10,8 @@ from sparklake import Engine, Lake
 from sparklake.engine import choice
 from sparklake.engine.choice import Runners
 from sparklake.errors import CorruptFileError, PurgedError
+from sparklake.testing.lakes import commit_all, contents
 from sparklake.testing.memory import MemoryRefStore
-from tests.support.lakes import commit_all, contents
 from tests.verbs.exports.test_export import tree_of
 
 

@@ -19,9 +19,9 @@ from sparklake.errors import ImportErrorsError, InvalidRowsError
 from sparklake.fs.listing import file_info
 from sparklake.graveler.entries import Entry, record_entry
 from sparklake.graveler.times import FIRST_SECOND, LAST_MICROSECOND, LAST_SECOND, SECOND
+from sparklake.testing.lakes import commit_all, memory_lake
 from sparklake.verbs.history.graph import history_graph
 from tests.support.foreign import foreign_record, restored_tree
-from tests.support.lakes import commit_all, memory_lake
 
 NEVER = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc)
 """What many programs write for no end."""

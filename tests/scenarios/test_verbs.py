@@ -12,6 +12,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Branch, Commit, Lake, Repository
 from sparklake.errors import (
     MergeConflictError,
@@ -22,21 +23,19 @@ from sparklake.errors import (
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY
 from sparklake.graveler.ports import LayerKind
 from sparklake.stores.objects.local.store import LocalStore
-from sparklake.verbs import commits
-from sparklake.verbs.base import staging as staged
-from sparklake.verbs.objects.list import Folder
-from tests.support.lakes import (
+from sparklake.testing.lakes import (
     TESTER,
     commit_all,
     contents,
     files_below,
     namespace_of,
-    paths,
     put_all,
-    refused,
     stage_table,
 )
-from tests.support.recorded_reads import recorded_reads
+from sparklake.verbs import commits
+from sparklake.verbs.base import staging as staged
+from sparklake.verbs.objects.list import Folder
+from tests.support.lakes import paths, refused
 
 OBJECTS = {f"k/{number:03}": b"%d" % number for number in range(80)}
 CALLS = (

@@ -13,7 +13,7 @@ import sparklake
 from sparklake import Lake, Repository
 from sparklake.engine.spark import SparkRunner
 from sparklake.engine.threads import LocalRunner
-from tests.support.postgres import fresh_database
+from sparklake.testing.postgres import fresh_database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.graveler.ports import WriteState
-from tests.support.spark import spark_environment
+from sparklake.testing.spark import spark_environment
 
 ROOT = Path(__file__).parents[2]
 ROWS = 20

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sparklake import Lake, Repository
-from tests.support.lakes import commit_all, contents
+from sparklake.testing.lakes import commit_all, contents
 from tests.verbs.exports.test_export import rows_of, tree_of
 
 if TYPE_CHECKING:

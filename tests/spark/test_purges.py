@@ -8,7 +8,7 @@ import pytest
 
 from sparklake import Repository
 from sparklake.errors import PurgeBlockedError, PurgedError
-from tests.support.lakes import commit_all
+from sparklake.testing.lakes import commit_all
 
 pytestmark = pytest.mark.spark
 

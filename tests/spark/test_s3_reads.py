@@ -15,7 +15,8 @@ import pytest
 
 from sparklake import Branch, Lake, Repository, missing_files
 from sparklake.errors import MissingFileError
-from tests.support.s3_server import aws_client, make_bucket, s3_environment, s3_server, s3a_settings
+from sparklake.testing.s3_server import aws_client, make_bucket, s3_environment, s3_server
+from tests.support.s3_server import s3a_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

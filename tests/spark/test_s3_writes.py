@@ -14,9 +14,10 @@ import sparklake
 from sparklake import Lake, Repository
 from sparklake.config import S3Writes
 from sparklake.errors import MissingDependencyError, MissingFileError
+from sparklake.testing.lakes import contents
+from sparklake.testing.s3_server import make_bucket, s3_environment, s3_server
 from sparklake.verbs.tables import spark_writer as spark_writing
-from tests.support.lakes import contents
-from tests.support.s3_server import make_bucket, s3_environment, s3_server, s3a_settings
+from tests.support.s3_server import s3a_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

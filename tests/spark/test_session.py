@@ -14,7 +14,7 @@ import pytest
 from sparklake import session
 from sparklake.engine.choice import Runners
 from sparklake.errors import MissingDependencyError
-from tests.support.jars import JARS
+from sparklake.testing.spark import JARS
 
 OWN_SESSION = """
 import json

@@ -1,147 +1,17 @@
-"""A Spark cluster for tests: a master and two workers, as processes on loopback.
-
-Each worker has a host name of its own, because Spark runs no second copy of a task on the host of
-the first one. Workers get the package only as users ship it, in a zip for --py-files.
-"""
+"""One Spark cluster for all tests of a run."""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
-import pyspark
 import pytest
 
-import sparklake
-from sparklake.session import LOGGING_OPTION
+from benchmarks.cluster import Cluster, running_cluster
 from tests.support.java_classes import SHORT_LIVED
-from tests.support.spark import spark_environment
-
-PACKAGE = Path(sparklake.__file__).parent
-DEFAULTS = PACKAGE.parent / "conf" / "spark-defaults.conf"
-SPARK_HOME = Path(pyspark.__file__).parent
-MASTER_HOST, *WORKER_HOSTS = "127.0.0.1", "127.0.0.2", "127.0.0.3"
-
-_START_SECONDS = 120
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """A running cluster. Applications are submitted one after the other."""
-
-    master: str
-    archive: Path
-
-    def command(self, app: Path, *arguments: str, **settings: str) -> list[str]:
-        """Return the command that submits an application; `_` in a setting's name means `.`."""
-        settings = {
-            "spark_ui_enabled": "false",
-            "spark_sql_shuffle_partitions": "2",
-            "spark_executor_memory": "512m",
-            "spark_driver_memory": "512m",
-            "spark_driver_extraJavaOptions": LOGGING_OPTION,
-            "spark_executor_extraJavaOptions": SHORT_LIVED,
-            **settings,
-        }
-        pairs = (f"{name.replace('_', '.')}={value}" for name, value in settings.items())
-        return [
-            *("bash", str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master),
-            *("--properties-file", str(DEFAULTS)),
-            *(word for pair in pairs for word in ("--conf", pair)),
-            *("--py-files", str(self.archive), str(app), *arguments),
-        ]
-
-    def submit(
-        self, app: Path, *arguments: str, **settings: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run an application to its end; return its result, also if it fails."""
-        command = self.command(app, *arguments, **settings)
-        return subprocess.run(
-            command, env=driver_environment(), capture_output=True, text=True, check=False
-        )
-
-
-def driver_environment() -> dict[str, str]:
-    """Return the environment of a driver that imports the package from the shipped files."""
-    environment = {**os.environ, **spark_environment()}
-    environment.pop("PYTHONPATH", None)
-    return environment
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Yield one cluster for all tests of a run."""
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+    folder = tmp_path_factory.mktemp("cluster")
+    with running_cluster(folder, java_options=SHORT_LIVED) as running:
         yield running
-
-
-@contextmanager
-def running_cluster(folder: Path, memory: str = "1g") -> Iterator[Cluster]:
-    """Run a master and two workers of one core and some memory each."""
-    with ExitStack() as stack:
-        log = stack.enter_context(_daemon(folder / "master", "master.Master", MASTER_HOST, memory))
-        master = _logged(log, r"spark://[\d.]+:\d+")
-        for number, host in enumerate(WORKER_HOSTS):
-            place = folder / f"worker-{number}"
-            options = ("--work-dir", str(place / "work"), master)
-            log = stack.enter_context(_daemon(place, "worker.Worker", host, memory, *options))
-            _logged(log, "Successfully registered with master")
-        yield Cluster(master, _archive(folder))
-
-
-def _archive(folder: Path) -> Path:
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PACKAGE, folder / "in" / "sparklake", ignore=ignored)
-    return Path(shutil.make_archive(str(folder / "sparklake"), "zip", folder / "in"))
-
-
-@contextmanager
-def _daemon(place: Path, name: str, host: str, memory: str, *options: str) -> Iterator[Path]:
-    """Run a master or a worker in its own folder; yield its log."""
-    place.mkdir()
-    environment = {
-        **driver_environment(),
-        "SPARK_LOCAL_IP": host,
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
-        "SPARK_WORKER_CORES": "1",
-        "SPARK_WORKER_MEMORY": memory,
-    }
-    spark_class = str(SPARK_HOME / "bin" / "spark-class")
-    address = ("--host", host, "--port", "0", "--webui-port", "0")
-    command = ["bash", spark_class, f"org.apache.spark.deploy.{name}", *address, *options]
-    path = place / "log"
-    with path.open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=place, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        yield path
-    finally:
-        # With its executors, which a worker that is killed would leave behind.
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def _logged(log: Path, pattern: str) -> str:
-    """Wait until a pattern is in a log; return the match."""
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() < end:
-        text = log.read_text(errors="replace")
-        found = re.search(pattern, text)
-        if found:
-            return found[0]
-        time.sleep(0.1)
-    pytest.fail(f"no {pattern!r} in {log}:\n{text[-5000:]}")

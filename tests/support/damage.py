@@ -1,12 +1,11 @@
-"""Tables of RocksDB and sparklake with damaged blocks and repaired checksums."""
+"""Tables of RocksDB, and cases of damage to blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import google_crc32c
 from hypothesis import strategies as st
 from rocksdict import (
     BlockBasedIndexType,
@@ -19,8 +18,6 @@ from rocksdict import (
 )
 
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable import foreign, layout
-from sparklake.graveler.sstable.layout import FOOTER_BYTES, Handle
 
 
 @dataclass(frozen=True)
@@ -72,35 +69,6 @@ def rocksdb_table(path: Path, records: Sequence[Record], form: Layout) -> bytes:
     return path.read_bytes()
 
 
-def block_handles(file: bytes) -> list[Handle]:
-    """Return the handles of all blocks of a sound table."""
-    handles = layout.meta_blocks(file)
-    index = handles[b""]
-    meta_index, _ = layout.read_handle(file[-FOOTER_BYTES:], 1)
-    found = layout.properties(file)
-    data = list(foreign._data_handles(file, index, found))
-    parts = [] if found.get(foreign._INDEX_TYPE, bytes(4))[0] == 0 else [*_parts(file, index)]
-    return [*data, *parts, *handles.values(), meta_index]
-
-
-def _parts(file: bytes, index: Handle) -> Iterator[Handle]:
-    return foreign._handles_in(file, index)
-
-
-def with_block(file: bytes, handle: Handle, content: bytes) -> bytes:
-    """Return a file with one block and its compression type replaced by bytes of the same length.
-
-    The checksum is that of the new bytes.
-    """
-    assert len(content) == handle.size + 1
-    checksum = layout._masked(google_crc32c.value(content)).to_bytes(4, "little")
-    end = handle.offset + handle.size + layout.TRAILER_BYTES
-    return file[: handle.offset] + content + checksum + file[end:]
-
-
-Damage = tuple[float, float, int]
-"""Which block, where in it, and what its byte becomes: fractions, and a byte."""
-
 damages = st.lists(
     st.tuples(
         st.floats(0, 1, exclude_max=True),
@@ -110,13 +78,3 @@ damages = st.lists(
     min_size=1,
     max_size=6,
 )
-
-
-def damaged(file: bytes, handles: Sequence[Handle], damage: Sequence[Damage]) -> bytes:
-    """Return a table with some bytes of its blocks replaced, and their checksums repaired."""
-    for which, where, byte in damage:
-        handle = handles[int(which * len(handles))]
-        block = bytearray(file[handle.offset : handle.offset + handle.size + 1])
-        block[int(where * len(block))] = byte
-        file = with_block(file, handle, bytes(block))
-    return file

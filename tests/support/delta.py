@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparklake import Branch, Commit, Repository
-from tests.support.lakes import contents
+from sparklake.testing.lakes import contents
 
 TABLE = "tables/t"
 LOG = f"{TABLE}/_delta_log/"

@@ -6,10 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from campaigns.faults.forks import Order, serve
+from campaigns.faults.table_writes import write
 from sparklake import Lake, Once
 from sparklake.verbs.tables.write_request import WriteMode
 from tests.support.once_verbs import VERBS, Stage
-from tests.support.table_writes import write
 
 
 def carry_out(lake: Lake, order: Order) -> None:

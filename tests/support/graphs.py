@@ -12,7 +12,7 @@ from sparklake import Commit, Repository
 from sparklake.graveler.commits import new_commit
 from sparklake.graveler.ids import EMPTY_META_RANGE
 from sparklake.graveler.ports import BranchMove
-from tests.support.lakes import TESTER
+from sparklake.testing.lakes import TESTER
 
 START = 1_700_000_000
 _COPY = """

@@ -22,8 +22,9 @@ from sparklake.graveler.ports import BranchMove
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
 from sparklake.strategies import Decision, Objects
+from sparklake.testing.lakes import TESTER, put_all
 from tests.support.hook_functions import CALLS
-from tests.support.lakes import TESTER, put_all, stage_sizes
+from tests.support.lakes import stage_sizes
 from tests.support.oracle import meta_range_id, range_ids
 from tests.support.random_history import Histories
 from tests.support.recursive import ancestry, merged

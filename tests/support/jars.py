@@ -8,21 +8,11 @@ Spark's own resolver.
 from __future__ import annotations
 
 import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
 from sparklake.session import find_java_home
-
-JARS = Path(sys.prefix) / "jars"
-
-
-def found_jars() -> list[Path]:
-    """Return the downloaded jars; raise FileNotFoundError if there are none."""
-    found = sorted(JARS.glob("*.jar"))
-    if not found:
-        raise FileNotFoundError(f"{JARS} has no jars for the tests: run `make setup`")
-    return found
+from sparklake.testing.spark import JARS, found_jars
 
 
 def main() -> None:

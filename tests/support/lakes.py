@@ -1,4 +1,4 @@
-"""Lakes for tests, their contents, and fingerprints to compare a lake at two moments."""
+"""Staged sizes, and fingerprints to compare a lake at two moments."""
 
 from __future__ import annotations
 
@@ -8,52 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from sparklake import Branch, Commit, Engine, Lake, Repository, SparklakeError
-from sparklake.engine.choice import Runners
+from sparklake import Branch, Lake, Repository, SparklakeError
 from sparklake.graveler.ports import LayerKind
-from sparklake.rows.objects import STAGE_SCHEMA
-from sparklake.stores.objects import open_object
-from sparklake.stores.postgres import connect_ref_store
-from sparklake.testing.memory import MemoryRefStore
-
-TESTER = "tester"
-
-
-def memory_lake() -> Lake:
-    """Open an empty lake with refs in memory."""
-    return Lake(MemoryRefStore(), Runners(Engine.LOCAL), TESTER)
-
-
-@contextmanager
-def postgres_lake(dsn: str) -> Iterator[Lake]:
-    """Open a lake with refs in a Postgres, which runs everything in this process."""
-    with Lake(connect_ref_store(dsn), Runners(Engine.LOCAL), TESTER) as lake:
-        yield lake
-
-
-def put_all(branch: Branch, contents: Mapping[str, bytes | None]) -> None:
-    """Put objects one by one; None deletes."""
-    for path, body in contents.items():
-        if body is None:
-            branch.delete(path)
-        else:
-            branch.put(path, body)
-
-
-def commit_all(branch: Branch, contents: Mapping[str, bytes | None], message: str) -> Commit:
-    """Put objects one by one and commit them."""
-    put_all(branch, contents)
-    return branch.commit(message)
-
-
-def stage_table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Return a table to stage, with only the columns of the rows."""
-    names = {name for row in rows for name in row}
-    schema = pa.schema([each for each in STAGE_SCHEMA if each.name in names])
-    return pa.Table.from_pylist(rows, schema=schema)
+from sparklake.testing.lakes import files_below, namespace_of, put_all, stage_table
 
 
 def stage_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
@@ -72,31 +31,8 @@ def put_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
     put_all(branch, {path: None if size is None else b"x" * size for path, size in sizes.items()})
 
 
-def contents(repository: Repository, ref: str) -> dict[str, bytes]:
-    """Read every object of a ref from its address."""
-    found = {}
-    for each in repository.objects(ref):
-        store, key = open_object(each.address)
-        found[each.path] = store.get(key)
-    return found
-
-
 def paths(repository: Repository, ref: str, prefix: str = "") -> list[str]:
     return [each.path for each in repository.objects(ref, prefix)]
-
-
-def namespace_of(repository: Repository) -> Path:
-    return Path(repository.info.storage_namespace.removeprefix("file://"))
-
-
-def files_below(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return size and time of every file below a folder, including temporary files."""
-    stats = {path: path.lstat() for path in folder.rglob("*")}
-    return {
-        str(path.relative_to(folder)): (stat.st_size, stat.st_mtime_ns)
-        for path, stat in stats.items()
-        if not path.is_dir()
-    }
 
 
 def refs_of(repository: Repository) -> dict[str, Any]:

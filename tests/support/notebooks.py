@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.support.postgres import system_folder
-from tests.support.spark import spark_environment
+from sparklake.testing.postgres import system_folder
+from sparklake.testing.spark import spark_environment
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 

@@ -16,10 +16,10 @@ import pytest
 
 from sparklake import Branch, Once, Repository, VerbResult, run_verb
 from sparklake.stores.objects import open_store
+from sparklake.testing.lakes import commit_all, contents, stage_table
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables import write as writes
 from sparklake.verbs.tables.write_request import WriteRequest
-from tests.support.lakes import commit_all, contents, stage_table
 
 BASE = {f"base/{number}": b"%d" % number for number in range(4)}
 

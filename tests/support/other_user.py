@@ -17,8 +17,8 @@ from sparklake import Lake, SparklakeError
 from sparklake._lightness import keep_pandas_out
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.ports import RepositoryInfo
+from sparklake.testing.lakes import memory_lake, stage_table
 from sparklake.testing.memory import MemoryRefStore
-from tests.support.lakes import memory_lake, stage_table
 
 
 def a_lake(namespace: str) -> Lake:

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.counting import noted_moves
 from sparklake import Repository, SparklakeError
 from sparklake._lightness import keep_pandas_out
-from tests.support.lakes import postgres_lake, stage_table
+from sparklake.testing.lakes import postgres_lake, stage_table
 
 
 def commit_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:

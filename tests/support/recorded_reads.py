@@ -1,4 +1,4 @@
-"""A record of the files, and of the states of branches, that a test reads."""
+"""A record of the parts of files, and of the states of branches, that a test reads."""
 
 from __future__ import annotations
 
@@ -8,31 +8,8 @@ from unittest import mock
 
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ContentPart, Layer
-from sparklake.stores.objects.local.files import LocalFile
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.verbs.base.staging import StagedLayers
-
-
-@contextmanager
-def recorded_reads() -> Iterator[list[str]]:
-    """Record the names of the files that local stores read, in order."""
-    names: list[str] = []
-    get, get_many = LocalStore.get, LocalStore.get_many
-
-    def noting(store: LocalStore, key: str) -> bytes:
-        names.append(key.rpartition("/")[2])
-        return get(store, key)
-
-    def noting_many(store: LocalStore, keys: Sequence[str]) -> Iterator[LocalFile]:
-        for key in keys:
-            names.append(key.rpartition("/")[2])
-            yield from get_many(store, [key])
-
-    with (
-        mock.patch.object(LocalStore, "get", noting),
-        mock.patch.object(LocalStore, "get_many", noting_many),
-    ):
-        yield names
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     # Not at the top: it takes longer to load than many tests run.
-    from tests.support.s3_server import s3_server
+    from sparklake.testing.s3_server import s3_server
 
     with s3_server() as endpoint:
         yield endpoint
@@ -22,7 +22,7 @@ def s3_env(
     s3_endpoint: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
     """Return the environment of a test that sees only the endpoint, no settings of the machine."""
-    from tests.support.s3_server import s3_environment
+    from sparklake.testing.s3_server import s3_environment
 
     # The same for all tests, so that they share a client.
     environment = s3_environment(s3_endpoint, tmp_path_factory.getbasetemp())

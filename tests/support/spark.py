@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake import session
-from tests.support.jars import found_jars
+from sparklake.testing.spark import found_jars, spark_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,16 +67,6 @@ def start_session(warehouse: Path) -> SparkSession:
             # It would look for the jar of Connect by what tests it, which numpy 2 breaks.
             patch.setitem(sys.modules, "pyspark.testing", None)
         return builder.getOrCreate()
-
-
-def spark_environment() -> dict[str, str]:
-    """Return the environment to start Spark: Java, Python and loopback."""
-    return {
-        "JAVA_HOME": str(session.find_java_home()),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
 
 
 def _settings(warehouse: Path) -> dict[str, str]:

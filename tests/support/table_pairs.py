@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sparklake import Repository
+from sparklake.testing.lakes import memory_lake
 from tests.support.delta_desks import refused
-from tests.support.lakes import memory_lake
 from tests.support.written_tables import WrittenTable, add, created
 
 

@@ -28,9 +28,9 @@ from sparklake.rows.results import PieceResult, decode_results
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.strategies.resolution import Resolution
+from sparklake.testing.folders import memory_folder
 from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.blocks import flat
-from tests.support.memory_folders import memory_folder
 from tests.support.oracle import Contents
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from sparklake import Repository
-from tests.support.lakes import contents
+from sparklake.testing.lakes import contents
 
 Action = dict[str, Any]
 

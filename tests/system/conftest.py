@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparklake import Lake
-from tests.support.lakes import postgres_lake
+from sparklake.testing.lakes import postgres_lake
 from tests.support.mortals import Mortals, mortal_verbs
 from tests.verbs.conftest import dsn, folder, scratch
 

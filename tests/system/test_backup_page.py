@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sparklake
-from tests.support.lakes import contents
+from sparklake.testing.lakes import contents
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "backup-and-moving.md"

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from campaigns.faults.table_writes import write
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import (
     AlreadyExistsError,
@@ -21,10 +22,9 @@ from sparklake.errors import (
     RepositoryNotFoundError,
 )
 from sparklake.graveler.ports import WriteState
+from sparklake.testing.lakes import commit_all, contents, namespace_of, put_all, stage_table
 from sparklake.verbs.tables.write_request import WriteMode
-from tests.support.lakes import commit_all, contents, namespace_of, put_all, stage_table
 from tests.support.mortals import MAX_STEPS, Mortals, deaths
-from tests.support.table_writes import write
 
 BASE = {f"base/{number}": b"%d" % number for number in range(9)}
 

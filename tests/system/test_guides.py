@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import PACKAGE, SPARK_HOME, Cluster, driver_environment
-from tests.support.postgres import public_folder
-from tests.support.s3_server import aws_client, s3_environment, s3_server
+from benchmarks.cluster import PACKAGE, SPARK_HOME, Cluster, driver_environment
+from sparklake.testing.postgres import public_folder
+from sparklake.testing.s3_server import aws_client, s3_environment, s3_server
 from tests.support.wheels import built_wheel, source_tree
 
 ROOT = PACKAGE.parent

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake.graveler.algebra import Change, ChangeType
 from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
@@ -30,7 +31,6 @@ from sparklake.rows.objects import OBJECT_SCHEMA, object_rows
 from sparklake.udfs.diffs import diff_body, staged_diff_body, three_way_diff_body
 from sparklake.udfs.objects import list_body
 from sparklake.udfs.tasks import encode_tasks
-from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Rows, Run, Trees, open_trees, touched
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from uuid import uuid4
 import pytest
 
 from sparklake import Branch, Lake, Repository
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake, postgres_lake
+from sparklake.testing.postgres import fresh_database
 from tests.support.delta_desks import Desk, desk_on
-from tests.support.lakes import assert_healthy, memory_lake, postgres_lake
-from tests.support.memory_folders import memory_folder
-from tests.support.postgres import fresh_database
+from tests.support.lakes import assert_healthy
 from tests.support.s3_fixtures import Bucket
 
 
@@ -83,7 +84,7 @@ def main(repo: Repository) -> Branch:
 @pytest.fixture
 def bucket(s3_env: dict[str, str]) -> Bucket:
     """Is a bucket of this test alone."""
-    from tests.support.s3_server import aws_client, fresh_bucket
+    from sparklake.testing.s3_server import aws_client, fresh_bucket
 
     return Bucket(aws_client("s3", s3_env), fresh_bucket(s3_env))
 

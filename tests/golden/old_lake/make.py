@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from sparklake import Repository
-from tests.support.lakes import postgres_lake
-from tests.support.postgres import embedded_home, fresh_database, home_dsn
+from sparklake.testing.lakes import postgres_lake
+from sparklake.testing.postgres import embedded_home, fresh_database, home_dsn
 
 NAMESPACE = "file:///an-old-namespace"
 """Stands for the namespace in the dump of the refs."""

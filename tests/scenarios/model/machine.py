@@ -23,14 +23,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 from sparklake import DiffRow, Lake
 from sparklake.errors import AddressConflictError, MergeConflictError, SparklakeError
 from sparklake.graveler.entries import Entry, entry_identity
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake, stage_table
 from tests.scenarios.model.history import LogOptions
 from tests.scenarios.model.lake import LakeModel
 from tests.scenarios.model.model_commits import MergeTerms
 from tests.scenarios.model.model_refs import MAIN
 from tests.scenarios.model.strategies import Resolution
 from tests.scenarios.model.trees import Changes, Content, Diff, Tree, differences
-from tests.support.lakes import memory_lake, refs_of, stage_table
-from tests.support.memory_folders import memory_folder
+from tests.support.lakes import refs_of
 from tests.support.oracle import meta_range_id
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import pytest
 from pyspark import cloudpickle
 
 from sparklake import Repository
+from sparklake.testing.lakes import commit_all
 from tests.support import runner_contract
-from tests.support.lakes import commit_all, put_sizes
+from tests.support.lakes import put_sizes
 from tests.support.spark import IS_3
 
 # What Spark 4 has sources in Python for, and what Spark 3.5 is told in their place.

@@ -8,7 +8,7 @@ import pytest
 
 from sparklake import Repository
 from sparklake.rows.findings import FindingKind
-from tests.support.lakes import namespace_of
+from sparklake.testing.lakes import namespace_of
 
 pytestmark = pytest.mark.spark
 

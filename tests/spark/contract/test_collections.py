@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from sparklake import Repository
-from tests.support.lakes import contents, namespace_of
+from sparklake.testing.lakes import contents, namespace_of
 
 pytestmark = pytest.mark.spark
 

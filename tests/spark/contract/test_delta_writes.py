@@ -20,8 +20,8 @@ from sparklake.errors import (
 from sparklake.frames.tables import spark_sources
 from sparklake.graveler.ports import WriteState
 from sparklake.session import delta_package
+from sparklake.testing.lakes import contents
 from sparklake.verbs.delta import write as delta_writes
-from tests.support.lakes import contents
 from tests.support.recorded_reads import recorded_states
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from chispa import assert_df_equality
 from psycopg.conninfo import make_conninfo
 
 import sparklake
+from benchmarks.counting import recorded_reads
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
 from sparklake.rows.diffs import DIFF_DDL, THREE_WAY_DDL
 from sparklake.rows.objects import OBJECT_DDL
+from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.history.log_rows import LOG_DDL
 from tests.spark.contract.conftest import PATHS
-from tests.support.lakes import memory_lake
-from tests.support.recorded_reads import recorded_reads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession

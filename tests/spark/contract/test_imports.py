@@ -16,13 +16,13 @@ import pytest
 
 from sparklake import Branch, ImportErrorsError, ImportReport, Repository, S3Inventory
 from sparklake.rows.imports import IMPORT_SCHEMA
+from sparklake.testing.s3_server import aws_client, make_bucket, s3_environment, s3_server
 from sparklake.udfs.imports.inventory import InventoryTaskSettings, read_inventory
 from sparklake.udfs.imports.row_checks import import_body
 from sparklake.udfs.imports.tasks import ranges_body
 from sparklake.verbs.imports import import_objects as imports
 from sparklake.verbs.imports import sources as import_sources
 from tests.support.inventories import KEYS, put_inventory
-from tests.support.s3_server import aws_client, make_bucket, s3_environment, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

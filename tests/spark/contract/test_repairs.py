@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparklake import Repository
+from sparklake.testing.lakes import commit_all, contents, namespace_of
 from sparklake.verbs.repairs.steps import RepairAction
-from tests.support.lakes import commit_all, contents, namespace_of
 
 pytestmark = pytest.mark.spark
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.testing.lakes import commit_all
 from sparklake.verbs.tables.row_diff import RowCounts, TableDiff
 from tests.cli.running import run
 from tests.jobs.running import job
-from tests.support.lakes import commit_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

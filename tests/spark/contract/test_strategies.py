@@ -8,7 +8,7 @@ import pytest
 
 from sparklake import Branch, MergeConflictError, Repository
 from sparklake.errors import StrategyError
-from tests.support.lakes import contents
+from sparklake.testing.lakes import contents
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import table_key, verify_table
@@ -14,9 +15,8 @@ from sparklake.stores.cache import CacheCounts, DiskCache
 from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects.local.store import LocalStore
-from tests.stores.objects.contract import ObjectStoreContract
+from sparklake.testing.object_store import ObjectStoreContract
 from tests.support.caching_process import content_of, id_of, verify
-from tests.support.recorded_reads import recorded_reads
 
 LAKEFS = Path(__file__).parents[2] / "golden" / "namespace" / "_lakefs"
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sparklake.config import CacheSettings
 from sparklake.errors import StoreError
 from sparklake.stores.cache.disk import CacheUsage, DiskCache, find_cache
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
 
 HEADER = 16
 LONG_AGO = time.time() - 86400

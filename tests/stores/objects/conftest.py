@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.s3_server import fresh_bucket
+from sparklake.testing.s3_server import fresh_bucket
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from sparklake.stores.objects.local import columns as local_columns
 from sparklake.stores.objects.local.destination import LocalDestination
 from sparklake.stores.objects.local.files import TEMPORARY, LocalFile
 from sparklake.stores.objects.local.store import LocalStore
-from tests.stores.objects.contract import ObjectStoreContract, keys
+from sparklake.testing.object_store import ObjectStoreContract, keys
 
 RACER = """
 import sys, time

@@ -28,8 +28,9 @@ from sparklake.errors import (
 from sparklake.stores.objects import open_object, open_store
 from sparklake.stores.objects.s3 import store as s3
 from sparklake.stores.objects.s3.store import MULTIPART_BYTES, S3Store
-from tests.stores.objects.contract import ObjectStoreContract, keys
-from tests.support.s3_server import access_control, aws_client
+from sparklake.testing.object_store import ObjectStoreContract, keys
+from sparklake.testing.s3_server import aws_client
+from tests.support.s3_server import access_control
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

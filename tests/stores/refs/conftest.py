@@ -9,7 +9,7 @@ import pytest
 from sparklake.graveler.ports import RefStore
 from sparklake.stores.postgres import connect_ref_store
 from sparklake.testing.memory import MemoryRefStore
-from tests.support.postgres import fresh_database
+from sparklake.testing.postgres import fresh_database
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from sparklake.stores.embedded.accounts import Account, unprivileged_account
 from sparklake.stores.embedded.folders import private_folder
 from sparklake.stores.postgres import connect_ref_store
 from sparklake.stores.postgres.connections import Connections
-from tests.support.postgres import SYSTEM_FOLDER, public_folder
+from sparklake.testing.postgres import SYSTEM_FOLDER, public_folder
 
 ROOT = os.geteuid() == 0
 PROJECT = Path(__file__).parents[3]

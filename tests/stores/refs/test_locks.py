@@ -22,9 +22,9 @@ from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports import RefStore, RepositoryRefs
 from sparklake.stores.postgres import connect_ref_store, connections, sessions
 from sparklake.stores.postgres.migrations import _LOCK
+from sparklake.testing.lakes import postgres_lake
 from tests.stores.refs.contract import a_record
 from tests.stores.refs.histories import FIRST, a_commit, a_move, a_repository, new_refs
-from tests.support.lakes import postgres_lake
 from tests.support.pooler import pooled
 
 SECRET = "s3cret"

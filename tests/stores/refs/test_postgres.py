@@ -30,12 +30,12 @@ from sparklake.stores.postgres.commits import BULK_COMMITS
 from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.migrations import known_migrations
 from sparklake.stores.postgres.staging import prefix_end
+from sparklake.testing.postgres import fresh_database
 from tests.stores.refs import test_retention
 from tests.stores.refs.contract import RefStoreContract, a_record, staged, top
 from tests.stores.refs.histories import FIRST, a_commit, a_move, a_repository, new_refs
 from tests.stores.refs.once_contract import OnceContract
 from tests.stores.refs.writes_contract import WritesContract
-from tests.support.postgres import fresh_database
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "postgres.md"
 SECRET = "s3cr3t-w0rd"  # the password that no error may show

@@ -11,8 +11,8 @@ import pytest
 
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import AddressConflictError, NoChangesError, RaceLostError
+from sparklake.testing.lakes import contents, stage_table
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import contents, stage_table
 
 BODY = b"body"
 MD5 = hashlib.md5(BODY, usedforsecurity=False).hexdigest()

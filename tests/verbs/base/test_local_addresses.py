@@ -16,8 +16,8 @@ from sparklake.errors import ImportErrorsError, PurgeBlockedError
 from sparklake.graveler.entries import AddressType, Entry, record_entry
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.imports import IMPORT_SCHEMA
+from sparklake.testing.lakes import commit_all, contents, memory_lake, stage_table
 from tests.support.foreign import foreign_record, restored_tree
-from tests.support.lakes import commit_all, contents, memory_lake, stage_table
 
 NAMES = ["a", "b/c d", "b/.hidden", "é%20", "z"]
 

@@ -10,12 +10,12 @@ from threading import Event
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Branch, Repository
 from sparklake.errors import NoChangesError
 from sparklake.graveler.ports import BranchMove
+from sparklake.testing.lakes import commit_all, contents, memory_lake
 from sparklake.testing.memory import MemoryBranches
-from tests.support.lakes import commit_all, contents, memory_lake
-from tests.support.recorded_reads import recorded_reads
 
 OBJECTS: dict[str, bytes | None] = {f"k/{number:03d}": b"%d" % number for number in range(200)}
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Lake, Repository
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ranges import overlapping
 from sparklake.graveler.sstable.range_files import read_together
 from tests.support.lakes import put_sizes, stage_sizes
-from tests.support.recorded_reads import recorded_reads
 
 PATHS = [f"{folder}/{number:04}" for folder in "abcd" for number in range(500)]
 

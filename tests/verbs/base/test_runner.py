@@ -14,10 +14,10 @@ from sparklake.errors import (
     NoChangesError,
     RaceLostError,
 )
+from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.once import COUNT
 from sparklake.verbs.base.runner import restarts, runs_verbs, verb, with_branch_queue
-from tests.support.lakes import memory_lake
 
 
 @runs_verbs

@@ -11,6 +11,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Lake, Repository
 from sparklake.errors import (
     CorruptFileError,
@@ -22,10 +23,10 @@ from sparklake.graveler.kernel_choice import is_compiled
 from sparklake.graveler.sstable import DataBlocks
 from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.testing.lakes import files_below, namespace_of, stage_table
 from sparklake.verbs.base.lookup import OpenRanges
 from sparklake.verbs.base.snapshot import LOOKUP_SCHEMA, RangeLayer
-from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table
-from tests.support.recorded_reads import recorded_reads
+from tests.support.lakes import put_sizes, stage_sizes
 
 PATHS = [f"{folder}/{number:03}.csv" for folder in ("a", "ž", "z z") for number in range(120)]
 

@@ -16,10 +16,10 @@ from sparklake import Lake, Repository
 from sparklake.errors import CorruptFileError, StrategyError
 from sparklake.fs import SparklakeFileSystem
 from sparklake.rows.objects import STAGE_SCHEMA
-from tests.support.lakes import commit_all, memory_lake
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import commit_all, memory_lake
+from sparklake.testing.s3_server import aws_client
 from tests.support.s3_fixtures import Bucket
-from tests.support.s3_server import aws_client
 
 BODY = bytes(range(256)) * (12 << 10)
 WRONG = BODY[:-1] + bytes([BODY[-1] ^ 1])

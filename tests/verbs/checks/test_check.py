@@ -12,7 +12,7 @@ from sparklake import Branch, Repository
 from sparklake.errors import InvalidInputError, NotFoundError, StoreUnreachableError
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.rows.findings import FindingKind
-from tests.support.lakes import commit_all, namespace_of
+from sparklake.testing.lakes import commit_all, namespace_of
 
 
 def report_folder(location: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparklake import Lake
 from sparklake.rows.findings import FindingKind
-from tests.support.lakes import commit_all
+from sparklake.testing.lakes import commit_all
 from tests.support.s3_fixtures import Bucket
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from campaigns.faults.detection import CLASSES, campaign, reports
+from campaigns.faults.lake_faults import FAULTS, Scene, healthy_scene, injected
+from campaigns.faults.postgres_faults import POSTGRES_FAULTS, Database, injected_in_postgres
 from campaigns.faults.rounds import Options
 from sparklake import Lake
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.retention import Retention, expired_commits
 from sparklake.rows.findings import FindingKind
-from tests.support.faults import FAULTS, Scene, healthy_scene, injected
-from tests.support.lakes import memory_lake
-from tests.support.memory_folders import memory_folder
-from tests.support.postgres_faults import POSTGRES_FAULTS, Database, injected_in_postgres
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake
 
 SEED = int(os.environ.get("SPARKLAKE_SEED", "1"))
 ROUNDS = 50

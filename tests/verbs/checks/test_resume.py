@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Engine, Lake, Repository
 from sparklake.engine.choice import Runners
 from sparklake.engine.threads import LocalRunner
 from sparklake.errors import InvalidInputError
 from sparklake.rows.findings import FindingKind
+from sparklake.testing.lakes import TESTER, commit_all, namespace_of
 from sparklake.testing.memory import MemoryRefStore
-from tests.support.lakes import TESTER, commit_all, namespace_of
-from tests.support.recorded_reads import recorded_reads
 
 TASK_RECORDS = 10
 

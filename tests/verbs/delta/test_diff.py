@@ -11,6 +11,7 @@ import pytest
 from sparklake import Repository
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.frames.tables.table_sides import TableSide
+from sparklake.testing.lakes import contents, memory_lake
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.delta.diff import delta_sides
 from tests.support.delta import (
@@ -24,7 +25,6 @@ from tests.support.delta import (
     delete,
     optimize,
 )
-from tests.support.lakes import contents, memory_lake
 
 
 @pytest.fixture

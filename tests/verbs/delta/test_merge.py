@@ -12,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from sparklake import Lake
 from sparklake.documents import error_document, preview_document
 from sparklake.errors import MergeConflictError, NoChangesError
+from sparklake.testing.lakes import contents, memory_lake
 from sparklake.testing.memory.branches import MemoryBranches
 from tests.support.delta import (
     LOG,
@@ -27,7 +28,6 @@ from tests.support.delta import (
 )
 from tests.support.delta_desks import Desk, desk_on, names, refused
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import contents, memory_lake
 
 
 @pytest.mark.usefixtures("healthy_at_end")

@@ -13,6 +13,8 @@ from sparklake import Lake
 from sparklake.documents import preview_document
 from sparklake.errors import MergeConflictError
 from sparklake.graveler.algebra.classify import Strategy
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import contents, memory_lake
 from sparklake.testing.memory.branches import MemoryBranches
 from tests.support.delta import (
     TABLE,
@@ -27,8 +29,6 @@ from tests.support.delta import (
 )
 from tests.support.delta_desks import WINNERS, Desk, desk_on, names, refused
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import contents, memory_lake
-from tests.support.memory_folders import memory_folder
 
 
 def clash(desk: Desk) -> None:

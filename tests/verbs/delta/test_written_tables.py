@@ -20,11 +20,11 @@ from sparklake.errors import (
     NoChangesError,
     StoreUnreachableError,
 )
+from sparklake.testing.folders import memory_folder
 from sparklake.verbs.delta.read import _rewritten
 from sparklake.verbs.delta.tree_log import TreeLog
 from sparklake.verbs.tables.version import open_table
 from tests.support.delta_desks import WINNERS, names, refused
-from tests.support.memory_folders import memory_folder
 from tests.support.table_pairs import Pair, parted, repository
 from tests.support.written_tables import WrittenTable, add, created, remove
 

@@ -13,8 +13,9 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
 from sparklake.rows.diffs import COUNTS, FolderDiff
+from sparklake.testing.lakes import commit_all
 from sparklake.verbs.diffs.differences import DiffTree
-from tests.support.lakes import commit_all, put_sizes, stage_sizes
+from tests.support.lakes import put_sizes, stage_sizes
 from tests.support.seeds import seeds
 
 PATHS = [

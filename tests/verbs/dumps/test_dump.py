@@ -32,18 +32,17 @@ from sparklake.errors import (
 )
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
 from sparklake.stores.objects.local.files import TEMPORARY
-from tests.support.lakes import (
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import (
     commit_all,
     contents,
     files_below,
     memory_lake,
     namespace_of,
-    paths,
     postgres_lake,
-    refused,
 )
-from tests.support.memory_folders import memory_folder
-from tests.support.postgres import fresh_database
+from sparklake.testing.postgres import fresh_database
+from tests.support.lakes import paths, refused
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -34,10 +34,11 @@ from sparklake.namespace.layout import (
     RETENTION_RULES_KEY,
 )
 from sparklake.stores.objects import open_store
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import commit_all, contents, memory_lake, namespace_of
 from sparklake.verbs.dumps import dump as dumping
 from tests.support.foreign import foreign_record, restored_tree
-from tests.support.lakes import commit_all, contents, memory_lake, namespace_of, refused
-from tests.support.memory_folders import memory_folder
+from tests.support.lakes import refused
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FIRST = first_commit(1)

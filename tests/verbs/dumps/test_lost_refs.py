@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from campaigns.faults.postgres_faults import Database
 from sparklake import Lake, Repository
 from sparklake.errors import (
     AlreadyExistsError,
@@ -24,10 +25,9 @@ from sparklake.errors import (
 )
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
+from sparklake.testing.lakes import commit_all, namespace_of
 from sparklake.verbs.checks import dumps as dump_checks
 from sparklake.verbs.dumps import lost_refs
-from tests.support.lakes import commit_all, namespace_of
-from tests.support.postgres_faults import Database
 
 _GARBAGE = {
     FindingKind.OBJECT_UNREFERENCED,

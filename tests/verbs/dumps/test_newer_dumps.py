@@ -17,8 +17,9 @@ from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes, read_dump
 from sparklake.graveler.ports import BranchState
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
-from tests.support.lakes import commit_all, files_below, memory_lake, stage_sizes
-from tests.support.memory_folders import memory_folder
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import commit_all, files_below, memory_lake
+from tests.support.lakes import stage_sizes
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 DAY = 24 * 60 * 60

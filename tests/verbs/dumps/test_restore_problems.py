@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Commit, Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidDumpError, InvalidInputError, MissingFileError
 from sparklake.graveler.dumps import ref_files
@@ -20,8 +21,9 @@ from sparklake.graveler.sstable import ends_whole
 from sparklake.namespace.layout import COLLECTED_KEY, DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local.store import LocalStore
-from tests.support.lakes import commit_all, contents, files_below, memory_lake, refused
-from tests.support.recorded_reads import recorded_parts, recorded_reads
+from sparklake.testing.lakes import commit_all, contents, files_below, memory_lake
+from tests.support.lakes import refused
+from tests.support.recorded_reads import recorded_parts
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 

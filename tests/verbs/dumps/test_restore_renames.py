@@ -19,9 +19,10 @@ from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, PROTECTION_RULES_KEY, REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.testing.lakes import commit_all, files_below, memory_lake
 from sparklake.testing.memory import MemoryRefStore
 from sparklake.verbs.dumps.settings import read_settings, renames_of
-from tests.support.lakes import commit_all, files_below, memory_lake, refused
+from tests.support.lakes import refused
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 MAIN = {"heads/main": "trunk"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY
 from sparklake.stores.objects import open_store
+from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.dumps.settings import kept_settings, read_settings, renames_of, write_kept
-from tests.support.lakes import memory_lake
 
 
 def test_renames_are_kept_and_older_files_have_none(folder: Path) -> None:

@@ -24,10 +24,10 @@ from sparklake.errors import (
     UnsupportedNamesError,
 )
 from sparklake.stores.objects.local.destination import LocalDestination
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import commit_all, contents, memory_lake, stage_table
 from sparklake.udfs.exports import EXPORT_MARKER_KEY
 from tests.support.crashes import CrashError, dies_at
-from tests.support.lakes import commit_all, contents, memory_lake, stage_table
-from tests.support.memory_folders import memory_folder
 
 TREE = {"a": b"1", "t/x=1/é b%.csv": b"22", "t/x=2/c": b"", "u/d": b"4444"}
 

@@ -14,7 +14,7 @@ from botocore.config import Config
 from sparklake import Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.stores.objects.s3 import destination as s3_destination
-from tests.support.lakes import commit_all, stage_table
+from sparklake.testing.lakes import commit_all, stage_table
 from tests.support.s3_fixtures import Bucket
 from tests.support.s3_server import recorded_requests
 from tests.verbs.exports.test_export import tree_of

@@ -22,7 +22,7 @@ from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import AddressConflictError, NoChangesError
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
-from tests.support.lakes import memory_lake, stage_table
+from sparklake.testing.lakes import memory_lake, stage_table
 
 SCHEDULES = 48
 SHARES = 8

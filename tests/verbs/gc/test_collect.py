@@ -23,9 +23,9 @@ from sparklake.errors import (
 from sparklake.namespace.layout import SWEEP_MARKER_KEY
 from sparklake.namespace.markers import is_sweep_open
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.testing.lakes import commit_all, contents, namespace_of, stage_table
 from sparklake.verbs.gc import collect
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import commit_all, contents, namespace_of, stage_table
 
 pytestmark = pytest.mark.both_stores
 

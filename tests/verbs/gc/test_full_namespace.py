@@ -13,9 +13,9 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, StoreError
+from sparklake.testing.lakes import commit_all, contents, files_below, memory_lake, namespace_of
 from sparklake.verbs.gc import collect
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import commit_all, contents, files_below, memory_lake, namespace_of
 
 PROJECT = Path(__file__).parents[3]
 NO_GRACE = timedelta()

@@ -13,7 +13,7 @@ from sparklake.namespace.leftovers import remove_leftovers
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.temporary import temporary_files
-from tests.support.lakes import commit_all, namespace_of
+from sparklake.testing.lakes import commit_all, namespace_of
 from tests.support.s3_fixtures import Bucket
 
 DAY = 24 * 3600

@@ -18,9 +18,10 @@ from sparklake.errors import ExpiredError, MergeConflictError, MissingFileError
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.strategies import Decision, Objects
+from sparklake.testing.lakes import commit_all, contents, namespace_of
 from sparklake.verbs.base import publish
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import commit_all, contents, namespace_of, paths, refs_of
+from tests.support.lakes import paths, refs_of
 
 pytestmark = pytest.mark.both_stores
 

@@ -24,10 +24,10 @@ from sparklake.errors import CollectionRunningError, RaceLostError, StoreUnreach
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.namespace.markers import is_sweep_open, open_markers
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.testing.lakes import commit_all, contents, namespace_of
 from sparklake.verbs.gc import collect
 from sparklake.verbs.gc.runs import Sweep
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import commit_all, contents, namespace_of
 
 ROOT = Path(__file__).parents[3]
 NO_GRACE = timedelta()

@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from benchmarks import tree_collection
+from benchmarks.counting import recorded_reads
 from sparklake import Lake, Repository
 from sparklake.errors import (
     CollectionRunningError,
@@ -28,12 +29,12 @@ from sparklake.namespace.layout import COLLECTED_KEY, candidates_key
 from sparklake.namespace.markers import is_sweep_open
 from sparklake.namespace.swept_tables import encode_ids, put_tables
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.testing.lakes import commit_all, contents, namespace_of, stage_table
 from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.gc.runs import Sweep, open_sweeps
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import commit_all, contents, namespace_of, paths, stage_table
-from tests.support.recorded_reads import recorded_reads
+from tests.support.lakes import paths
 from tests.verbs.gc.test_retention import aged_commits, days_ago, expired, old_repository
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from benchmarks.counting import counted_round_trips, recorded_reads
 from sparklake import Commit, Lake, Repository
 from sparklake.errors import InvalidInputError, RefNotFoundError
+from sparklake.testing.lakes import commit_all, put_all
 from tests.support.graphs import START, grow, insert
-from tests.support.lakes import commit_all, put_all, stage_sizes
-from tests.support.recorded_reads import recorded_reads
-from tests.support.round_trips import counted_round_trips
+from tests.support.lakes import stage_sizes
 
 HOUR = 60 * 60
 

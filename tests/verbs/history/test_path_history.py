@@ -9,16 +9,15 @@ from uuid import uuid4
 
 import pytest
 
+from benchmarks.counting import counted_round_trips, recorded_reads
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.planning.change_summary import SearchTarget, decode_summary, name_hash
+from sparklake.testing.lakes import commit_all
 from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.history.blame import BLAME_SCHEMA
 from tests.support.graphs import insert
-from tests.support.lakes import commit_all
 from tests.support.random_history import BRANCHES, PATHS, PREFIXES, Histories, random_history
-from tests.support.recorded_reads import recorded_reads
-from tests.support.round_trips import counted_round_trips
 from tests.support.seeds import seeds
 
 

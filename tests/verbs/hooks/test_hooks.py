@@ -32,10 +32,11 @@ from sparklake.graveler.ports.registers import HookStatus
 from sparklake.graveler.sstable import range_files
 from sparklake.rows.objects import ObjectInfo, object_record
 from sparklake.stores.postgres import connect_ref_store
+from sparklake.testing.lakes import TESTER, commit_all
 from sparklake.testing.memory import MemoryRefStore
 from tests.support.hook_functions import CALLS, DOING
 from tests.support.hook_server import hook_server
-from tests.support.lakes import TESTER, commit_all, paths, refs_of
+from tests.support.lakes import paths, refs_of
 
 HERE = HookSettings(
     allow=("python:tests.support.**", "shell", "webhook"), private=("127.0.0.1",), env=("HOOK_*",)

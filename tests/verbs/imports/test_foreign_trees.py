@@ -11,8 +11,8 @@ import pytest
 from sparklake import Repository
 from sparklake.errors import NoChangesError
 from sparklake.graveler.entries import AddressType, Entry
+from sparklake.testing.lakes import memory_lake
 from tests.support.foreign import foreign_record, restored_tree
-from tests.support.lakes import memory_lake
 
 NAMES = [f"in/{number:02}" for number in range(12)]
 

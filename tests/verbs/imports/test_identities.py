@@ -20,9 +20,9 @@ from sparklake.graveler.entries import AddressType, record_entry
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.imports import IMPORT_SCHEMA
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import commit_all, contents, memory_lake
 from sparklake.udfs.imports import row_checks
-from tests.support.lakes import commit_all, contents, memory_lake
-from tests.support.memory_folders import memory_folder
 
 Rows = list[dict[str, Any]]
 

@@ -23,6 +23,8 @@ from sparklake.graveler.ports import StoredFolder
 from sparklake.graveler.records import encode_record
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import commit_all, memory_lake, namespace_of
 from sparklake.udfs.imports import tasks as writing
 from sparklake.udfs.imports.source_listing import (
     ListingPart,
@@ -32,16 +34,7 @@ from sparklake.udfs.imports.source_listing import (
 )
 from sparklake.verbs.imports import import_objects as imports
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import (
-    commit_all,
-    memory_lake,
-    namespace_of,
-    paths,
-    put_sizes,
-    refused,
-    stage_sizes,
-)
-from tests.support.memory_folders import memory_folder
+from tests.support.lakes import paths, put_sizes, refused, stage_sizes
 
 EPOCH = datetime(2020, 1, 1, tzinfo=timezone.utc)
 LONG = "k" * 1024

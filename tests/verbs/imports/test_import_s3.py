@@ -14,9 +14,9 @@ import pytest
 
 from sparklake import Branch, ImportErrorsError, Lake, Repository, S3Inventory
 from sparklake.errors import CorruptFileError, InvalidInputError
+from sparklake.testing.s3_server import aws_client, fresh_bucket
 from tests.support.inventories import KEYS, TIME, put_inventory
 from tests.support.lakes import paths
-from tests.support.s3_server import aws_client, fresh_bucket
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pytest
 
 from sparklake import Commit, Lake, MergeConflictError, Repository, ThreeWayRow
 from sparklake.graveler.sstable.range_files import table_key
+from sparklake.testing.lakes import commit_all, namespace_of
 from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.snapshot import RangeLayer
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.conflicts import CONFLICTS_WITH_COMMITS
-from tests.support.lakes import commit_all, namespace_of
 from tests.support.random_history import BRANCHES, PATHS, random_history
 from tests.support.seeds import seeds
 

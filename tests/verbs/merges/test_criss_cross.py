@@ -18,7 +18,8 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.diffs import SideObject
-from tests.support.lakes import TESTER, refs_of, stage_sizes
+from sparklake.testing.lakes import TESTER
+from tests.support.lakes import refs_of, stage_sizes
 from tests.support.recursive import History, base_tree, best_bases, criss_crossed
 
 Sizes = dict[str, int]

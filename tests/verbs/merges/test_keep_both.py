@@ -13,9 +13,9 @@ from sparklake.errors import StrategyError
 from sparklake.graveler.records import encode_record
 from sparklake.rows.merges import KeptObject
 from sparklake.strategies.both import kept_keys, marked
+from sparklake.testing.lakes import commit_all, contents, memory_lake
 from sparklake.verbs.merges import keep_both as keeping
 from sparklake.verbs.merges.keep_both import places
-from tests.support.lakes import commit_all, contents, memory_lake
 from tests.support.oracle import Contents
 from tests.support.trees import identities
 

@@ -16,9 +16,10 @@ from sparklake.errors import (
     RefNotFoundError,
 )
 from sparklake.graveler.ports import BranchMove
+from sparklake.testing.lakes import TESTER, commit_all, contents
 from sparklake.testing.memory import MemoryBranches
 from tests.support.graphs import grow
-from tests.support.lakes import TESTER, commit_all, contents, refs_of
+from tests.support.lakes import refs_of
 from tests.support.oracle import merged
 from tests.support.seeds import seeds
 

@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Branch, Commit, Lake, Repository
 from sparklake.errors import (
     DirtyBranchError,
@@ -22,11 +23,11 @@ from sparklake.errors import (
 )
 from sparklake.graveler.commits import new_commit
 from sparklake.graveler.ports import BranchMove, BranchState
+from sparklake.testing.lakes import TESTER, commit_all, contents
 from sparklake.testing.memory import MemoryBranches
 from sparklake.verbs.base.runner import MAX_ATTEMPTS
-from tests.support.lakes import TESTER, commit_all, contents, refs_of, refused
+from tests.support.lakes import refs_of, refused
 from tests.support.oracle import merged
-from tests.support.recorded_reads import recorded_reads
 from tests.support.seeds import seeds
 
 OBJECTS = {f"k/{number:03}": b"%d" % number for number in range(80)}

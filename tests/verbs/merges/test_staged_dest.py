@@ -14,12 +14,13 @@ from sparklake import Branch, Lake, Repository
 from sparklake.errors import AlreadyCommittedError, DirtyBranchError, NoChangesError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchState
+from sparklake.testing.lakes import contents, memory_lake, put_all
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.merges import merge
 from sparklake.verbs.merges.three_way import check_staged_changes
 from tests.support.delta import TABLE, append
 from tests.support.delta_desks import desk_on
-from tests.support.lakes import contents, memory_lake, put_all, refs_of
+from tests.support.lakes import refs_of
 
 MERGES = 12
 Tree = dict[str, bytes]

@@ -13,8 +13,8 @@ from sparklake import Branch, Commit, MergeConflictError, Repository
 from sparklake.errors import InvalidInputError, StrategyError
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY
 from sparklake.strategies import CONFLICT_SCHEMA, Both, Objects, choosing
+from sparklake.testing.lakes import commit_all, contents, memory_lake
 from tests.support import strategies
-from tests.support.lakes import commit_all, contents, memory_lake
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Branch, Repository
 from sparklake.documents import preview_document
 from sparklake.errors import MergeConflictError
+from sparklake.testing.lakes import contents, memory_lake
 from sparklake.verbs.merges import table_schemas
-from tests.support.lakes import contents, memory_lake
-from tests.support.recorded_reads import recorded_reads
 
 TABLE = "tables/x"
 

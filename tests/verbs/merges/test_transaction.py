@@ -23,7 +23,8 @@ from sparklake.errors import (
     RefNotFoundError,
     TransactionError,
 )
-from tests.support.lakes import commit_all, contents, refused
+from sparklake.testing.lakes import commit_all, contents
+from tests.support.lakes import refused
 
 pytestmark = pytest.mark.both_stores
 

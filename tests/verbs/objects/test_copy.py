@@ -21,8 +21,9 @@ from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.blocks.edit import renamed, tombstones
 from sparklake.graveler.records import decode_record, encode_record, tombstone
 from sparklake.rows.objects import ObjectInfo
+from sparklake.testing.lakes import commit_all, contents
 from sparklake.testing.memory import MemoryStaging
-from tests.support.lakes import commit_all, contents, paths, stage_sizes
+from tests.support.lakes import paths, stage_sizes
 from tests.support.seeds import seeds
 
 Tree = dict[str, bytes]

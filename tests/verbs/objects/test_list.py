@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.counting import recorded_reads
 from sparklake import Branch, Lake, Repository
 from sparklake.graveler.ranges import RangeInfo
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.objects.list import Folder
-from tests.support.lakes import memory_lake, put_sizes, stage_sizes
-from tests.support.memory_folders import memory_folder
-from tests.support.recorded_reads import recorded_reads
+from tests.support.lakes import put_sizes, stage_sizes
 
 Sizes = Mapping[str, int | None]
 Add = Callable[[Branch, Sizes], None]

@@ -23,8 +23,8 @@ from sparklake.errors import (
     ObjectNotFoundError,
     ProtectedError,
 )
+from sparklake.testing.lakes import contents, namespace_of
 from sparklake.verbs.base.content import ReadAhead
-from tests.support.lakes import contents, namespace_of
 from tests.support.recorded_reads import recorded_parts
 
 LARGE = bytes(range(256)) * 40_000

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import (
     AlreadyCommittedError,
@@ -18,7 +19,6 @@ from sparklake.errors import (
 from sparklake.testing.memory import MemoryBranches, MemoryStaging
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import paths, put_sizes, refused, stage_sizes
-from tests.support.recorded_reads import recorded_reads
 from tests.support.seeds import seeds
 
 PATHS = [

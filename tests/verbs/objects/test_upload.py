@@ -21,9 +21,10 @@ from sparklake.errors import (
 from sparklake.graveler.ports import LayerKind
 from sparklake.stores.objects.local import walk as walking
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.testing.lakes import contents, memory_lake
 from sparklake.verbs.objects import upload as uploads
 from sparklake.verbs.objects.upload import FolderUpload
-from tests.support.lakes import contents, memory_lake, refused
+from tests.support.lakes import refused
 
 ODD = ("a b", "100%", "x=1/y?z", "a#b", "東京/🦆", "'q\"", "dir//x")
 

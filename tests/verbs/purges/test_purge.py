@@ -30,9 +30,9 @@ from sparklake.graveler.ports.registers import PurgeCounts, PurgeState
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import commit_all, memory_lake, namespace_of, stage_table
 from tests.support.crashes import CrashError, dies_at
-from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
-from tests.support.memory_folders import memory_folder
 
 pytestmark = pytest.mark.both_stores
 

@@ -26,10 +26,10 @@ from sparklake.graveler.ports.registers import PurgeState
 from sparklake.namespace.markers import open_purges
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.postgres.registers import PostgresPurges
+from sparklake.testing.lakes import commit_all, memory_lake, namespace_of, stage_table
 from sparklake.testing.memory.registers import MemoryPurges
 from tests.support.crashes import CrashError, dies_at
 from tests.support.interleaved_calls import just_before
-from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
 
 SECRET = b"secret"
 SCHEDULES = 40

@@ -6,7 +6,7 @@ import pytest
 
 from sparklake import Lake
 from sparklake.errors import PurgedError
-from tests.support.lakes import commit_all, contents
+from sparklake.testing.lakes import commit_all, contents
 from tests.support.s3_fixtures import Bucket
 
 

@@ -21,7 +21,8 @@ from sparklake.errors import (
     SparklakeError,
 )
 from sparklake.graveler.guards import ALL_ACTIONS, Action, ProtectionRule
-from tests.support.lakes import commit_all, contents, memory_lake, refused, stage_sizes
+from sparklake.testing.lakes import commit_all, contents, memory_lake
+from tests.support.lakes import refused, stage_sizes
 
 DAY = timedelta(days=1)
 

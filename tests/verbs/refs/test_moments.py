@@ -12,8 +12,8 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.documents import operation_document
 from sparklake.errors import InvalidInputError, RefNotFoundError
+from sparklake.testing.lakes import commit_all, memory_lake
 from sparklake.verbs.refs import moves as moments
-from tests.support.lakes import commit_all, memory_lake
 
 SECOND = timedelta(seconds=1)
 

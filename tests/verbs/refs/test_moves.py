@@ -20,8 +20,9 @@ from sparklake.errors import (
     UnexpectedHeadError,
 )
 from sparklake.graveler.ports import BranchMove
+from sparklake.testing.lakes import TESTER, commit_all, contents
 from sparklake.testing.memory import MemoryBranches
-from tests.support.lakes import TESTER, commit_all, contents, refused, stage_sizes
+from tests.support.lakes import refused, stage_sizes
 
 
 @pytest.fixture

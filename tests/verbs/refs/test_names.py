@@ -9,7 +9,7 @@ import pytest
 
 from sparklake import Repository
 from sparklake.errors import AlreadyExistsError, InvalidKeyError
-from tests.support.lakes import memory_lake
+from sparklake.testing.lakes import memory_lake
 
 
 @pytest.fixture

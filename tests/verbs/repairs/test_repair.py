@@ -8,21 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.faults.lake_faults import (
+    FAULTS,
+    Scene,
+    changed_state,
+    file_as,
+    healthy_scene,
+    injected,
+)
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import CollectionRunningError, CorruptFileError, ReadOnlyError
 from sparklake.namespace.layout import REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
 from sparklake.rows.findings import KIND_FACTS, FindingKind, Severity
+from sparklake.testing.lakes import commit_all, contents, files_below, memory_lake, namespace_of
 from sparklake.verbs.repairs.repair import RepairReport
 from sparklake.verbs.repairs.steps import RepairAction
-from tests.support.faults import FAULTS, Scene, changed_state, file_as, healthy_scene, injected
-from tests.support.lakes import (
-    commit_all,
-    contents,
-    files_below,
-    memory_lake,
-    namespace_of,
-    refs_of,
-)
+from tests.support.lakes import refs_of
 
 FROM_INSIDE = {
     "missing_tree": RepairAction.REBUILD_TREE,

@@ -6,8 +6,8 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.graveler.sstable.range_files import table_key
+from sparklake.testing.lakes import commit_all, contents
 from sparklake.verbs.repairs.steps import RepairAction
-from tests.support.lakes import commit_all, contents
 from tests.support.s3_fixtures import Bucket
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from sparklake import Repository
 from sparklake.rows.objects import ObjectInfo
+from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.tables.file_schemas import (
     ColumnTypes,
@@ -18,7 +19,6 @@ from sparklake.verbs.tables.file_schemas import (
     differing_types,
     find_file_types,
 )
-from tests.support.lakes import memory_lake
 
 
 def types_of(repo: Repository, path: str) -> ColumnTypes | None:

@@ -10,14 +10,15 @@ from uuid import uuid4
 
 import pytest
 
+from benchmarks.counting import recorded_reads
 from sparklake import Lake, Repository
 from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.tables.version import open_table
-from tests.support.lakes import memory_lake, stage_sizes
-from tests.support.memory_folders import memory_folder
-from tests.support.recorded_reads import recorded_reads
+from tests.support.lakes import stage_sizes
 from tests.support.statements import recorded_statements
 
 MARKS = {

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from campaigns.faults import table_writes
 from sparklake import Repository
 from sparklake.errors import (
     AlreadyExistsError,
@@ -19,11 +20,11 @@ from sparklake.errors import (
     WriteFinishedError,
 )
 from sparklake.graveler.ports import Write, WriteState
+from sparklake.testing.folders import memory_folder
+from sparklake.testing.lakes import contents, memory_lake
 from sparklake.verbs.tables import write as writes
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode
-from tests.support import table_writes
-from tests.support.lakes import contents, memory_lake, stage_sizes
-from tests.support.memory_folders import memory_folder
+from tests.support.lakes import stage_sizes
 from tests.support.recorded_reads import recorded_states
 
 TABLE = "tables/x"

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from campaigns.faults.damaged_tables import block_handles, damaged, with_block
 from sparklake import Lake, Repository
 from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import block_of_records
@@ -32,9 +33,8 @@ from sparklake.graveler.sstable.layout import FOOTER_BYTES, meta_blocks
 from sparklake.graveler.sstable.range_files import make_range, read_range_file
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
+from sparklake.testing.lakes import commit_all, namespace_of, put_all
 from sparklake.verbs.checks.leftovers import dump_table_ids
-from tests.support.damage import block_handles, damaged, with_block
-from tests.support.lakes import commit_all, namespace_of, put_all
 
 DAY = 24 * 3600
 

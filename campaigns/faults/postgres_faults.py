@@ -11,10 +11,10 @@ from uuid import uuid4
 import psycopg
 from psycopg.rows import dict_row
 
+from campaigns.faults.lake_faults import Expected, expected
 from sparklake import Repository
 from sparklake.graveler.planning.change_summary import ChangeSummary, encode_summary, name_hashes
 from sparklake.rows.findings import FindingKind
-from tests.support.faults import Expected, expected
 
 _TABLES = ("commits", "branches", "tags", "layers", "operations", "expired_commits")
 

@@ -16,6 +16,7 @@ from sparklake.graveler.ports import ContentPart
 from sparklake.stores.objects import open_object, open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sparklake.graveler.ports import ObjectStore
@@ -175,7 +176,7 @@ class ObjectStoreContract:
     ) -> None:
         source = tmp_path / "source"
         source.write_bytes(b"body")
-        calls = [
+        calls: list[Callable[[], object]] = [
             lambda: store.get(key),
             lambda: store.get_to_file(key, tmp_path / "copy"),
             lambda: store.put_if_absent(key, b"body"),

@@ -1,0 +1,28 @@
+"""The environment and the jars of Spark in tests and benchmarks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sparklake.session import find_java_home
+
+JARS = Path(sys.prefix) / "jars"
+
+
+def found_jars() -> list[Path]:
+    """Return the downloaded jars; raise FileNotFoundError if there are none."""
+    found = sorted(JARS.glob("*.jar"))
+    if not found:
+        raise FileNotFoundError(f"{JARS} has no jars for the tests: run `make setup`")
+    return found
+
+
+def spark_environment() -> dict[str, str]:
+    """Return the environment to start Spark: Java, Python and loopback."""
+    return {
+        "JAVA_HOME": str(find_java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
