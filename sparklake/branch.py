@@ -51,12 +51,12 @@ class Branch:
 
     @property
     def state(self) -> BranchState:
-        """The head and the staged changes at one moment; raises RefNotFoundError."""
+        """The head and the staged changes at one moment. Raises RefNotFoundError."""
         return get_branch(self._context, self.name)
 
     @property
     def head(self) -> Commit:
-        """The latest commit; raises RefNotFoundError if the branch no longer exists."""
+        """The latest commit. Raises RefNotFoundError if the branch no longer exists."""
         return self._context.graph.commit(self.state.commit_id)
 
     @property

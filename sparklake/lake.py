@@ -331,7 +331,7 @@ class Lake:
 
 
 def parse_engine(engine: Engine | str | None) -> Engine | None:
-    """Return the engine of a name; raise InvalidInputError."""
+    """Return the engine of a name. Raises InvalidInputError."""
     if engine is None:
         return None
     try:

@@ -101,7 +101,7 @@ class Repository:
         exist_ok: bool = False,
         once: str | Once | None = None,
     ) -> Branch:
-        """Create a branch at any ref, in constant time; raise AlreadyExistsError.
+        """Create a branch at any ref, in constant time. Raises AlreadyExistsError.
 
         Without a source, it starts at the default branch.
         Listings leave out a hidden branch. After the time `expires`, it may be pruned. With
@@ -137,7 +137,7 @@ class Repository:
         ).returned()
 
     def branch(self, name: str) -> Branch:
-        """Return a branch; raise RefNotFoundError."""
+        """Return a branch. Raises RefNotFoundError."""
         return Branch(self._context, get_branch(self._context, name).name)
 
     def branches(self, hidden: bool = False) -> list[Branch]:
@@ -175,7 +175,7 @@ class Repository:
     def create_tag(
         self, name: str, ref: str, exist_ok: bool = False, once: str | Once | None = None
     ) -> TagInfo:
-        """Create a tag, which never moves, at any ref; raise AlreadyExistsError.
+        """Create a tag, which never moves, at any ref. Raises AlreadyExistsError.
 
         Examples:
             >>> repo.create_tag("v3", "main").name
@@ -190,7 +190,7 @@ class Repository:
         return list(self._context.refs.tags.list())
 
     def delete_tag(self, name: str) -> None:
-        """Delete a tag; raise RefNotFoundError."""
+        """Delete a tag. Raises RefNotFoundError."""
         from sparklake.verbs.refs.branches import delete_tag
 
         delete_tag(self._context, name)
@@ -238,7 +238,7 @@ class Repository:
         return list_folder(self._context, ref, prefix)
 
     def stat(self, ref: str, path: str, require_readable: bool = False) -> ObjectInfo:
-        """Return one object; raise ObjectNotFoundError.
+        """Return one object. Raises ObjectNotFoundError.
 
         With `require_readable`, raises ExpiredError if its bytes may be deleted.
 
@@ -263,7 +263,7 @@ class Repository:
         return open_snapshot(self._context, ref)
 
     def read_bytes(self, ref: str, path: str) -> bytes:
-        r"""Return the content of one object; raise MissingFileError, CorruptFileError.
+        r"""Return the content of one object. Raises MissingFileError, CorruptFileError.
 
         Examples:
             >>> repo.read_bytes("main~1", "notes/a.txt")
@@ -501,7 +501,7 @@ class Repository:
         return show(self._context, ref)
 
     def merge_base(self, left: str, right: str) -> Commit:
-        """Return the best common ancestor of two refs; raise RefNotFoundError."""
+        """Return the best common ancestor of two refs. Raises RefNotFoundError."""
         from sparklake.verbs.base.merge_bases import merge_base
 
         one, other = (self.resolve(ref) for ref in (left, right))
@@ -650,7 +650,7 @@ class Repository:
         return list_hook_runs(self._context, limit, ref)
 
     def hook_run(self, run_id: str) -> HookRun:
-        """Return a run of hooks by its id; raise NotFoundError."""
+        """Return a run of hooks by its id. Raises NotFoundError."""
         from sparklake.verbs.hooks.guard import get_hook_run
 
         return get_hook_run(self._context, run_id)
@@ -665,7 +665,7 @@ class Repository:
         return list_writes(self._context)
 
     def abandon_write(self, write_id: str) -> Write:
-        """Abandon an open write; raise NotFoundError, WriteFinishedError.
+        """Abandon an open write. Raises NotFoundError, WriteFinishedError.
 
         It can never stage its files.
         """
@@ -766,7 +766,7 @@ class Repository:
         return purge(self._context, options)
 
     def resume_purge(self, purge_id: str) -> Purge:
-        """Resume an unfinished purge; raise NotFoundError."""
+        """Resume an unfinished purge. Raises NotFoundError."""
         from sparklake.verbs.purges.purge import resume_purge
 
         return resume_purge(self._context, purge_id)
@@ -776,7 +776,7 @@ class Repository:
         return self._context.refs.purges.list()
 
     def get_purge(self, purge_id: str) -> Purge:
-        """Return a purge by its id; raise NotFoundError."""
+        """Return a purge by its id. Raises NotFoundError."""
         from sparklake.verbs.purges.purge import get_purge
 
         return get_purge(self._context, purge_id)
@@ -806,7 +806,7 @@ class Repository:
         return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace, lists=work)
 
     def garbage(self, run_id: str) -> Rows[ObjectInfo]:
-        """Return all garbage that a collection has found, by address; raise NotFoundError."""
+        """Return all garbage that a collection has found, by address. Raises NotFoundError."""
         from sparklake.verbs.gc.collect import garbage_rows
 
         return garbage_rows(self._context, run_id)

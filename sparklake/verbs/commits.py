@@ -29,8 +29,6 @@ from sparklake.verbs.base.staging import StagedLayers, cut_out
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
-    """The options of a commit."""
-
     message: str
     committer: str | None = None
     metadata: Mapping[str, str] | None = None
@@ -40,12 +38,9 @@ class CommitOptions:
 
 @restarts(versions=True)
 def commit(context: Context, branch: str, options: CommitOptions) -> Commit:
-    """Commit the staged changes of the chosen keys. Other changes stay staged.
+    """Commit the staged changes of the given keys; other changes stay staged.
 
-    Raises:
-        NoChangesError: There are no such changes.
-        AlreadyCommittedError: Another writer has committed them meanwhile.
-        RaceLostError: The branch kept moving.
+    Raises NoChangesError, AlreadyCommittedError or RaceLostError.
     """
     signature = sign(context, options.message, options.committer, options.metadata)
     check_namespace(context.store)
@@ -72,7 +67,7 @@ def commit(context: Context, branch: str, options: CommitOptions) -> Commit:
 
 
 def explain_commit(context: Context, branch: str, path_filter: PathFilter = ALL) -> Explanation:
-    """Return the plan of a commit. It seals nothing, writes nothing and moves nothing."""
+    """Return the plan of a commit, without sealing or writing anything."""
     name = get_branch(context, branch).name
 
     def plan(found: ResolvedRef) -> Plan:
@@ -146,10 +141,7 @@ def apply_layers(
 
 
 def reset(context: Context, branch: str, prefix: str | None, path: str | None) -> None:
-    """Drop the staged changes of a branch: all, those under a prefix, or that of one object.
-
-    A part without staged changes is a no-op. Raises InvalidInputError for a prefix and a path.
-    """
+    """Drop staged changes: all, those under a prefix, or those of one object."""
     if prefix is not None and path is not None:
         raise InvalidInputError("choose one of a prefix and a path to reset")
     if path is not None:

@@ -1,1 +1,1 @@
-"""Steps that all verbs share: open, resolve, snapshot, stage, publish."""
+"""Steps shared by all verbs: open, resolve, snapshot, stage, publish."""

@@ -21,7 +21,7 @@ Objects: TypeAlias = Mapping[str, BytesOrPath] | Iterable[tuple[str, BytesOrPath
 
 
 class _ArgumentType(NamedTuple):
-    """The type of an argument: its name in errors, and the check of a value."""
+    """An argument's type: its noun in errors, and its check."""
 
     noun: str
     fits: Callable[[object], bool]
@@ -29,10 +29,9 @@ class _ArgumentType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ArgumentTypes:
-    """The types of a method's arguments; `names` are the positional ones, `more` the starred one.
+    """The types of a method's arguments: `names` are positional, `more` is starred.
 
-    Annotations that are imported for type checkers only, and unknown types, are not checked here
-    but in the verbs.
+    Annotations imported for type checkers only, and unknown types, are left to the verbs.
     """
 
     verb: str
@@ -55,12 +54,7 @@ class ArgumentTypes:
         return ArgumentTypes(name, names, more, types)
 
     def check(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-        """Check the arguments of a call.
-
-        Raises:
-            InvalidKeyError: A path or a prefix has the wrong type.
-            InvalidInputError: Another argument has the wrong type.
-        """
+        """Check the arguments of a call; paths and prefixes raise InvalidKeyError."""
         named = zip(self.names, arguments, strict=False)
         starred = ((self.more, value) for value in arguments[len(self.names) :])
         for name, value in (*named, *starred, *keywords.items()):

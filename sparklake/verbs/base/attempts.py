@@ -21,10 +21,9 @@ _MOST_PIECES = 10_000
 
 @dataclass(slots=True)
 class Attempts:
-    """The results of one verb's attempts: a later one reads only ranges that have moved.
+    """Results of one verb's attempts: later attempts read only moved ranges.
 
-    The title is the verb's, for the Spark UI. With `layered`, the sides of its plans are a base and
-    staged layers.
+    `title` is for the Spark UI. With `layered`, the sides of plans are a base and staged layers.
     """
 
     context: Context
@@ -39,9 +38,9 @@ class Attempts:
 
     @property
     def has_lost(self) -> bool:
-        """Whether an earlier attempt has written a tree and lost.
+        """Whether an earlier attempt wrote a tree and lost.
 
-        After that, an outcome does not count the changes that it reuses from that tree.
+        Later outcomes do not count the changes reused from that tree.
         """
         return self._made is not None
 
@@ -54,10 +53,9 @@ class Attempts:
         return run_plan(runner, body, rest, progress=runners.progress)
 
     def finish(self, plan: Plan, outcome: PlanResult, over: MetaRangeId) -> MetaRange:
-        """Write the tree of a plan that was run over another tree; it is durable on return.
+        """Write the tree of an executed plan durably.
 
-        If it has the records of that tree, which another program may have cut into other ranges,
-        return that tree.
+        Returns the tree below if it has equal records, maybe in other ranges.
         """
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
         reuses = self.has_lost
@@ -75,5 +73,5 @@ class Attempts:
         return tree
 
     def forget(self) -> None:
-        """Make a later attempt start from nothing: these results are incomplete."""
+        """Drop incomplete results: the next attempt starts from nothing."""
         self._made = None

@@ -18,10 +18,9 @@ _LAST_STRETCH = 4096
 
 @dataclass(slots=True)
 class CommitGraph:
-    """A reader of commits that keeps the latest ones: they never change.
+    """A cache of immutable commits.
 
-    A walk fetches ever larger parts of history, so its round trips grow with the logarithm of its
-    length.
+    A walk fetches growing parts of history: round trips grow with the logarithm of its length.
     """
 
     refs: RepositoryRefs
@@ -29,7 +28,7 @@ class CommitGraph:
     _stretch: int = _FIRST_STRETCH
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """Return a commit that must exist, because a ref or another commit names it."""
+        """Return an existing commit, referenced by a ref or another commit."""
         found = self._known.get(commit_id) or self.refs.commits.find(commit_id)
         if found is None:
             raise CorruptFileError(f"the commit {commit_id} is named but does not exist")
@@ -37,14 +36,14 @@ class CommitGraph:
         return found
 
     def ancestor(self, commit_id: CommitId) -> Commit:
-        """Return a commit for a walk that will read its ancestors next."""
+        """Return a commit, and prefetch its ancestors for a walk."""
         if commit_id not in self._known:
             self._keep(self.refs.commits.ancestry([commit_id], self._stretch))
             self._stretch = min(2 * self._stretch, _LAST_STRETCH)
         return self.commit(commit_id)
 
     def first_ancestor(self, commit: Commit, steps: int) -> Commit | None:
-        """Return the ancestor this many first parents back, or None past the first commit."""
+        """Return the ancestor `steps` first parents back, or None past the first commit."""
         if steps > _FIRST_STRETCH:
             found = self.refs.commits.first_ancestor(commit.id, steps)
             return found and self._known.setdefault(found.id, found)
@@ -55,10 +54,7 @@ class CommitGraph:
         return commit
 
     def known_below(self, commit: Commit, most: int, but: Container[CommitId]) -> list[CommitId]:
-        """Return the nearest commits already read with at most this generation.
-
-        The number of commits is limited, and the `but` commits are left out.
-        """
+        """Return the nearest cached commits of at most this generation, except `but`."""
         below = (
             each
             for each in list(self._known.values())  # other threads may add some
@@ -67,7 +63,6 @@ class CommitGraph:
         return [each.id for each in nlargest(most, below, key=lambda each: each.generation)]
 
     def find_known(self, commit_id: CommitId) -> Commit | None:
-        """Return a commit that has been read before."""
         return self._known.get(commit_id)
 
     def read_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
@@ -77,7 +72,7 @@ class CommitGraph:
         return found
 
     def _keep(self, commits: Sequence[Commit]) -> None:
-        """Keep commits, and drop the least recently read ones above a limit."""
+        """Cache commits; above a limit, drop the least recently read ones."""
         for each in commits:
             self._known.pop(each.id, None)
             self._known[each.id] = each
@@ -91,9 +86,8 @@ class CommitGraph:
 class Walk:
     """A walk down a history by descending generation.
 
-    It reads bands of generations, for all lines together. So each commit is read about once,
-    however often branches split and merge, and round trips grow with the logarithm of the number of
-    commits until a band has enough of them.
+    It reads bands of generations for all lines together, so each commit is read about once, and
+    round trips grow with the logarithm of the number of commits until bands are full.
     """
 
     graph: CommitGraph
@@ -102,19 +96,18 @@ class Walk:
     """The generation of a child of each parent that was met but not read."""
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """Return the start of the walk, or a parent that it has met."""
+        """Return the start of the walk, or a parent met by it."""
         if commit_id in self._missing and self.graph.find_known(commit_id) is None:
             self._read(self._missing[commit_id] - self._band)
         return self.graph.commit(commit_id)
 
     def parents(self, commit_id: CommitId) -> Sequence[CommitId]:
-        """Return the parents of a commit, where the walk continues."""
+        """Return the parents of a commit, and continue the walk there."""
         commit = self.commit(commit_id)
         self._meet(commit)
         return commit.parents
 
     def generation(self, commit_id: CommitId) -> int:
-        """Return the generation of a commit."""
         return self.commit(commit_id).generation
 
     def _read(self, least: int) -> None:

@@ -1,7 +1,4 @@
-"""The content of objects.
-
-An object that is read as a whole is checked against the MD5 of its entry, if it has one.
-"""
+"""The content of objects."""
 
 from __future__ import annotations
 
@@ -20,10 +17,9 @@ AHEAD_BYTES = 1 << 20
 
 
 def read_body(found: ObjectInfo, ref: str) -> bytes:
-    """Return the bytes of an object of a ref.
+    """Return the bytes of an object.
 
-    Raises MissingFileError if the file at its address is missing, and CorruptFileError if its size
-    or MD5 has changed.
+    Raises MissingFileError, and CorruptFileError for a changed size or MD5.
     """
     store, key = open_object(found.address)
     with _missing(found, ref):
@@ -36,21 +32,18 @@ def read_body(found: ObjectInfo, ref: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ObjectContent:
-    """The content of an object of a ref, read in the requested parts.
+    """The content of an object, read in parts.
 
-    Reading a part raises the errors of `read_body`, but the bytes of a part are not checked: see
-    CheckedContent.
+    Parts raise the errors of `read_body`, but their bytes are unchecked: see CheckedContent.
     """
 
     found: ObjectInfo
     ref: str
 
     def __len__(self) -> int:
-        """Return the number of bytes."""
         return self.found.size
 
     def __getitem__(self, part: slice, /) -> bytes:
-        """Return some of the bytes."""
         start, stop, _ = part.indices(self.found.size)
         if start >= stop and self.found.size:
             return b""
@@ -61,16 +54,16 @@ class ObjectContent:
         return read.body
 
     def check_digest(self, digest: str) -> None:
-        """Raise CorruptFileError if the MD5 of all bytes differs from that of the entry."""
+        """Raise CorruptFileError for an MD5 other than the entry's."""
         _check_digest(self.found, self.ref, digest)
 
 
 class CheckedContent:
     """The content of an object for one reader, checked after a complete read.
 
-    The MD5 is computed over bytes that are read in order from the start. Parts that are read
-    before, between or again do no harm. A reader that leaves gaps gets no check. The read that
-    completes the content raises CorruptFileError if the MD5 is wrong, and so does every later one.
+    The MD5 covers bytes read in order from the start; other parts do no harm, and a reader with
+    gaps gets no check. The completing read raises CorruptFileError for a wrong MD5, and so do later
+    ones.
     """
 
     def __init__(self, content: ObjectContent) -> None:
@@ -80,11 +73,9 @@ class CheckedContent:
         self._hashed = 0
 
     def __len__(self) -> int:
-        """Return the number of bytes."""
         return len(self._content)
 
     def __getitem__(self, part: slice, /) -> bytes:
-        """Return some of the bytes."""
         read = self._content[part]
         if self._is_checked:
             self._note(part.indices(len(self))[0], read)
@@ -101,9 +92,9 @@ class CheckedContent:
 
 
 class ReadAhead:
-    """Content that is read ahead of sequential requests.
+    """Content with read-ahead for sequential requests.
 
-    So lines are read in large parts, and single columns without the bytes between them.
+    Lines are read in large parts, and single columns without the bytes between them.
     """
 
     def __init__(self, content: Content, ahead: int = AHEAD_BYTES) -> None:
@@ -114,11 +105,9 @@ class ReadAhead:
         self._start = 0
 
     def __len__(self) -> int:
-        """Return the number of bytes."""
         return len(self._content)
 
     def __getitem__(self, part: slice, /) -> bytes:
-        """Return some of the bytes."""
         start, stop, _ = part.indices(len(self))
         if start >= stop:
             return self._content[part]

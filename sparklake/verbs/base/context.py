@@ -1,4 +1,4 @@
-"""The environment of every verb of a repository."""
+"""The environment of a repository's verbs."""
 
 from __future__ import annotations
 
@@ -37,23 +37,20 @@ if TYPE_CHECKING:
 
 
 class MoveGuard(Protocol):
-    """A guard that may refuse a change of refs, and that is notified after it."""
+    """A guard of ref changes: it may reject one, and is notified afterwards."""
 
     def around_move(self, context: Context, move: BranchMove) -> AbstractContextManager[None]:
-        """Guard the move of a branch over new commits; raise HookFailedError before it."""
+        """Guard a branch's move over new commits; a rejection raises HookFailedError."""
 
     def around_name(
         self, context: Context, verb: RefVerb, name: str, start: Commit | None = None
     ) -> AbstractContextManager[None]:
-        """Guard the creation of a name, at `start`, or its deletion.
-
-        Raises HookFailedError before the change.
-        """
+        """Guard the creation of a name at `start`, or its deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnceRun:
-    """A run with a once key. `encode` returns the stored form of the verb's result."""
+    """A run with a idempotency key. `encode` serializes the verb's result."""
 
     key: str
     digest: str
@@ -62,19 +59,18 @@ class OnceRun:
     lifetime: timedelta
 
     def record(self, result: Any) -> OnceRecord:
-        """Return the record of the run with a result."""
         return self.stored(self.encode(result))
 
     def stored(self, result: Mapping[str, Any]) -> OnceRecord:
-        """Return the record of the run with the stored form of a result."""
+        """Return the record of the run with a serialized result."""
         return OnceRecord(self.key, self.digest, self.id, result, self.lifetime)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """An open repository. Tables that a sweep has replaced are never read from its caches.
+    """An open repository. Its caches never return tree files replaced by a sweep.
 
-    With `once`, the verb that it is for runs under a once key.
+    With `once`, its verb runs under a idempotency key.
     """
 
     info: RepositoryInfo
@@ -91,7 +87,7 @@ class Context:
 
     @property
     def workspace(self) -> Workspace:
-        """The settings for tasks."""
+        """The settings of tasks."""
         return replace(self.caches.current().workspace, versions=self.versions)
 
     @property
@@ -101,24 +97,23 @@ class Context:
 
     @property
     def trees(self) -> Trees:
-        """The reader of metaranges."""
         return self.caches.current().trees
 
     @property
     def open_ranges(self) -> OpenRanges:
-        """The open ranges, for lookups of single objects."""
+        """Open ranges for lookups of single objects."""
         return self.caches.current().open_ranges
 
     def recorded(self, result: object) -> OnceRecord | None:
-        """Return the record for the change that ends a verb with this result."""
+        """Return the once record of a verb's last change."""
         return None if self.once is None else self.once.record(result)
 
     def title(self, verb: str, what: str) -> str:
-        """Return the description of a verb's jobs for the Spark UI."""
+        """Return the description of a verb's jobs in the Spark UI."""
         return f"sparklake {verb} {self.info.name}: {what}"
 
     def job(self, verb: str, what: str, sides: Sequence[str]) -> Job:
-        """Return a verb's job of reads from these sides of a plan."""
+        """Return the job of a verb's reads from a plan with these sides."""
         from sparklake.engine.lazy_rows import Job
 
         return Job(verb, self.title(verb, what), self.runners, sides)
@@ -128,12 +123,12 @@ class Context:
         return self.runners.choose(records, self.title(verb, what))
 
     def tree(self, commit: Commit) -> MetaRange:
-        """Return the metarange of a commit; raise ExpiredError if its tree was collected."""
+        """Return the metarange of a commit; a collected one raises ExpiredError."""
         with naming_collected(self, [commit.id]):
             return self.trees.get(commit.meta_range_id)
 
     def tree_before(self, commit: Commit, number: int = 1) -> MetaRangeId:
-        """Return the tree of a commit's parent, or the empty tree for a first commit."""
+        """Return the tree of a parent, or the empty tree for a first commit."""
         if not commit.parents:
             return EMPTY_META_RANGE
         return self.graph.commit(commit.parents[number - 1]).meta_range_id
@@ -141,7 +136,7 @@ class Context:
 
 @contextmanager
 def naming_collected(context: Context, commit_ids: Sequence[CommitId]) -> Iterator[None]:
-    """Raise ExpiredError where a table is missing because a commit's tree was collected."""
+    """Raise ExpiredError for a missing tree file of a collected commit."""
     try:
         yield
     except MissingFileError as error:

@@ -42,7 +42,7 @@ _PART_OPENED = 4
 
 
 def full_size(raw_size: int, count: int) -> int:
-    """Return the approximate memory of a range that is opened in full, in bytes."""
+    """Return the approximate memory of a fully opened range, in bytes."""
     return raw_size + _BYTES_A_RECORD * count
 
 
@@ -59,7 +59,6 @@ class OpenRange:
         return full_size(self.raw_size, len(self.block))
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key."""
         row = bisect_left(range(len(self.block)), key, key=self._key)
         if row == len(self.block) or self._key(row) != key:
             return None
@@ -67,7 +66,7 @@ class OpenRange:
         return bytes(data[starts[row] : ends[row]])
 
     def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
-        """Yield the intervals that contain a key."""
+        """Yield the intervals with a key."""
         keys = self.block.keys
         for each in intervals:
             at = bisect_left(keys, each.start)
@@ -75,7 +74,7 @@ class OpenRange:
                 yield each
 
     def find_many(self, keys: Keys) -> tuple[Block, Positions]:
-        """Return the records of some of ascending keys, and the positions of these keys."""
+        """Return the records of ascending keys, and the matching positions."""
         places, found = self.block.find(keys)
         positions = np.flatnonzero(found)
         return self.block.take(places[positions]), positions
@@ -86,14 +85,14 @@ class OpenRange:
 
     @cached_property
     def _places(self) -> tuple[memoryview, ...]:
-        """The data of the block, and the bounds of keys and values, as plain numbers."""
+        """The block's data, and the bounds of keys and values as plain numbers."""
         keys, block = self.block.keys, self.block
         bounds = (keys.starts, keys.starts + keys.lengths, block.value_starts, block.value_ends)
         return block.data.data, *(each.astype(np.int32).data for each in bounds)
 
 
 class PackedRange:
-    """The positions of a range's data blocks, which are opened per lookup and not kept."""
+    """The positions of a range's data blocks, opened per lookup and not kept."""
 
     def __init__(self, info: RangeInfo, block: Block) -> None:
         self._left = len(block.starts) // _PART_OPENED
@@ -112,24 +111,20 @@ class PackedRange:
 
     @property
     def is_worn(self) -> bool:
-        """Whether so many lookups have happened that it should be opened in full."""
+        """Whether further lookups should open it in full."""
         return self._left < 0
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key; raise MissingFileError or CorruptFileError."""
         self._left -= 1
         return self._records.find(key)
 
     def find_many(self, keys: Keys) -> tuple[Block, Positions]:
-        """Return the records of some of ascending keys, and the positions of these keys.
-
-        Raises MissingFileError or CorruptFileError.
-        """
+        """Return the records of ascending keys, and the matching positions."""
         values, positions = self._records.find_many(keys)
         return block_of(keys.at(positions).array(), values), positions
 
     def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
-        """Yield the intervals that contain a key."""
+        """Yield the intervals with a key."""
         self._left -= 1
         for each in intervals:
             key = self._records.reaching(each.start)
@@ -141,9 +136,10 @@ Some = TypeVar("Some", OpenRange, PackedRange)
 
 
 class OpenRanges:
-    """The open ranges of a store; the latest ones are kept, because they never change.
+    """A cache of immutable open ranges.
 
-    A few lookups of single keys open data blocks. Many lookups open the range.
+    Few lookups of single keys open data blocks. Many lookups open the range. Lookups raise
+    MissingFileError and CorruptFileError.
     """
 
     def __init__(
@@ -157,13 +153,12 @@ class OpenRanges:
         self._lock = Lock()
 
     def find(self, info: RangeInfo, key: bytes) -> bytes | None:
-        """Return the stored value of a key; raise MissingFileError or CorruptFileError."""
         return self._ready(info, self._known(info) or self._read([info])[0]).find(key)
 
     def holding(self, ranges: Ranges, intervals: Iterable[Interval]) -> list[Interval]:
-        """Return the intervals in which a tree, or a layer of ranges, has a key.
+        """Return the intervals with a key in a tree or a layer of ranges.
 
-        The metarange often answers this. Otherwise a data block is opened, as for a single key.
+        The metarange often decides this; otherwise a data block is opened.
         """
         held: list[Interval] = []
         inside: dict[RangeInfo, list[Interval]] = {}
@@ -184,8 +179,8 @@ class OpenRanges:
     def for_many_keys(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
         """Return ranges for the lookup of many keys; unknown ones are read together.
 
-        They are opened in full while there is memory. After that, kernels find the keys in packed
-        ranges, for less than the cost of opening them.
+        They are opened in full while there is memory; after that, kernels search packed ranges
+        faster.
         """
         if not is_compiled():
             return [*self.get_many(infos)]
@@ -230,17 +225,14 @@ class OpenRanges:
         return found
 
     def lookup(self, ranges: Ranges, key: bytes) -> bytes | None:
-        """Return the stored value of a key in a tree; raise as `find` does."""
+        """Return the stored value of a key in a tree."""
         at = position_reaching(ranges, key)
         if at == len(ranges) or key < ranges[at].min_key:
             return None
         return self.find(ranges[at], key)
 
     def lookup_many(self, ranges: Ranges, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the stored values of ascending keys in a tree; raise as `find` does.
-
-        Each range is looked up once, for all its keys.
-        """
+        """Return the stored values of ascending keys in a tree, in one lookup per range."""
         found: list[bytes | None] = []
         place = 0
         while len(found) < len(keys):
@@ -254,7 +246,7 @@ class OpenRanges:
         return found
 
     def _find_many(self, info: RangeInfo, keys: Sequence[bytes]) -> Iterator[bytes | None]:
-        """Yield the stored values of ascending keys up to the end of a range."""
+        """Yield the stored values of ascending keys up to a range's end."""
         for at, key in enumerate(keys):
             opened = self._known(info)
             if isinstance(opened, OpenRange):
@@ -263,7 +255,7 @@ class OpenRanges:
             yield None if key < info.min_key else self.find(info, key)
 
     def get_many(self, infos: Sequence[RangeInfo]) -> list[OpenRange]:
-        """Return ranges; those that are not open yet are read together."""
+        """Return fully opened ranges; unknown ones are read together."""
         with self._lock:
             known = {each.id: self._open.get(each.id) for each in infos}
         found = {name: each for name, each in known.items() if each is not None}

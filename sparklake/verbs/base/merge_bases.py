@@ -1,4 +1,4 @@
-"""The best common ancestors of two commits."""
+"""Merge bases, and the three trees of a merge."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sparklake.verbs.base.context import Context
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
-    """Return the best common ancestor. Of several, return the one of highest generation.
+    """Return the best common ancestor with the highest generation.
 
-    Raises RefNotFoundError if there is no common ancestor.
+    Raises RefNotFoundError without a common ancestor.
     """
     return best_common_ancestors(context, left, right)[0]
 
 
 def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
-    """Return the common ancestors that are not ancestors of one another, best first."""
+    """Return the best common ancestors, highest generation first."""
     walk = Walk(context.graph)
     bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
     return [walk.commit(each) for each in bases]

@@ -1,4 +1,4 @@
-"""The mark that assigns a storage namespace to one repository, of any lake."""
+"""Storage namespaces, owned by one repository of any lake."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Mark:
 
 @contextmanager
 def given_place(uri: str = "") -> Iterator[None]:
-    """Raise InvalidInputError if a place that the caller names does not exist, or is a file."""
+    """Raise InvalidInputError for a given place without a store, or for a file."""
     path = find_local_path(uri)
     places = () if path is None else (Path(path), *Path(path).parents)
     file = next((each for each in places if each.is_file()), None)
@@ -61,11 +61,10 @@ def given_place(uri: str = "") -> Iterator[None]:
 
 
 def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
-    """Mark a namespace as used, so that only one repository can have it.
+    """Write the ownership marker of an unused namespace; return the repository to create.
 
-    Returns the repository to create. If an earlier attempt to create it died after writing the
-    mark, that attempt continues, under its uid. Raises NamespaceInUseError, also for a namespace
-    inside another one, of any lake, or with existing objects.
+    An earlier attempt that died after writing the marker is continued, under its uid. Raises
+    NamespaceInUseError, also for a namespace with objects, or inside another one of any lake.
     """
     with given_place(store.uri):
         marked = _put_mark(store, refs, info)
@@ -95,16 +94,16 @@ def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> Repos
 
 
 def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
-    """Mark a namespace as this repository's. A previous owner can no longer dump there."""
+    """Write this repository's marker. A previous owner can no longer dump there."""
     encoded = msgspec.json.encode(Mark(info.name, info.uid, refs.id()))
     store.replace(NAMESPACE_MARKER_KEY, encoded)
     _check_conditional(store, encoded)
 
 
 def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
-    """Raise NamespaceInUseError if another repository has taken over the namespace.
+    """Raise NamespaceInUseError if another repository owns the namespace now.
 
-    Raises CorruptFileError if the mark is damaged or missing.
+    Raises CorruptFileError for a damaged or missing marker.
     """
     mark = _find_mark(store)
     if mark is not None and mark.uid == info.uid:
@@ -123,7 +122,7 @@ def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
 
 
 def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
-    """Raise StoreError if the store lets a second put overwrite the mark."""
+    """Raise StoreError if the store lets a second put overwrite the marker."""
     if store.put_if_absent(NAMESPACE_MARKER_KEY, encoded):
         store.delete(NAMESPACE_MARKER_KEY)
         raise StoreError(
@@ -133,17 +132,16 @@ def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
 
 
 def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
-    """Remove the mark of a refused repository, unless another attempt has created it."""
+    """Remove the marker of a rejected repository, unless another attempt created it."""
     made = refs.find_repository(info.name)
     if made is None or made.uid != info.uid:
         store.delete(NAMESPACE_MARKER_KEY)
 
 
 def check_namespace(store: ObjectStore) -> None:
-    """Raise StoreUnreachableError for a local namespace that is not accessible.
+    """Raise StoreUnreachableError for an inaccessible local namespace.
 
-    The directory below an unmounted disk also accepts files, and hides them after the mount. An
-    unreachable bucket raises its own error.
+    The directory below an unmounted disk would accept files, and hide them after the mount.
     """
     if store.traits.is_local and store.find(NAMESPACE_MARKER_KEY) is None:
         raise StoreUnreachableError(
@@ -153,10 +151,7 @@ def check_namespace(store: ObjectStore) -> None:
 
 
 def is_bare(store: ObjectStore) -> bool:
-    """Return whether a namespace has neither a mark nor a table.
-
-    Raises StoreUnreachableError if a local one does not exist.
-    """
+    """Return whether a namespace has neither a marker nor a tree file."""
     return (
         store.find(NAMESPACE_MARKER_KEY) is None
         and next(iter(store.list(table_key(""))), None) is None
@@ -164,10 +159,7 @@ def is_bare(store: ObjectStore) -> bool:
 
 
 def check_disk(info: RepositoryInfo, refs: RefsSnapshot) -> None:
-    """Raise StoreUnreachableError for a local namespace of which nothing is there.
-
-    The folder below an unmounted disk would take new files, and hide them after the mount.
-    """
+    """Raise StoreUnreachableError for a local namespace without its files."""
     uri = info.storage_namespace
     if describe_store(uri).is_local and is_bare(open_store(uri)) and has_content(refs):
         raise StoreUnreachableError(
@@ -177,7 +169,7 @@ def check_disk(info: RepositoryInfo, refs: RefsSnapshot) -> None:
 
 
 def has_content(refs: RefsSnapshot) -> bool:
-    """Return whether any commit contains objects, or any branch has staged changes."""
+    """Return whether any commit has objects, or any branch has staged changes."""
     return any(each.meta_range_id for each in refs.commits) or any(
         each.layers for each in refs.branches
     )
@@ -185,7 +177,7 @@ def has_content(refs: RefsSnapshot) -> bool:
 
 @contextmanager
 def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
-    """Turn a refusal of a verb's first write into ReadOnlyNamespaceError."""
+    """Raise ReadOnlyNamespaceError if a verb's first write is rejected."""
     try:
         yield
     except StorePermissionError as error:
@@ -195,7 +187,6 @@ def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
 
 
 def check_namespace_writable(store: ObjectStore, verb: str) -> None:
-    """Raise ReadOnlyNamespaceError if nothing can be written next to the mark."""
     with first_write(store, verb):
         if store.traits.is_local:
             probe = f"{PROBE_PREFIX}{uuid4().hex}"
@@ -207,9 +198,9 @@ def check_namespace_writable(store: ObjectStore, verb: str) -> None:
 
 
 def check_apart(info: RepositoryInfo, uri: str) -> str:
-    """Return the canonical root of a store.
+    """Return the canonical root of a store outside the storage namespace.
 
-    Raises InvalidInputError if it overlaps the storage namespace.
+    Raises InvalidInputError for an overlap.
     """
     root, own = normalise_store_uri(uri), info.storage_namespace
     if roots_overlap(root, own):
@@ -235,8 +226,7 @@ def check_enclosing(uri: str) -> None:
 def _check_unused(store: ObjectStore) -> None:
     """Raise NamespaceInUseError if the new namespace has objects.
 
-    A new repository would treat them as its own, but they may belong to another repository, whose
-    namespace is inside this one.
+    They may belong to a repository whose namespace is inside this one.
     """
     if next(iter(store.list(DATA_FOLDER)), None) is not None:
         raise NamespaceInUseError(
@@ -254,6 +244,6 @@ def _find_mark(store: ObjectStore) -> Mark | None:
 
 
 def _is_abandoned(store: ObjectStore, refs: RefStore, mark: Mark) -> bool:
-    """Return whether a mark of this lake belongs to a repository that was never created."""
+    """Return whether a marker of this lake belongs to a repository never created."""
     was_made = refs.refs(mark.uid).operations.list(1)
     return not was_made and all(each.key == NAMESPACE_MARKER_KEY for each in store.list())

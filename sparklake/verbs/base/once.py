@@ -1,7 +1,7 @@
-"""Once keys: runs of verbs that take effect once, however often they are repeated.
+"""Once keys, and the results of verbs.
 
-The key and the result of a run are recorded in the transaction of its change. A run with a recorded
-key returns that result. So a run that was killed at any moment can be repeated.
+The key and the result of a run are recorded in the transaction of its change. Later runs with the
+key return that result, so a run killed at any moment can be repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """The once key of one run of a verb.
+    """The idempotency key of a verb's run.
 
     `inputs` are compared like arguments: use them for the source of rows.
     """
@@ -50,13 +50,13 @@ class Once:
 
     @staticmethod
     def of(once: str | Once) -> Once:
-        """Return a once key that may be given as a string."""
+        """Return an idempotency key, given as a string or as such."""
         return once if isinstance(once, Once) else Once(once)
 
 
 @dataclass(frozen=True, slots=True)
 class ResultCodec(Generic[T]):
-    """The form in which the result of a verb is stored: a small JSON object."""
+    """The stored form of a verb's result: a small JSON object."""
 
     encode: Callable[[T], Mapping[str, Any]]
     decode: Callable[[Context, Mapping[str, Any]], T]
@@ -80,10 +80,10 @@ NOTHING: ResultCodec[None] = ResultCodec(lambda _: {}, lambda _, result: None)
 def run_once(
     context: Context, once: Once, digest: str, codec: ResultCodec[T], act: Callable[[Context], T]
 ) -> VerbResult[T]:
-    """Return the result of `act`, or the result of an earlier run with the same key.
+    """Return the result of `act`, or of an earlier run with the key.
 
-    Of concurrent runs with one key, one acts and the others wait for it. Raises
-    IdempotencyKeyReusedError for another digest, IdempotencyKeyInUseError after the wait.
+    Of concurrent runs with one key, one acts and the others wait. Raises IdempotencyKeyReusedError
+    for another digest, IdempotencyKeyInUseError after the wait.
     """
     with once_scope(context, once, digest, codec) as scope:
         if scope.earlier is not None:
@@ -107,14 +107,14 @@ def _decoded(record: VerbResult[None], context: Context, codec: ResultCodec[T]) 
 
 @dataclass(frozen=True, slots=True)
 class OnceScope:
-    """A run with a once key. If `earlier` is set, an earlier run was recorded."""
+    """A run with an idempotency key, and the earlier recorded run if there is one."""
 
     context: Context
     run: OnceRun
     earlier: VerbResult[None] | None = None
 
     def find(self) -> VerbResult[None] | None:
-        """Return the recorded run of the key, or raise IdempotencyKeyReusedError."""
+        """Return the recorded run of the key. Raises IdempotencyKeyReusedError."""
         record = self.context.refs.once_keys.find(self.run.key)
         if record is None:
             return None
@@ -132,14 +132,14 @@ class OnceScope:
         )
 
     def find_landed(self) -> VerbResult[None] | None:
-        """Return the recorded run of the key, or None if that cannot be known."""
+        """Return the recorded run of the key, or None if the ref store is unavailable."""
         try:
             return self.find()
         except RefStoreUnavailableError:
             return None
 
     def finish(self, stored: Mapping[str, Any]) -> VerbResult[None]:
-        """Return the recorded run; record one that has changed nothing."""
+        """Return the recorded run; record one without changes."""
         landed = self.find()
         if landed is not None:
             return landed
@@ -171,7 +171,7 @@ def digest_of(verb: str, target: str, once: Once, arguments: Mapping[str, Any]) 
 
 
 def normalised(value: Any) -> Any:
-    """Return the JSON value that stands for an argument.
+    """Return the JSON form of an argument.
 
     Bytes are hashed. Rows and streams are not compared: reading them would be the work.
     """
@@ -202,10 +202,9 @@ _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 
 
 def compared_arguments(bound: inspect.BoundArguments, files: Sequence[str]) -> Mapping[str, Any]:
-    """Return the arguments of a method that differ from its defaults, without the key.
+    """Return the non-default arguments of a method, without the key.
 
-    So a parameter that a later version adds does not change the digest. `files` are compared by
-    content.
+    Parameters of later versions do not change the digest. `files` are compared by content.
     """
     (self_name, *_), given = bound.signature.parameters, dict(bound.arguments)
     for name in (self_name, "once"):
@@ -219,7 +218,7 @@ def compared_arguments(bound: inspect.BoundArguments, files: Sequence[str]) -> M
 
 
 def _file_digest(file: Any) -> Any:
-    """Return the digest of a file's contents, or its name if it is no readable file."""
+    """Return a file's digest, or the name of an unreadable file."""
     digest = sha256()
     try:
         if not Path(file).is_file():

@@ -24,7 +24,7 @@ _TREES_KEPT = 32
 
 @dataclass(frozen=True)
 class OpenTrees:
-    """An open store and what was read from it, until the next tree sweep."""
+    """An open store with its cached trees, until the next tree sweep."""
 
     workspace: Workspace
     store: ObjectStore
@@ -32,7 +32,6 @@ class OpenTrees:
 
     @staticmethod
     def of(workspace: Workspace) -> OpenTrees:
-        """Open the store of a workspace."""
         store = workspace.open_store()
         return OpenTrees(workspace, store, Trees(store))
 
@@ -45,10 +44,10 @@ class OpenTrees:
 
 
 class TreeCaches:
-    """The caches of a repository's tables, which start anew after each tree sweep.
+    """The caches of a repository's trees, replaced after each tree sweep.
 
-    A table that was deleted and written again may name other objects. Only commits that were
-    published after the sweep name the new one, and reading such a commit shows the sweep.
+    A tree file that was deleted and rewritten may have other addresses. Only commits published
+    after the sweep reference the new one, and reading such a commit reveals the sweep.
     """
 
     def __init__(self, workspace: Workspace, refs: RepositoryRefs) -> None:
@@ -57,7 +56,7 @@ class TreeCaches:
         self._open = OpenTrees.of(workspace)
 
     def current(self) -> OpenTrees:
-        """Return the open tables after the latest tree sweep that was seen."""
+        """Return the open trees after the latest observed sweep."""
         with self._lock:
             sweeps = self._refs.tree_sweeps
             if sweeps > self._open.workspace.tree_sweeps:
@@ -66,7 +65,7 @@ class TreeCaches:
 
 
 class Trees:
-    """A reader of metaranges that keeps the latest ones: they never change."""
+    """A cache of immutable metaranges."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -75,7 +74,6 @@ class Trees:
         self._known: LRUCache[tuple[MetaRangeId, MetaRangeId], KnownKeys] = LRUCache(_TREES_KEPT)
 
     def get(self, meta_range_id: MetaRangeId) -> MetaRange:
-        """Return a metarange; raise MissingFileError or CorruptFileError."""
         with self._lock:
             found = self._kept.get(meta_range_id)
         if found is None:
@@ -85,18 +83,18 @@ class Trees:
         return found
 
     def keep(self, tree: MetaRange) -> MetaRange:
-        """Keep a metarange that was just read or written; return it."""
+        """Cache a metarange just read or written; return it."""
         with self._lock:
             self._kept[tree.id] = tree
         return tree
 
     def keep_known(self, before: MetaRangeId, after: MetaRangeId, known: KnownKeys) -> None:
-        """Keep the known changed keys between two trees."""
+        """Cache the known changed keys between two trees."""
         with self._lock:
             self._known[before, after] = known
 
     def change_summary(self, before: MetaRangeId, after: MetaRangeId) -> ChangeSummary | None:
-        """Return the possible changes between two trees; None unless both are in memory."""
+        """Return the possible changes between two trees; None unless both are cached."""
         with self._lock:
             one, other = self._kept.get(before), self._kept.get(after)
             known = self._known.get((before, after))

@@ -1,4 +1,4 @@
-"""Publishing by one compare-and-swap, protected by the fence of garbage collection."""
+"""Publication of commits by one compare-and-swap, with the garbage collection fence."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def publish(
     cut: LayerCut | None = None,
     result: Callable[[Commit], object] = lambda made: made,
 ) -> Commit:
-    """Move a branch from the expected head to a new commit; raise RaceLostError.
+    """Move a branch from the expected head to a new commit.
 
-    `applied_layers` are the staging layers that the tree contains. With a cut, it contains only the
-    cut part of them. `result` returns the result of the verb, which a once key records.
+    The tree contains the staging layers `applied_layers`, or with a cut only their cut part.
+    `result` returns the verb's result for its idempotency key. Raises the errors of `publish_all`.
     """
     made = signed_commit(parents, meta_range_id, signature)
     once = context.recorded(result(made))
@@ -52,11 +52,10 @@ def signed_commit(
 
 
 def publish_all(context: Context, state: BranchState, verb: str, commits: Sequence[Commit]) -> None:
-    """Move a branch from the expected head over new commits to the last of them.
+    """Move a branch from the expected head over new commits, all or none.
 
-    Either all of them exist afterwards, or none. They are the result of the verb. The state's fence
-    is the one that the verb read at its start. Raises RaceLostError, CollectionStartedError, and
-    HookFailedError if a hook of the branch refuses the move.
+    They are the result of the verb, and the fence is that of the verb's start. Raises
+    RaceLostError, CollectionStartedError, and HookFailedError for a move rejected by a hook.
     """
     _publish(
         context, state, verb, commits, applied_layers=(), cut=None, once=context.recorded(commits)
@@ -92,10 +91,7 @@ def _publish(
 
 
 def change_summaries(context: Context, commits: Sequence[Commit]) -> dict[CommitId, bytes]:
-    """Return the possible changes of new commits against their first parents.
-
-    Nothing is read for this.
-    """
+    """Return the possible changes of commits against their first parents, without reads."""
     trees = {each.id: each.meta_range_id for each in commits}
     found = {}
     for each in commits:

@@ -1,4 +1,4 @@
-"""Read verbs: list and cat."""
+"""Listings and reads of objects."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from sparklake.verbs.base.staging import StagedLayers
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
-    """Return the error for a missing object: PurgedError if a purge deleted it.
+    """Return the error of a missing object: PurgedError after its purge.
 
-    For a damaged receipt, the given error also names the damage.
+    For a damaged receipt, the given error also reports the damage.
     """
     try:
         return _find_purged_error(context, found) or error
@@ -64,7 +64,7 @@ def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | Non
 
 
 def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
-    """Return whether the receipt of a purge contains an address."""
+    """Return whether a purge's receipt contains an address."""
     for part in store.list(purge_receipt_folder(purge.id)):
         what = f"the receipt {part.key} in {store.uri}"
         rows = decode_parquet(store.get(part.key), what, columns=["address"])
@@ -79,7 +79,7 @@ OBJECTS: RowShape[ObjectInfo] = RowShape(
 
 
 def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
-    """Return the objects of a ref with a prefix, in the byte order of paths."""
+    """Return the objects of a ref below a prefix, in byte order."""
     start = key_prefix(prefix)
 
     def plan(found: ResolvedRef) -> Plan:
@@ -96,15 +96,14 @@ def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows
 
 
 def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]:
-    """Return the objects of a planned listing."""
     task = partial(list_body, context.workspace)
     return Rows(plan, OBJECTS, context.job("ls", what, LAYERED), task)
 
 
 def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, what: str) -> bool:
-    """Return whether two trees have equal records, maybe in other ranges, as lakeFS cuts them.
+    """Return whether two trees have equal records, maybe in other ranges, as after lakeFS.
 
-    Trees with different records cost one stretch of ranges: equal cuts differ in the first one.
+    Unequal trees cost one stretch of ranges: equal cuts differ in the first one.
     """
     if one == other:
         return True
@@ -121,8 +120,7 @@ def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, w
 def read_object(context: Context, ref: str, path: str) -> bytes:
     """Return the bytes of one object.
 
-    Raises MissingFileError if the file at its address is missing, CorruptFileError if its content
-    has changed (see `read_body`), PurgedError if a purge deleted it, and ExpiredError.
+    Raises the errors of `read_body`, PurgedError and ExpiredError.
     """
     found = kept_object(context, ref, path)
     try:

@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRef:
-    """The content of a ref: the tree of a commit, and a branch's staged layers over it.
+    """The content of a ref: a commit's tree, and a branch's staged layers over it.
 
-    `staged` marks `branch$`, which shows staged layers over nothing. If the ref `is_name` of a
-    branch or tag, the commit has not expired.
+    `staged` marks `branch$`: staged layers over nothing. The commit of a branch or tag (`is_name`)
+    is not expired.
     """
 
     commit: Commit
@@ -49,7 +49,7 @@ class ResolvedRef:
         return self.branch.layers if self.branch else ()
 
     def tree(self, context: Context) -> MetaRange:
-        """Return the tree under the layers; raise ExpiredError if it was collected."""
+        """Return the tree under the layers; a collected one raises ExpiredError."""
         if self.staged:
             return context.trees.get(EMPTY_META_RANGE)
         if not self.is_name:
@@ -63,15 +63,14 @@ class ResolvedRef:
 
 
 def get_commit(context: Context, text: str) -> Commit:
-    """Return the commit of a ref; raise InvalidRefError for `branch$`, which has none."""
+    """Return the commit of a ref; `branch$` has none and raises InvalidRefError."""
     return _of_commit(context, text).commit
 
 
 def kept_commit(context: Context, text: str) -> Commit:
-    """Return the commit of a ref, to read its objects or to name them elsewhere.
+    """Return the commit of a ref, to read or reference its objects. Raises ExpiredError.
 
-    A caller that publishes references to its objects must have read a fence before. Raises
-    ExpiredError.
+    To publish references to its objects, first read a fence.
     """
     return kept_ref(context, text).commit
 
@@ -84,7 +83,7 @@ def kept_ref(context: Context, text: str) -> ResolvedRef:
 
 
 def listed_commit(context: Context, text: str) -> Commit:
-    """Return the commit of a ref, to list or compare its tree; raise ExpiredError."""
+    """Return the commit of a ref, to list or compare its tree. Raises ExpiredError."""
     found = _of_commit(context, text)
     if not found.is_name:
         check_trees(context, [found.commit.id])
@@ -92,7 +91,7 @@ def listed_commit(context: Context, text: str) -> Commit:
 
 
 def check_trees(context: Context, commit_ids: Sequence[CommitId]) -> None:
-    """Raise ExpiredError for the first commit whose tree was collected."""
+    """Raise ExpiredError for the first commit with a collected tree."""
     collected = context.refs.commits.collected(commit_ids) if commit_ids else ()
     first = next(filter(collected.__contains__, commit_ids), None)
     if first is not None:
@@ -118,7 +117,7 @@ def _of_commit(context: Context, text: str) -> ResolvedRef:
 
 
 def _resolve(context: Context, text: str, ref: Ref) -> ResolvedRef:
-    """Return the meaning of a ref: full commit id, branch, tag, unique prefix, in this order."""
+    """Resolve a ref: full commit id, branch, tag, unique prefix, in this order."""
     found = _base(context, ref)
     if (ref.committed or ref.staged) and found.branch is None:
         raise InvalidRefError(
@@ -135,15 +134,14 @@ def _resolve(context: Context, text: str, ref: Ref) -> ResolvedRef:
 def read_consistently(context: Context, ref: str, read: Callable[[ResolvedRef], T]) -> T:
     """Return the result of `read` for a ref at one moment.
 
-    A commit removes the rows that it has applied from Postgres. A later read of these rows raises
-    RaceLostError, and is repeated from the new head.
+    Reading rows that a concurrent commit removed raises RaceLostError; the read is repeated from
+    the new head.
     """
     parsed = parse_ref(ref)
     return retry_lost_races(lambda: read(_resolve(context, ref, parsed)))
 
 
 def get_branch(context: Context, name: str) -> BranchState:
-    """Return a branch; raise RefNotFoundError."""
     state = context.refs.branches.find(name)
     if state is None:
         raise _no_branch(context, name)
@@ -171,9 +169,9 @@ def _no_branch(context: Context, name: str) -> RefNotFoundError:
 
 
 def open_branch(context: Context, name: str, *actions: Action) -> BranchState:
-    """Return a branch to change; raise ReadOnlyError or ProtectedError at once.
+    """Return a branch to change. Raises ReadOnlyError or ProtectedError early.
 
-    This check avoids useless work. The ref store checks again when it makes the change.
+    The ref store checks again at the change.
     """
     state = get_branch(context, name)
     state.guard.check(name, *actions)

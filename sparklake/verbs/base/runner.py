@@ -54,8 +54,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _VerbOptions:
-    """The declared options of a verb."""
-
     name: str = ""
     codec: ResultCodec[Any] | str = ""
     files: Sequence[str] = ()
@@ -168,7 +166,7 @@ class _Verb(Generic[T]):
         return import_module(codec).RESULT if isinstance(codec, str) else codec
 
     def _act(self, noun: Any, bound: inspect.BoundArguments) -> VerbResult[T]:
-        """Run the method; if it may change nothing and does so, return the head."""
+        """Run the method; if an allowed no-op occurs, return the head."""
         try:
             return _as_result(self.method(noun, *bound.args[1:], **bound.kwargs))
         except (NoChangesError, AlreadyCommittedError):
@@ -188,12 +186,12 @@ def _as_result(value: T | VerbResult[T]) -> VerbResult[T]:
 def restarts(
     *, collections: bool = True, versions: bool = False
 ) -> Callable[[Callable[Concatenate[Context, P], T]], Callable[Concatenate[Context, P], T]]:
-    """Return a decorator that restarts a verb from nothing.
+    """Return a decorator to restart a verb from nothing.
 
-    With `collections`, after the start of a garbage collection, also if a table is missing because
-    a collection has deleted it. With `versions`, if a range of the same objects names another
-    address: with a version that names the same one, or AddressConflictError if there is none. The
-    arguments must be readable more than once.
+    With `collections`: after the start of a garbage collection, also for a tree file that one
+    deleted. With `versions`: if a range of the same objects has another address, with a version
+    that has the same one, or AddressConflictError if there is none. Arguments must be readable
+    repeatedly.
     """
 
     def decorate(
@@ -252,7 +250,7 @@ def _after_collections(context: Context, verb: Callable[[Context], T]) -> T:
 
 
 def _has_swept(context: Context, sweeps: int) -> bool:
-    """Return whether tables are being deleted, or have been since a number of sweeps."""
+    """Return whether tree files are being deleted, or were since `sweeps` sweeps."""
     # Lazy import: a verb without records needs neither numpy nor Arrow.
     from sparklake.namespace.markers import is_sweep_open
 
@@ -266,10 +264,9 @@ def _has_swept(context: Context, sweeps: int) -> bool:
 
 
 def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
-    """Retry `attempt` while it loses races for a branch, in the branch's queue.
+    """Retry `attempt` after lost races, in the branch's FIFO queue.
 
-    After losing a race, wait in the branch's FIFO queue. New writers queue, too, while others wait.
-    This bounds starvation and wasted work.
+    New writers queue, too, while others wait. This bounds starvation and wasted work.
     """
     branches = context.refs.branches
     if not branches.is_turn_held(branch):
@@ -283,7 +280,7 @@ def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -
 
 
 def retry_lost_races(attempt: Callable[[], T]) -> T:
-    """Retry `attempt` while it loses races; it must start from the branch's head."""
+    """Retry `attempt` after lost races; it must start from the branch's head."""
     # Lazy import: reads need no retries.
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 

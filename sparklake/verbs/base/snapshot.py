@@ -1,4 +1,4 @@
-"""A ref at one moment: resolved once, for any number of lookups."""
+"""Snapshots: a ref resolved once, for any number of lookups."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Paths: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
 
 
 def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
-    """Return one object of a ref in its current state; raise ObjectNotFoundError."""
+    """Return one object of a ref in its current state, or raise ObjectNotFoundError."""
     return open_snapshot(context, ref, existing_key(path)).stat(path)
 
 
 def kept_object(context: Context, ref: str, path: str) -> ObjectInfo:
-    """Return one object of a ref, to read it; raise ObjectNotFoundError, ExpiredError."""
+    """Return one object of a ref, to read it. Raises ObjectNotFoundError, ExpiredError."""
     return open_snapshot(context, ref, existing_key(path), kept=True).stat(path)
 
 
@@ -53,8 +53,8 @@ def open_snapshot(
 ) -> Snapshot:
     """Return the current state of a ref, including a branch's staged changes.
 
-    Only paths with the prefix can be looked up: other staged rows are not read. With `kept`,
-    objects may be read or named elsewhere, and an expired commit raises ExpiredError.
+    Lookups are limited to the prefix: other staged rows are not read. With `kept`, objects may be
+    read or referenced, and an expired commit raises ExpiredError.
     """
 
     def read(found: ResolvedRef) -> Snapshot:
@@ -83,7 +83,7 @@ class Snapshot:
     _layers: Sequence[RangeLayer | _MemoryLayer]
 
     def stat(self, path: str) -> ObjectInfo:
-        """Return one object; raise ObjectNotFoundError."""
+        """Return one object. Raises ObjectNotFoundError."""
         key = existing_key(path)
         stored = self._stored(key)
         if stored is None:
@@ -93,15 +93,15 @@ class Snapshot:
         return object_info((key, stored), self._context.info.storage_namespace)
 
     def exists(self, path: str) -> bool:
-        """Return whether an object exists at a path; raise InvalidKeyError."""
+        """Return whether an object exists at a path. Raises InvalidKeyError."""
         return self._stored(existing_key(path)) is not None
 
     def lookup(self, paths: Paths) -> pa.Table:
         """Return a row of LOOKUP_SCHEMA for each path, in the given order.
 
-        The paths and the result are in the memory of this process. To look up a DataFrame of many
-        millions of paths, join it with `repository.objects(ref).to_df()` on `path`. Raises
-        InvalidInputError for a value that is not a string, and for a null path.
+        Paths and result are in this process's memory. For many millions of paths, join a DataFrame
+        with `repository.objects(ref).to_df()` on `path`. Raises InvalidInputError for a null, or a
+        value of another type.
         """
         asked = _texts(paths)
         order = pc.sort_indices(asked)
@@ -119,7 +119,7 @@ class Snapshot:
         return None
 
     def _found(self, keys: Sequence[bytes]) -> tuple[pa.Table, Positions]:
-        """Return the objects of ascending keys without their paths, and the keys' positions."""
+        """Return the objects of ascending keys without paths, and the keys' positions."""
         namespace = self._context.info.storage_namespace
         batches: list[pa.RecordBatch] = []
         rows: list[Positions] = [np.zeros(0, np.int64)]
@@ -147,12 +147,11 @@ class _MemoryLayer:
         return self._range.find(key)
 
     def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
-        """Yield the records of ascending keys in this layer, and the position of each key."""
         yield _found([self._range], keys, [slice(0, len(keys))])
 
 
 class RangeLayer:
-    """A tree, or a layer of ranges over one, whose ranges are opened on demand."""
+    """A tree, or a layer of ranges over one, with ranges opened on demand."""
 
     def __init__(self, opened: OpenRanges, ranges: Ranges) -> None:
         self._opened = opened
@@ -161,7 +160,6 @@ class RangeLayer:
         self._range = cache(ranges.__getitem__)
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key."""
         at = bisect_left(self._max_keys, key)
         if at == len(self._max_keys):
             return None
@@ -169,14 +167,14 @@ class RangeLayer:
         return None if key < each.min_key else self._opened.find(each, key)
 
     def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
-        """Yield the records of ascending keys in this layer, and the position of each key."""
+        """Yield the records of ascending keys, and the positions of the keys."""
         asked = dict(self._touched(keys))
         for group in read_together(asked):
             ranges = self._opened.for_many_keys(group)
             yield _found(ranges, keys, [asked[each] for each in group])
 
     def _touched(self, keys: Sequence[bytes]) -> Iterator[tuple[RangeInfo, slice]]:
-        """Yield each range that may contain some of the keys, and those keys."""
+        """Yield each range with possible matches, and the slice of its keys."""
         start = at = 0
         while start < len(keys):
             at = bisect_left(self._max_keys, keys[start], at)
@@ -199,7 +197,7 @@ def _layer(context: Context, side: SideStream) -> RangeLayer | _MemoryLayer:
 def _found(
     ranges: Sequence[OpenRange | PackedRange], keys: Sequence[bytes], parts: Sequence[slice]
 ) -> tuple[Block, Positions]:
-    """Return the records of some keys in ranges, each range with its part of the keys."""
+    """Return the records of keys in ranges, each with its slice of the keys."""
     blocks, places = [], []
     for each, part in zip(ranges, parts, strict=True):
         block, there = each.find_many(keys_of(keys[part]))

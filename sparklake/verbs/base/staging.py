@@ -1,4 +1,4 @@
-"""Staged changes as sides of a plan, and the rest of partly used layers."""
+"""Staged changes as sides of a plan, and partly applied layers."""
 
 from __future__ import annotations
 
@@ -49,11 +49,10 @@ Planned = Callable[[Ranges, Sequence[SideStream], Iterable[Interval]], Plan]
 
 
 class StagedLayers:
-    """A reader of staging layers for plans, which keeps what it has read.
+    """A cached reader of staging layers for plans; sealed layers never change.
 
-    Sealed layers never change. With `dry`, all rows are in the plan, and nothing is ever written.
-    Keys that are not chosen, or that have none of the prefixes, are left out, except those in
-    ranges that are included.
+    With `dry`, plans contain all rows and nothing is written. Unselected keys and keys without one
+    of the prefixes are omitted, except in included ranges.
     """
 
     def __init__(
@@ -67,19 +66,18 @@ class StagedLayers:
         self._keys = cache(self._read_keys)
 
     def sides(self, layers: Sequence[Layer]) -> list[SideStream]:
-        """Return layers as sides, in the order given."""
         return [self._side(layer) for layer in layers]
 
     def plan(
         self, base: MetaRange, layers: Sequence[Layer], planned: Planned | None = None
     ) -> Plan:
-        """Return the plan of layers over a base, which opens only the ranges that they touch."""
+        """Return the plan of layers over a base; it opens only touched ranges."""
         return self.plan_sides(base, self.sides(layers), planned)
 
     def plan_sides(
         self, base: MetaRange, sides: Sequence[SideStream], planned: Planned | None = None
     ) -> Plan:
-        """Return the plan of sides over a base, which need not be staged."""
+        """Return the plan of sides over a base, staged or not."""
         intervals = (each for side in sides for each in self._intervals(base.ranges, side))
         touched = sorted(intervals, key=lambda interval: interval.start)
         planned = planned or partial(plan_apply, path_filter=self._choice)
@@ -122,10 +120,10 @@ class StagedLayers:
 
 
 def rows_by_path(rows: DataFrame) -> Source:
-    """Return the rows of a DataFrame, sorted by path before they are encoded.
+    """Return the rows of a DataFrame, sorted by path before encoding.
 
-    Rows without checksums are not sorted first: their objects are read in the tasks of the
-    DataFrame, whose number the caller chose.
+    Rows without checksums are unsorted: their objects are read in the tasks of the DataFrame, whose
+    number the caller chose.
     """
     return Sortable(rows, "path") if "checksum" in rows.columns else rows
 
@@ -151,7 +149,7 @@ def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
 
 
 def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb: str) -> LayerCut:
-    """Return the cut of some keys out of sealed layers; the rest of runs is written."""
+    """Return the cut of the given keys from sealed layers; remaining runs are rewritten."""
     runs = {}
     for layer in state.layers:
         if layer.meta_range_id is not None:
@@ -164,7 +162,7 @@ def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb:
 def _rest(
     context: Context, branch: str, run: Ranges, path_filter: PathFilter, verb: str
 ) -> MetaRangeId:
-    """Write the rest of a run; only ranges that extend beyond the chosen keys are read."""
+    """Write the remainder of a run, reading only ranges beyond the keys."""
     from sparklake.engine.execution import finish, run_plan
     from sparklake.udfs.write_ranges import apply_body
 

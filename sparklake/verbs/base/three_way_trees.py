@@ -12,10 +12,9 @@ from sparklake.graveler.planning.path_filter import ALL, PathFilter
 class ThreeWayTrees:
     """The base, source and dest trees of a merge. Keys outside `path_filter` keep dest's value.
 
-    `bases` are the commits of the base tree. They may have expired. Then records are still
-    compared with the base, but none of its objects is read or named. With `logs_grow`, no Delta
-    log of dest loses versions: a new commit undoes them. The histories of `source_head` and
-    `dest_head` show who made a conflict.
+    `bases` are the commits of the base tree. If they are expired, records are still compared with
+    it, but none of its objects is read or referenced. With `logs_grow`, no Delta log of dest loses
+    versions: a new commit undoes them. The histories of the heads show the commits of a conflict.
     """
 
     base: MetaRangeId

@@ -26,5 +26,5 @@ class VerbResult(Generic[T]):
     stored: Mapping[str, Any] | None = None
 
     def returned(self) -> T:
-        """Return this result from a method of a façade: the runner unwraps it for callers."""
+        """Return this result from a façade's method: the runner unwraps it for callers."""
         return cast("T", self)

@@ -1,4 +1,4 @@
-"""The search for a version that names an object at another address."""
+"""The search for a version with another address of an object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSIONS_SEARCHED = 1_000
 
 
 def find_version(context: Context, path: str, address: str) -> MetaRangeId | None:
-    """Return the tree of a kept commit that names an address, a full URI, at a path."""
+    """Return the tree of an unexpired commit with an address, a full URI, at a path."""
     key, seen = path.encode(), set[RangeId]()
     for tree in _trees(context):
         if _names(context, tree, key, address, seen):
@@ -37,7 +37,7 @@ def _trees(context: Context) -> Iterator[MetaRange]:
 
 
 def _names(context: Context, tree: MetaRange, key: bytes, address: str, seen: set[RangeId]) -> bool:
-    """Return whether a tree names an address at a key; ranges seen before do not."""
+    """Return whether a tree has the address at a key; repeated ranges do not count."""
     at = position_reaching(tree.ranges, key)
     if at == len(tree.ranges) or tree.ranges[at].id in seen:
         return False

@@ -40,7 +40,7 @@ class Differences(Rows[Row]):
         return FolderDiffs(self.encoded_as(FOLDERS, FolderBatch(self.prefix, depth)))
 
     def summary(self) -> FolderDiff:
-        """Return the total number of different objects, and their bytes."""
+        """Return the number of different objects, and their bytes."""
         total = FolderDiff("")
         for each in self.encoded_as(FOLDERS, FolderBatch(self.prefix, 0)):
             total = total.plus(each)
@@ -106,7 +106,7 @@ class DiffTree:
     """The number of nodes, including this one."""
 
     def add(self, row: FolderDiff, depth: int) -> int:
-        """Add a row at most this many levels below, and return the number of new nodes."""
+        """Add a row up to `depth` levels below; return the number of new nodes."""
         self.total = self.total.plus(row)
         rest = row.path[len(self.total.path) :]
         if not rest or not depth:

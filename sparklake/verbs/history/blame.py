@@ -1,4 +1,4 @@
-"""Blame: the commit that gave each object below a prefix its current state."""
+"""Blame: the commit behind each object's current state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BLAME_DDL = (
 
 @dataclass(frozen=True, slots=True)
 class BlameRow:
-    """An object, and the commit that gave it its current state."""
+    """An object, and the last commit that changed it."""
 
     path: str
     commit: Commit
@@ -50,7 +50,7 @@ class BlameRow:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The result of a blame, in byte order of paths. Iterating streams it."""
+    """The result of a blame, in byte order. Iteration streams it."""
 
     _context: Context
     _commit: Commit
@@ -80,15 +80,14 @@ class Blame:
         return pa.Table.from_batches(self.batches(), BLAME_SCHEMA)
 
     def to_df(self) -> DataFrame:
-        """Return the rows as a Spark DataFrame. Partitions are in order.
+        """Return the rows as a Spark DataFrame with ordered partitions.
 
-        This process walks the history, because tasks never query Postgres. It keeps the rows
-        compressed.
+        This process walks the history, because tasks never query Postgres, and keeps compressed
+        rows.
         """
         return shipped(self._context.runners.on_spark(), self.batches(), BLAME_DDL)
 
     def _found(self) -> Iterator[tuple[list[bytes], Sequence[Commit]]]:
-        """Yield keys with their commits, block by block."""
         for block in self._blocks():
             keys = block.key_array().to_pylist()
             searched = SearchedRecords.present(keys, block.ids)
@@ -101,5 +100,5 @@ class Blame:
 
 
 def blame(context: Context, ref: str, prefix: str) -> Blame:
-    """Return the commit that gave each committed object of a ref its current state."""
+    """Return the last change of a ref's committed objects."""
     return Blame(context, get_commit(context, ref), prefix_interval(key_prefix(prefix)))

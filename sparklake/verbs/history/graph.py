@@ -18,7 +18,7 @@ _SUBJECT_CHARACTERS = 72
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A commit in the picture: its lane, and its row in the order of the log."""
+    """A commit in the picture: its lane, and its row in log order."""
 
     commit: Commit
     row: int
@@ -42,9 +42,9 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """The line from a commit to a parent: one lane per row, from the commit's row on.
+    """The line from a commit to a parent: one lane per row, starting at the commit.
 
-    If the parent is outside of the picture, the line ends one row below the commit.
+    For a parent outside the picture, the line ends one row below the commit.
     """
 
     child: str
@@ -61,21 +61,15 @@ class HistoryGraph:
     edges: tuple[GraphEdge, ...]
 
     def to_svg(self) -> str:
-        """Return the picture as SVG.
-
-        Raises MissingDependencyError without the extra `graph`.
-        """
+        """Return the picture as SVG; without the extra `graph`, raise MissingDependencyError."""
         return self._drawn("svg").decode()
 
     def to_png(self) -> bytes:
-        """Return the picture as PNG.
-
-        Raises MissingDependencyError without the extra `graph`.
-        """
+        """Return the picture as PNG; without the extra `graph`, raise MissingDependencyError."""
         return self._drawn("png")
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file named .svg or .png; raise InvalidInputError."""
+        """Write the picture to a file named .svg or .png."""
         suffix = Path(path).suffix.lower()
         if suffix not in (".svg", ".png"):
             raise InvalidInputError(f"{str(path)!r} must end in .svg or .png")
@@ -99,10 +93,9 @@ class HistoryGraph:
 def history_graph(
     commits: Iterable[Commit], names: Mapping[str, Sequence[str]], sides: int | None = None
 ) -> HistoryGraph:
-    """Return the layout of a log, with lines to at most `sides` parents of a commit.
+    """Return the layout of a log, with lines to at most `sides` parents each.
 
-    Raises:
-        InvalidInputError: There are more than MOST_COMMITS commits.
+    Raises InvalidInputError above MOST_COMMITS commits.
     """
     lanes, nodes = Lanes(), list[GraphNode]()
     places: list[dict[str, int]] = []
@@ -129,7 +122,7 @@ def _edge(
     parent: str,
     end: int | None,
 ) -> GraphEdge:
-    """Return the line to a parent along the lanes that were reserved for it."""
+    """Return the line to a parent along its reserved lanes."""
     if end is None:
         way = [places[row][parent]]
     else:

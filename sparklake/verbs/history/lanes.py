@@ -20,10 +20,7 @@ from sparklake.graveler.ports import BranchState, TagInfo
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The drawing of one commit: left of its subject and other lines, and below them.
-
-    `lane` is the number of its lane.
-    """
+    """The drawing of one commit: beside its lines, and below them."""
 
     lane: int
     node: str
@@ -33,7 +30,7 @@ class Drawing:
 
 @dataclass(slots=True)
 class Lanes:
-    """The lanes of the commits that follow, each commit once. None is a free lane."""
+    """The lanes of the remaining commits, each commit once. None is a free lane."""
 
     _lanes: list[str | None] = field(default_factory=list)
 
@@ -53,11 +50,11 @@ class Lanes:
         return Drawing(at, node, beside, tuple(links))
 
     def places(self) -> dict[str, int]:
-        """Return the lane of each commit that follows."""
+        """Return the lane of each remaining commit."""
         return {each: lane for lane, each in enumerate(self._lanes) if each is not None}
 
     def _place(self, commit_id: str) -> int:
-        """Return the lane of a commit, or a free lane if no child has reserved one."""
+        """Return the lane of a commit, or a free lane if no child reserved one."""
         if commit_id in self._lanes:
             return self._lanes.index(commit_id)
         if None not in self._lanes:
@@ -67,7 +64,7 @@ class Lanes:
         return free
 
     def _join(self, at: int, parent: str) -> str:
-        """Link a lane with that of a further parent, and open that lane if needed."""
+        """Link a lane with the lane of a further parent, opened if needed."""
         is_new = parent not in self._lanes
         to = self._place(parent)
         return self._link(at, to, {to: "\\" if to > at else "/"} if is_new else {})
@@ -80,7 +77,7 @@ class Lanes:
         return link
 
     def _link(self, one: int, other: int, ends: dict[int, str]) -> str:
-        """Return the line that links two lanes, across those between them."""
+        """Return the line between two lanes, across the others."""
         left, right = sorted((one, other))
         line = list(self._line(ends, free="-", between=(left, right)))
         for gap in range(2 * left + 1, 2 * right, 2):
@@ -99,7 +96,7 @@ class Lanes:
 
 
 def names_of(states: Sequence[BranchState], tags: Sequence[TagInfo]) -> dict[str, list[str]]:
-    """Return the branches and tags of each commit that has any."""
+    """Return the branches and tags of each commit."""
     names: dict[str, list[str]] = {}
     for state in states:
         names.setdefault(state.commit_id, []).append(state.name)

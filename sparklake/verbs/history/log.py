@@ -40,15 +40,12 @@ with `since`."""
 class LogOptions:
     """The limits and filters of a log.
 
-    `after` and `stop_at` are refs: the log begins after the one, and ends with the other. It
-    contains no commit before `since` and none after `until`. It does not go past a commit that is
-    more than CLOCKS_DIFFER older than `since`. With `first_parent` it follows only the first parent
-    of each commit. `no_merges` omits commits with several parents.
+    It starts after the ref `after` and ends with the ref `stop_at`. It has no commit before `since`
+    or after `until`, and stops at commits more than CLOCKS_DIFFER older than `since`.
 
-    With `path` or `prefix` it contains the commits that changed the object, or an object below the
-    prefix: those that differ there from each of their parents. From a merge that equals a parent
-    there, it follows only the first such parent. Then `after` and `stop_at` only mark a position in
-    the order, because the log may not visit their commits.
+    With `path` or `prefix`, it has the commits that differ there from each of their parents. At a
+    merge equal to a parent there, it follows only the first such parent. Then `after` and `stop_at`
+    only mark a position in the order, because the log may not visit their commits.
     """
 
     amount: int | None = None
@@ -63,7 +60,7 @@ class LogOptions:
 
 
 class _Bounds(NamedTuple):
-    """The commit of the ref, and those where the log ends and after which it starts."""
+    """The start of a log, its last commit, and the commit before its first."""
 
     start: Commit
     stop_at: Commit | None
@@ -72,9 +69,9 @@ class _Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The commits that a ref contains, in log order. Iterating streams them.
+    """The commits of a ref, in log order. Iteration streams them.
 
-    Every iteration begins at the commit that the ref had when the log was requested.
+    Every iteration starts at the commit of the ref at the time of the request.
     """
 
     _context: Context
@@ -119,10 +116,10 @@ class Log:
         return commit_table(self.marked())
 
     def to_df(self) -> DataFrame:
-        """Return the commits as a Spark DataFrame. Partitions are in order.
+        """Return the commits as a Spark DataFrame with ordered partitions.
 
-        This process reads the commits and keeps them compressed, because tasks never query
-        Postgres.
+        This process reads the commits, because tasks never query Postgres, and keeps them
+        compressed.
         """
         from sparklake.engine.spark import shipped
         from sparklake.verbs.history.log_rows import LOG_DDL
@@ -130,7 +127,7 @@ class Log:
         return shipped(self._context.runners.on_spark(), self.batches(), LOG_DDL)
 
     def marked(self) -> Iterator[tuple[Commit, bool]]:
-        """Yield each commit with whether it has expired."""
+        """Yield each commit, and whether it is expired."""
         rest, size = iter(self), _FIRST_MARKED
         while some := list(islice(rest, size)):
             expired = self._context.refs.commits.expired([each.id for each in some])
@@ -147,11 +144,11 @@ class Log:
 
 
 def log(context: Context, ref: str, asked: LogOptions) -> Log:
-    """Return the commits that a ref contains.
+    """Return the log of a ref.
 
-    Raises InvalidInputError for invalid options, and RefNotFoundError for `after` and `stop_at`
-    that do not exist. If such a ref is not in the log, the iteration raises RefNotFoundError at its
-    position. With `since`, which ends a log early, it only marks the position.
+    Raises InvalidInputError for invalid options. A missing `after` or `stop_at` raises
+    RefNotFoundError, and one outside the log raises it at its position in the iteration, except
+    with `since`.
     """
     _check(asked)
     start = get_commit(context, ref)
@@ -196,9 +193,9 @@ def log_position(commit: Commit) -> Place:
 def _walk(
     context: Context, start: Commit, earliest: int | None, *, first_parent: bool
 ) -> Iterator[Commit]:
-    """Yield a commit and its ancestors, each after all its descendants among them.
+    """Yield a commit and its ancestors, descendants first.
 
-    The walk does not go past a commit that is far older than `earliest`.
+    It does not continue past a commit far older than `earliest`.
     """
     walk, queue = Walk(context.graph), [log_position(start)]
     seen: set[CommitId] = {start.id}
@@ -221,9 +218,9 @@ def _walk_path(
     *,
     first_parent: bool,
 ) -> Iterator[Commit]:
-    """Yield the commits of `_walk` that changed the sought objects.
+    """Yield the commits of `_walk` with changes of the target.
 
-    At a merge that equals a parent in these objects, the walk follows only the first such parent.
+    At a merge equal to a parent in the target, it follows only the first such parent.
     """
     from sparklake.verbs.history.path_changes import ChangeTest
 
@@ -247,7 +244,7 @@ def _walk_path(
 def _up_to(
     commits: Iterable[Commit], last: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
-    """Yield commits up to `last`. If it is missing and `absent` is given, raise `absent`."""
+    """Yield commits up to `last`; without it, raise `absent` if given."""
     for each in commits:
         if log_position(each) > log_position(last):
             break
@@ -261,7 +258,7 @@ def _up_to(
 def _behind(
     commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
-    """Yield the commits after `first`. If it is missing and `absent` is given, raise that."""
+    """Yield the commits after `first`; without it, raise `absent` if given."""
     rest = dropwhile(lambda each: log_position(each) < log_position(first), commits)
     found = next(rest, None)
     if found is None or found.id != first.id:

@@ -33,7 +33,7 @@ LOG_DDL = (
 
 
 def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.RecordBatch]:
-    """Stream commits, each with whether it has expired, as batches of LOG_SCHEMA."""
+    """Stream commits, each with its expiry state, as batches of LOG_SCHEMA."""
     rest = iter(commits)
     while rows := list(islice(rest, COMMITS_AT_ONCE)):
         some, expired = zip(*rows, strict=True)
@@ -54,7 +54,7 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
 
 
 def commit_table(commits: Iterable[tuple[Commit, bool]]) -> pa.Table:
-    """Return commits, each with whether it has expired, as one table of LOG_SCHEMA."""
+    """Return commits, each with its expiry state, as one table of LOG_SCHEMA."""
     return pa.Table.from_batches(commit_batches(commits), LOG_SCHEMA)
 
 

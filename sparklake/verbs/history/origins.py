@@ -1,8 +1,7 @@
-"""The commits that gave records their current state.
+"""Searches for the last change of records.
 
-Each record follows the first parent that has an equal record. The walk stops at the commit whose
-parents all lack one, and that commit gets the record. Records with the same path through the
-history are walked together.
+A record follows the first parent with an equal record, up to the commit whose parents all lack one.
+Records with the same path through the history are walked together.
 """
 
 from __future__ import annotations
@@ -58,14 +57,14 @@ class SearchedRecords:
 
 @dataclass(frozen=True, slots=True)
 class WalkLimits:
-    """The largest numbers of commits that a walk visits, and of trees that it opens."""
+    """The maximum numbers of visited commits and opened trees."""
 
     commits: int
     trees: int
 
 
 class _LimitReachedError(Exception):
-    """A walk that has reached its limits."""
+    """The end of a walk at its limits."""
 
 
 def last_changes(
@@ -74,11 +73,10 @@ def last_changes(
     record_ids: Sequence[tuple[bytes, bytes | None]],
     limits: WalkLimits,
 ) -> list[Commit | None]:
-    """Return the last commit before or at `start` that changed each key to its record id.
+    """Return the last change of each key to its record id, up to `start`.
 
-    Keys are in ascending order, and an id of None is a removed object. The result is None if
-    `start` has another record, if no commit removed the object, if the walk reaches its limits, or
-    if a tree on the way was collected or is damaged.
+    Keys are ascending; an id of None is a removed object. The result is None if `start` has another
+    record, if no commit removed the object, beyond the limits, or for a collected or damaged tree.
     """
     if not record_ids:
         return []
@@ -91,7 +89,7 @@ def last_changes(
 
 
 class OriginWalk:
-    """The walk through the history of some records. Rows are positions among them."""
+    """The walk through the history of the given records. Rows are positions among them."""
 
     def __init__(
         self,
@@ -115,7 +113,7 @@ class OriginWalk:
         self._hashes = names[self._order]
 
     def visit(self, start: Commit) -> None:
-        """Find the commit of each record that `start` has."""
+        """Find the commit of each record in `start`."""
         rows = np.arange(len(self._keys))
         self._trace(start, rows[self._equal(start, rows)])
 
@@ -149,7 +147,7 @@ class OriginWalk:
             raise _LimitReachedError
 
     def _passed(self, commit: Commit, rows: Positions) -> Iterator[tuple[Commit, Positions]]:
-        """Yield parents, each with the records that are equal in it."""
+        """Yield parents, each with the records equal in it."""
         for parent_id in self._walk.parents(commit.id):
             if not len(rows):
                 return
@@ -214,7 +212,7 @@ def _joined(parts: Sequence[Positions]) -> Positions:
 
 
 def _common(rows: Positions, others: Positions) -> Positions:
-    """Return the rows that are among others. Both are in ascending order."""
+    """Return the rows among others. Both are ascending."""
     if not len(others):
         return _NONE
     at = np.minimum(rows.searchsorted(others), len(rows) - 1)

@@ -1,7 +1,6 @@
-"""The commits that changed an object, or something below a prefix.
+"""Commits with changes of an object, or below a prefix.
 
-The change summaries kept with commits show which trees need not be read. Only the trees themselves
-show an actual change.
+Change summaries show which trees need no reads; only the trees show an actual change.
 """
 
 from __future__ import annotations
@@ -33,11 +32,9 @@ _READ_AT_ONCE = 4096
 
 
 def sought_in(path: str | None, prefix: str | None) -> SearchTarget | None:
-    """Return the sought part of a history, or None for all of it.
+    """Return the target of a search in history, or None for all objects.
 
-    Raises:
-        InvalidInputError: Both a path and a prefix are given.
-        InvalidKeyError: No key can have the path or prefix.
+    Raises InvalidInputError for both a path and a prefix, and InvalidKeyError.
     """
     if path is not None and prefix is not None:
         raise InvalidInputError(f"choose one of the path {path!r} and the prefix {prefix!r}")
@@ -47,14 +44,13 @@ def sought_in(path: str | None, prefix: str | None) -> SearchTarget | None:
 
 
 class ChangeSummaries:
-    """A cache of change summaries, each relative to the first parent, read in batches."""
+    """A cache of change summaries against first parents, read in batches."""
 
     def __init__(self, context: Context) -> None:
         self._graph = context.graph
         self._kept: dict[CommitId, bytes | None] = {}
 
     def find(self, commit: Commit) -> ChangeSummary | None:
-        """Return the change summary of a commit, or None if it has none."""
         if commit.id not in self._kept:
             asked = self._graph.known_below(commit, _READ_AT_ONCE, self._kept)
             asked = list(dict.fromkeys([commit.id, *asked]))
@@ -65,7 +61,7 @@ class ChangeSummaries:
 
 
 class ChangeTest:
-    """A test of commits for changes to the sought objects."""
+    """A test of commits for changes to the target."""
 
     def __init__(self, context: Context, walk: Walk, sought: SearchTarget) -> None:
         self._context = context
@@ -74,10 +70,10 @@ class ChangeTest:
         self._summaries = ChangeSummaries(context)
 
     def origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
-        """Return the first parent with the same sought objects, or None if none is equal.
+        """Return the first parent with equal target objects, or None.
 
-        A commit without parents and without any sought object is its own origin. Raises
-        ExpiredError if a tree that decides this was collected.
+        A first commit without target objects is its own origin. Raises ExpiredError for a collected
+        tree.
         """
         with naming_collected(self._context, [commit.id, *parents]):
             return self._origin(commit, parents)
@@ -94,7 +90,7 @@ class ChangeTest:
         return None
 
     def _is_untouched(self, commit: Commit, parent: Commit) -> bool:
-        """Return whether a commit equals its first parent, as far as known without reads."""
+        """Return whether a commit is known to equal its first parent, without reads."""
         if commit.meta_range_id == parent.meta_range_id:
             return True
         summary = self._summaries.find(commit)
@@ -107,7 +103,7 @@ class ChangeTest:
         )
 
     def _leads_to(self, commit: Commit, ancestor: Commit) -> bool:
-        """Return whether first parents lead to an ancestor without a change to the sought."""
+        """Return whether first parents lead to an ancestor without a change to the target."""
         while commit.generation > ancestor.generation:
             summary = self._summaries.find(commit)
             parents = self._walk.parents(commit.id)
@@ -126,7 +122,7 @@ class ChangeTest:
         return name_hash(self._sought.name)
 
     def _differ(self, left: MetaRangeId, right: MetaRangeId) -> bool:
-        """Return whether two trees differ in the sought objects, with few reads."""
+        """Return whether two trees differ in the target, with few reads."""
         if left == right:
             return False
         interval = self._sought.interval

@@ -31,7 +31,7 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
-    """Write a picture as SVG or PNG. The same graph gives the same bytes."""
+    """Write a picture as SVG or PNG. Equal graphs give equal bytes."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg

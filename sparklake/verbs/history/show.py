@@ -20,8 +20,8 @@ from sparklake.verbs.diffs.diff import diff_of_plan
 class CommitSummary:
     """A commit, and its numbers of added, removed and changed objects.
 
-    The numbers compare it with its first parent. They are None if a garbage collection has deleted
-    one of the two trees. If it `has_expired`, its objects may be gone.
+    They compare it with its first parent, and are None if a collection deleted one of the trees.
+    The objects of an expired commit may be gone.
     """
 
     commit: Commit
@@ -32,9 +32,9 @@ class CommitSummary:
 
 
 def show(context: Context, ref: str) -> CommitSummary:
-    """Return the summary of a ref's commit. Only ranges that differ are read.
+    """Return the summary of a ref's commit against its first parent, or an empty tree.
 
-    The commit is compared with its first parent, or with an empty tree if it has none.
+    Only differing ranges are read.
     """
     commit = get_commit(context, ref)
     has_expired = bool(context.refs.commits.expired([commit.id]))

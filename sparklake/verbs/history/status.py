@@ -14,9 +14,9 @@ from sparklake.verbs.diffs.diff import diff_uncommitted
 
 @dataclass(frozen=True, slots=True)
 class BranchStatus:
-    """A branch's head and staged changes, and its commits against the ref `against`.
+    """A branch's head and staged changes, and its distance from the ref `against`.
 
-    `ahead` commits are only on the branch, and `behind` commits only on the other ref.
+    `ahead` commits are only on the branch, `behind` commits only on the other ref.
     """
 
     head: Commit
@@ -31,7 +31,7 @@ class BranchStatus:
 def status(context: Context, branch: str, against: str | None = None) -> BranchStatus:
     """Return the status of a branch against a ref, by default the default branch.
 
-    The staged changes are those that a commit would make. Only ranges that they touch are read.
+    The staged changes are those of a commit. Only touched ranges are read.
     """
     other = against or context.info.default_branch
     state = get_branch(context, branch)

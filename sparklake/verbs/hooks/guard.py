@@ -1,7 +1,7 @@
-"""Hooks: hook files that guard a ref run before and after the ref moves.
+"""Hook runs before and after the moves of guarded refs.
 
-The files at a branch's head before a move guard the move. The files at the head of the default
-branch guard the creation and deletion of names.
+Moves are guarded by the files at the branch's head, and creations and deletions of names by those
+of the default branch.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _LOG = logging.getLogger("sparklake.hooks")
 
 @dataclass(frozen=True, slots=True)
 class HookGuard:
-    """The hooks of one repository, as far as a lake's settings allow them.
+    """The hooks of a repository, as allowed by the lake's settings.
 
-    `known` caches the declarations of the hook files in some ranges.
+    `known` caches the declarations by ranges.
     """
 
     settings: HookSettings
@@ -57,8 +57,7 @@ class HookGuard:
     def around_move(self, context: Context, move: BranchMove) -> Iterator[None]:
         """Run the hooks of a branch around its move over new commits.
 
-        If the head's tree has no range that may contain hook files, nothing else is read. Raises
-        HookFailedError before the move.
+        Nothing is read unless a range of the head's tree may contain hook files.
         """
         head = context.graph.commit(move.expected)
         declared = self._declared(context, context.tree(head))
@@ -87,10 +86,7 @@ class HookGuard:
     def around_name(
         self, context: Context, verb: RefVerb, name: str, start: Commit | None = None
     ) -> Iterator[None]:
-        """Run hooks around the creation of a name, at `start`, or its deletion.
-
-        The hooks are those of the default branch. Raises HookFailedError before the change.
-        """
+        """Run the default branch's hooks around the creation or deletion of a name."""
         guard = context.refs.branches.find(context.info.default_branch)
         declared = guard and self._declared(
             context, context.tree(context.graph.commit(guard.commit_id))
@@ -122,7 +118,7 @@ class HookGuard:
             yield
 
     def _declared(self, context: Context, tree: MetaRange) -> Declared:
-        """Return the declarations of the hook files in a tree, or their errors."""
+        """Return the declarations of a tree's hook files, or their errors."""
         from sparklake.graveler.ranges import overlapping
 
         places = [overlapping(tree.ranges, prefix_interval(each.encode())) for each in FOLDERS]
@@ -154,14 +150,12 @@ class HookGuard:
 
 
 def list_hook_runs(context: Context, limit: int, ref: str | None) -> Sequence[HookRun]:
-    """Return the latest runs of hooks, newest first; raise InvalidInputError."""
     if limit < 1:
         raise InvalidInputError(f"a list of {limit} runs of hooks is invalid: choose 1 or more")
     return context.refs.hook_runs.list(limit, ref)
 
 
 def get_hook_run(context: Context, run_id: str) -> HookRun:
-    """Return a run of hooks; raise NotFoundError."""
     found = context.refs.hook_runs.find(run_id)
     if found is None:
         raise NotFoundError(
@@ -188,9 +182,9 @@ def _shown(record: Record) -> str:
 
 
 def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
-    """Return the declarations of a hook file, or its error, for any content of the file.
+    """Return the declarations of a hook file, or its error, for any content.
 
-    An error raised here would refuse every later move of the branch, including the repair.
+    An error raised here would reject every later move of the branch, including the repair.
     """
     # Not at the top: who has no hooks does not pay for what reads YAML.
     from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
@@ -216,9 +210,9 @@ def _is_broken(declared: Declared) -> bool:
 
 
 def _usable(declared: Declared, mended: Declared) -> list[HookFile]:
-    """Return the hooks that guard; for a broken file, those of its repaired version.
+    """Return the guarding hooks; for a broken file, those of its repaired version.
 
-    Raises InvalidHooksError if it stays broken: nobody knows what it was meant to guard.
+    Raises InvalidHooksError if it stays broken: its purpose is unknown.
     """
     found = {
         path: mended.get(path) if isinstance(each, InvalidHooksError) else each

@@ -1,4 +1,4 @@
-"""Execution of the hooks of one event, and the record of their results."""
+"""Execution and records of the hooks of one event."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SHOWN_CHARACTERS = 1000
 def run_event(
     settings: HookSettings, subject: RefChange, name: str, actions: Sequence[HookFile]
 ) -> None:
-    """Run the hooks of an event in the order of files and hooks, until one fails.
+    """Run the hooks of an event in order, up to a failure.
 
-    In the file of the failed hook, hooks that ask for it still run. Raises HookFailedError.
+    In that file, hooks that ask for it still run. Raises HookFailedError.
     """
     event = _event(subject, EventName(name))
     results: list[HookResult] = []

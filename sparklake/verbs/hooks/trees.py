@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublishedTree:
-    """The tree of an event, which may have no ref yet, and the tree that it replaces."""
+    """The tree of an event, maybe without a ref yet, and the tree before it."""
 
     _context: Context
     _ref: str
@@ -41,7 +41,7 @@ class PublishedTree:
         return list_tree(self._context, self._tree, prefix, self._ref)
 
     def stat(self, path: str) -> ObjectInfo:
-        """Return one object; raise ObjectNotFoundError."""
+        """Return one object."""
         return self._snapshot.stat(path)
 
     def exists(self, path: str) -> bool:
@@ -58,12 +58,12 @@ class PublishedTree:
         format: str | None = None,  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> DataFrame:
-        """Return the table under a path as a DataFrame; raise ObjectNotFoundError."""
+        """Return the table under a path as a DataFrame."""
         table = tree_table(self._context, self._tree, self._ref, path)
         return read_table(self._context, table, format, options)
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
-        """Return the changes of the event; none for the creation or deletion of a name."""
+        """Return the changes of the event; a created or deleted name has none."""
         before = self._context.trees.get(self._before)
         return diff_trees(self._context, before, self._tree, prefix, self._ref)
 

@@ -1,4 +1,4 @@
-"""The base of a merge: the best common ancestor, or a virtual merge of several."""
+"""Base trees of merges: the best common ancestor, or a virtual merge."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class BaseTree(NamedTuple):
 
 @dataclass(slots=True)
 class BaseTrees:
-    """The base trees of a verb's merges. The tree of a criss-cross is made only once."""
+    """A verb's base trees. The tree of a criss-cross is written only once."""
 
     context: Context
     _made: dict[tuple[CommitId, ...], MetaRangeId] = field(default_factory=dict)
 
     def get(self, source: Commit, dest: Commit) -> BaseTree:
-        """Return the base tree of a merge; raise RefNotFoundError for no common ancestor.
+        """Return the base tree of a merge. Raises RefNotFoundError.
 
-        For several best common ancestors, a tree is written that no ref leads to.
+        For several best common ancestors, an unreferenced tree is written.
         """
         bases = best_common_ancestors(self.context, source, dest)
         ids = tuple(each.id for each in bases)
@@ -48,7 +48,7 @@ class BaseTrees:
         return BaseTree(self._made[ids], ids)
 
     def tree(self, source: Commit, dest: Commit) -> MetaRange:
-        """Return the base tree of a merge, read; raise ExpiredError if it was collected."""
+        """Return the base metarange of a merge; a collected one raises ExpiredError."""
         tree_id, commits = self.get(source, dest)
         with naming_collected(self.context, commits):
             return self.context.trees.get(tree_id)

@@ -1,4 +1,4 @@
-"""Conflicts as rows, the first ones with the commits that made them."""
+"""Conflicts as rows, the first ones with their commits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def conflict_rows(
 ) -> list[ThreeWayRow]:
     """Return the first conflicts in key order as rows, each with its reason.
 
-    The first CONFLICTS_WITH_COMMITS rows have the commits that made source and dest.
+    The first CONFLICTS_WITH_COMMITS rows have the commits of source and dest.
     """
     first = sorted(conflicts, key=lambda each: each[0].key)[:MAX_CONFLICTS_REPORTED]
     rows = [conflict_row(*each) for each in first]
@@ -42,7 +42,7 @@ def conflict_rows(
 def _commits(
     context: Context, head: CommitId | None, values: Sequence[tuple[bytes, bytes | None]]
 ) -> Sequence[Commit | None]:
-    """Return the commit that gave each key its stored value, or None."""
+    """Return the last change of each key to its stored value, or None."""
     if head is None:
         return [None] * len(values)
     record_ids = [(key, stored_record_id(stored)) for key, stored in values]

@@ -1,4 +1,4 @@
-"""Objects that the `keep-both` strategy keeps under another key."""
+"""Objects kept under another key by the `keep-both` strategy, and their previews."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_kept(
 ) -> MetaRange:
     """Write a tree with the kept objects added. `kept` is in key order.
 
-    Raises StrategyError if there is no free key for an object.
+    Raises StrategyError if no key is free for an object.
     """
     return with_records(
         context, title, tree, places(kept, partial(context.open_ranges.lookup, tree.ranges))
@@ -38,7 +38,7 @@ def with_kept(
 def with_records(
     context: Context, title: str, tree: MetaRange, records: Sequence[Record]
 ) -> MetaRange:
-    """Write a tree with records over it, which are in key order and may be tombstones."""
+    """Write a tree with records over it, in key order, including tombstones."""
     if not records:
         return tree
     touched = [Interval(key, successor(key)) for key, _ in records]
@@ -51,8 +51,8 @@ def with_records(
 def places(kept: Sequence[KeptObject], find: Find) -> list[Record]:
     """Return the records of kept objects, in key order, each under a free key.
 
-    The wanted key is tried first, then keys with a number from 2. If a key already has the same
-    content, no record is needed.
+    The desired key is tried first, then keys with a number starting at 2. No record is needed for a
+    key with equal content.
     """
     taken: dict[bytes, bytes] = {}
     records = []

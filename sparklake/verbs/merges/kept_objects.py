@@ -1,4 +1,4 @@
-"""Lookups in the tree of a merge that is not written, to preview kept objects."""
+"""Previews of objects kept under another key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparklake.verbs.merges.keep_both import places
 def kept_sizes(
     context: Context, sides: ThreeWayTrees, resolution: Resolution, kept: Sequence[KeptObject]
 ) -> list[int]:
-    """Return the sizes of the objects that a merge would keep under other keys.
+    """Return the sizes of the objects kept under other keys.
 
     `kept` is in key order. Raises StrategyError as the merge would.
     """
@@ -41,7 +41,6 @@ class MergedView:
     resolution: Resolution
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key."""
         return self.find_many([key])[0]
 
     def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -58,7 +57,7 @@ class MergedView:
     def _merged(
         self, key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
     ) -> bytes | None:
-        """Return the merged value of a chosen key that source has changed."""
+        """Return the merged value of a selected key changed by source."""
         if dest is None and base is None:
             return source
         outcome = classify(*(identity_of(key, each) for each in (base, source, dest)))

@@ -40,8 +40,8 @@ PATHS_METADATA_KEY = "merge-paths"
 class MergeOptions:
     """The options of a merge.
 
-    With `squash` or `paths`, the commit does not have source as a parent. A later merge then finds
-    the same base. Creating options raises InvalidKeyError or InvalidInputError for invalid paths.
+    With `squash` or `paths`, source is not a parent, and a later merge uses the same base. Creation
+    raises InvalidKeyError or InvalidInputError for invalid paths.
     """
 
     resolution: Resolution = field(default_factory=Resolution)
@@ -60,22 +60,20 @@ class MergeOptions:
 
     @property
     def has_one_parent(self) -> bool:
-        """Whether the commit has dest as its only parent."""
+        """Whether dest is the only parent of the commit."""
         return self.squash or self.paths is not None
 
     @property
     def path_filter(self) -> PathFilter:
-        """The keys to merge."""
         return filter_for(self.paths)
 
     def default_message(self, source: str, dest: str) -> str:
-        """Return the message of a merge without a message."""
         if self.paths is not None:
             return f"Merge {first_paths(self.paths)} of {source!r} into {dest!r}"
         return f"{'Squash' if self.squash else 'Merge'} {source!r} into {dest!r}"
 
     def labels(self, source: Commit) -> dict[str, str]:
-        """Return the metadata about the strategy, and about a source that is not a parent."""
+        """Return the metadata about the strategy, and about a source without parenthood."""
         found: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
         found[STRATEGY_METADATA_KEY] = self.resolution.label
         if self.paths is None:
@@ -84,7 +82,7 @@ class MergeOptions:
 
 
 class MergeSides(NamedTuple):
-    """The source ref and dest commit of a merge, and its base, source and dest trees."""
+    """The source ref and dest commit of a merge, and its three trees."""
 
     source: ResolvedRef
     dest: Commit
@@ -95,10 +93,9 @@ class MergeSides(NamedTuple):
 def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Commit:
     """Merge a ref into a branch as a commit with parents [dest, source].
 
-    Staged changes of the branch stay staged over the merge. Those that are staged meanwhile count
-    as later than it. Raises DirtyBranchError for earlier ones to what the merge changes,
-    MergeConflictError, StrategyError, NoChangesError or RaceLostError. In each case, no branch has
-    moved.
+    Staged changes of the branch stay staged, those staged concurrently count as later, and earlier
+    ones to merged objects raise DirtyBranchError. Raises MergeConflictError, StrategyError,
+    NoChangesError or RaceLostError; then no branch moves.
     """
     message = options.message or options.default_message(source, dest)
     fence = get_branch(context, dest).fence
@@ -119,15 +116,15 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
 def explain_merge(context: Context, source: str, dest: str, options: MergeOptions) -> Explanation:
     """Return the plan of a merge. No branch moves.
 
-    For a criss-cross, the virtual base is written, and no ref leads to it. Raises NoChangesError as
-    the merge would. Staged changes are not compared.
+    For a criss-cross, the virtual base is written. Raises NoChangesError as the merge would. Staged
+    changes are not compared.
     """
     plan = plan_sides(context, merge_sides(context, source, dest, options).trees)
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
 
 
 def merge_sides(context: Context, source: str, dest: str, options: MergeOptions) -> MergeSides:
-    """Return the sides of a merge in the current state of its refs."""
+    """Return the current sides of a merge."""
     source_ref = _source(context, source, dest)
     return _sides(BaseTrees(context), source_ref, get_branch(context, dest), options)
 
@@ -141,7 +138,7 @@ def _source(context: Context, source: str, dest: str) -> ResolvedRef:
 def _sides(
     bases: BaseTrees, ref: ResolvedRef, state: BranchState, options: MergeOptions
 ) -> MergeSides:
-    """Return the sides of a merge; raise NoChangesError if there is nothing to merge."""
+    """Return the sides of a merge. Raises NoChangesError if there is nothing to merge."""
     source = ref.commit
     dest = bases.context.graph.commit(state.commit_id)
     base, ids = bases.get(source, dest)
@@ -162,7 +159,7 @@ def _sides(
 def nothing_to_merge(
     context: Context, source: ResolvedRef, dest: str, paths: Sequence[str] | None = None
 ) -> NoChangesError:
-    """Return the error for a merge that would not change dest, or its chosen paths."""
+    """Return the error of a merge without effect on dest, or on its selected paths."""
     what = "all changes" if paths is None else f"all changes of {first_paths(paths)}"
     reason = f"{dest!r} already has {what} in commit {source.commit.id[:12]}"
     if source.branch is not None and source.layers:

@@ -1,4 +1,4 @@
-"""The preview of a merge: changes, counts and cost. Nothing is written and no ref moves."""
+"""The preview of a merge: changes, counts and cost, without a write or a move."""
 
 from __future__ import annotations
 
@@ -43,17 +43,16 @@ THREE_WAY_ROWS: RowShape[ThreeWayRow] = RowShape(THREE_WAY_SCHEMA, THREE_WAY_DDL
 
 @dataclass(frozen=True, slots=True)
 class MergePreview:
-    """The changes that a merge would make, including those that a strategy decides.
+    """The changes of a merge, including those decided by a strategy.
 
-    `base` is the best common ancestor. If there are several, the comparison used their virtual
-    merge. `conflict_count` objects were changed on both sides. The strategy leaves `unresolved` of
-    them undecided, and those would stop the merge. `conflicts` has the first ones, in key order.
-    Bytes are those of the new objects and, for removals, those of the removed objects. A sum is
-    capped at 2^63 - 1. `cost` is that of the merge itself.
+    `base` is the best common ancestor; of several, their virtual merge was compared. Both sides
+    changed `conflict_count` objects, of which the strategy leaves `unresolved` ones, which would
+    stop the merge. `conflicts` has the first ones in key order. Bytes are those of new or removed
+    objects, and sums are capped at 2^63 - 1. `cost` is that of the merge itself.
 
-    `united` names the Delta tables whose logs are united. `taken` names the tables of which a
-    strategy takes one side as a whole, each with the strategy, and `dropped` the commits of the
-    other side. They are included in the changes.
+    `united` has the Delta tables with united logs, `taken` the tables of which a strategy takes one
+    side as a whole, with the strategy, and `dropped` the commits of the other side. They are
+    included in the changes.
     """
 
     base: Commit
@@ -80,7 +79,7 @@ class MergePreview:
 
 
 def preview_merge(context: Context, source: str, dest: str, options: MergeOptions) -> MergePreview:
-    """Return the preview of a merge with a branch's head; raise NoChangesError."""
+    """Return the preview of a merge with a branch's head. Raises NoChangesError."""
     source_ref, dest_commit, trees = merge_sides(context, source, dest, options)
     resolution = without_expired_base(context, trees, options.resolution)
     results = list(

@@ -32,7 +32,7 @@ from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_
 
 @dataclass(slots=True)
 class _Replays:
-    """The replays of commits, with the reusable results of attempts that lost a race."""
+    """Replays of commits, with reusable results of earlier attempts."""
 
     context: Context
     title: str
@@ -66,10 +66,9 @@ class _Replays:
 
 @restarts(versions=True)
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
-    """Move a branch onto a commit and replay its own commits there. Return the new commits.
+    """Move a branch onto a commit and replay its own commits there; return the new ones.
 
-    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, RefNotFoundError or
-    RaceLostError. In each case, no branch has moved.
+    Raises the errors of `revert`, and RefNotFoundError; then no branch moves.
     """
     fence = get_branch(context, branch).fence
     target = get_commit(context, onto)
@@ -98,7 +97,7 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
 
 
 def _own(context: Context, state: BranchState, target: Commit) -> list[Commit]:
-    """Return the commits to replay; raise NoChangesError if they are in place."""
+    """Return the commits to replay. Raises NoChangesError if they are in place."""
     head = context.graph.commit(state.commit_id)
     # Without a common ancestor, the branch's own commits are undefined.
     merge_base(context, target, head)

@@ -1,8 +1,7 @@
 """Revert and cherry-pick: undo or repeat the changes of a commit in a new commit.
 
-Both are three-way merges into the head. Revert uses the commit as base and its parent as source.
-Cherry-pick uses the parent as base and the commit as source. The parent of a first commit is the
-empty tree.
+Both are three-way merges into the head, of commit and parent: the base is the commit for a revert,
+and the parent for a cherry-pick. The parent of a first commit is the empty tree.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _PARENT_CHARACTERS = 60
 class ReplayOptions:
     """The options of a replay. The verb supplies missing texts.
 
-    With `if_needed`, commits that would change nothing are left out.
+    With `if_needed`, commits without effect are omitted.
     """
 
     parent_number: int | None = None
@@ -63,7 +62,7 @@ class ReplayOptions:
 
 
 class _Change(NamedTuple):
-    """A commit, and the commit that it is compared with, or None for the empty tree."""
+    """A commit, and the compared one, or None for the empty tree."""
 
     commit: Commit
     before: Commit | None
@@ -71,7 +70,7 @@ class _Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _ReplayStep:
-    """A change to apply, from base to source. One of them may be None, the empty tree."""
+    """A change to apply, from base to source. One may be None, the empty tree."""
 
     title: str
     base: Commit | None
@@ -86,7 +85,7 @@ def revert(
     """Undo the changes of each commit on a branch, in the given order: all or none.
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, InvalidInputError or
-    RaceLostError. In each case, no branch has moved.
+    RaceLostError; then no branch moves.
     """
 
     def step(change: _Change) -> _ReplayStep:
@@ -126,13 +125,13 @@ def cherry_pick(
 
 
 def own_metadata(origin: Commit) -> dict[str, str]:
-    """Return the metadata of a commit, without labels about tables that it united."""
+    """Return the metadata of a commit, without labels about its united tables."""
     merged = (UNITED_METADATA_KEY, TAKEN_METADATA_KEY, DROPPED_METADATA_KEY)
     return {key: said for key, said in origin.metadata.items() if key not in merged}
 
 
 def origin_labels(origin: Commit) -> dict[str, str]:
-    """Return the labels that name the original of a replayed commit."""
+    """Return the labels with the original of a replayed commit."""
     return {ORIGIN_METADATA_KEY: origin.id, COMMITTER_METADATA_KEY: origin.committer}
 
 
@@ -145,7 +144,7 @@ def replayed_tree(
 
 
 def _change(context: Context, ref: str, options: ReplayOptions) -> _Change:
-    """Return a commit, and the parent that its changes are relative to."""
+    """Return a commit, and the parent to compare it with."""
     commit, number = get_commit(context, ref), options.parent_number
     count = len(commit.parents)
     if number is not None and not 1 <= number <= count:
@@ -161,7 +160,7 @@ def _change(context: Context, ref: str, options: ReplayOptions) -> _Change:
 
 
 def _parents(context: Context, commit: Commit) -> Iterator[str]:
-    """Yield descriptions of the first parents of a merge, with their numbers."""
+    """Yield numbered descriptions of the first parents of a merge."""
     for number, each in enumerate(commit.parents[:_SHOWN_PARENTS], start=1):
         subject = _subject(context.graph.commit(each))[:_PARENT_CHARACTERS]
         into = ", which was merged into" if number == 1 else ""
@@ -199,9 +198,9 @@ def _replay(
 def _replayed(
     attempts: Attempts, step: _ReplayStep, head: Commit, published: CommitId, options: ReplayOptions
 ) -> Commit | None:
-    """Return the unpublished commit of one step over a head, which follows the published one.
+    """Return the unpublished commit of one step over a head.
 
-    Without changes, raises NoChangesError, or returns None if only a needed commit is wanted.
+    The head follows `published`. Without changes, raises NoChangesError, or returns None with `if_needed`.
     """
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)

@@ -1,7 +1,7 @@
-"""The schemas of Parquet tables to which both sides of a merge have added files.
+"""Schemas of Parquet tables with files added by both sides of a merge.
 
-The merged table would contain files of both. If they have different types for a column, Spark can
-no longer read it. So the footer of one added file of each side is compared.
+Spark cannot read a table whose files have different types for a column, so the footers of one added
+file of each side are compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_UNREAD_RANGES = 8
 def schema_conflicts(
     context: Context, sides: ThreeWayTrees, resolution: Resolution, added: AddedFiles
 ) -> list[tuple[Conflict, str]]:
-    """Return the conflicts of tables with different types on the sides, each with its reason.
+    """Return the conflicts of tables with different types on the sides, with reasons.
 
     Opens no range and no footer unless both sides may have added files to one folder.
     """
@@ -59,7 +59,7 @@ def schema_conflicts(
 
 @dataclass(frozen=True, slots=True)
 class _AddedSide:
-    """The additions of a side: samples by folder, and unread pieces that may have more.
+    """Additions of a side: samples by folder, and unread pieces with possible others.
 
     The streams of a piece are base and the side.
     """
@@ -112,7 +112,7 @@ class _AddedSide:
 def _plan_unread(
     context: Context, sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide
 ) -> None:
-    """Add the pieces that only one side has changed, and to which it may have added files."""
+    """Add the pieces with possible added files of only one side."""
     for segment in segments_apart(*(context.trees.get(each).ranges for each in sides.trees)):
         outcome = settle(segment)
         if outcome is KeyOutcome.TAKE_SOURCE:
@@ -134,10 +134,9 @@ def _edges(side: SideStream) -> set[bytes]:
 
 
 def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) -> list[bytes]:
-    """Return the folders to which both sides may have added files.
+    """Return the folders with possible added files of both sides.
 
-    Tasks have found an added file of one side at least, or both sides have unread pieces with edges
-    in the folder.
+    Tasks found an added file of at least one side, or both sides have unread edges in the folder.
     """
     sampled = source.samples.keys() & dest.samples.keys()
     half = [each for each in source.samples.keys() - sampled if dest.unread_in(each)]
@@ -151,7 +150,7 @@ def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) 
 def _conflict(
     context: Context, sides: ThreeWayTrees, folder: bytes, source: bytes, dest: bytes
 ) -> tuple[Conflict, str] | None:
-    """Compare the types of a file of source with those of a file of dest."""
+    """Compare the types of an added file of source with one of dest."""
     if _has_metadata(context, sides, folder):
         return None
     in_source = _file_types(context, sides.source, source)
@@ -169,7 +168,7 @@ def _conflict(
 
 
 def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes | None:
-    """Return the column types of a file, or None if the tree has no such file or it is unreadable.
+    """Return the column types of a file, or None if it is missing or unreadable.
 
     An earlier attempt of the merge may report a file that dest no longer has.
     """
@@ -180,7 +179,7 @@ def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes 
 
 
 def _has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
-    """Return whether a folder is in a table with a log of its own, which decides about schemas."""
+    """Return whether the log of a table decides about schemas."""
     logs = [prefix_interval(each + LOG_FOLDER.encode()) for each in key_folders(folder)]
     name = folder.decode(errors="replace")
     return any(

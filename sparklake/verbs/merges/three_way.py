@@ -44,14 +44,14 @@ from sparklake.verbs.merges.table_schemas import schema_conflicts
 
 
 class MergedTree(NamedTuple):
-    """The tree of a merge, and the labels of its commit about Delta tables."""
+    """The tree of a merge, and its commit's labels about Delta tables."""
 
     id: MetaRangeId
     labels: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_sides(context: Context, sides: ThreeWayTrees) -> Plan:
-    """Return the plan of a merge; raise ExpiredError if the tree of its base was collected."""
+    """Return the plan of a merge; a collected base raises ExpiredError."""
     with naming_collected(context, sides.bases):
         base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     return plan_filtered_merge(base, source, dest, sides.path_filter)
@@ -60,7 +60,7 @@ def plan_sides(context: Context, sides: ThreeWayTrees) -> Plan:
 def without_expired_base(
     context: Context, sides: ThreeWayTrees, resolution: Resolution
 ) -> Resolution:
-    """Return a resolution that takes no objects of an expired base."""
+    """Return a resolution without the objects of an expired base."""
     if not resolution.asks_functions:
         return resolution
     expired = context.refs.commits.expired(sides.bases) if sides.bases else ()
@@ -70,7 +70,7 @@ def without_expired_base(
 
 @contextmanager
 def naming_verb(what: str) -> Iterator[None]:
-    """Begin the message of an error that stops a merge with `what`, such as "cannot revert ..."."""
+    """Prefix the message of an error, such as with "cannot revert ..."."""
     try:
         yield
     except (MergeConflictError, StrategyError, ExpiredError, InvalidInputError) as error:
@@ -81,13 +81,9 @@ def naming_verb(what: str) -> Iterator[None]:
 def merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
     """Write the tree of a merge. Errors do not name the verb: see `naming_verb`.
 
-    If one side equals the base, the other side is the result and nothing is read, except for
-    differing logs that have to grow.
-
-    Raises:
-        MergeConflictError: Conflicts are undecided. As with StrategyError, no branch has moved.
-        StrategyError: A strategy failed.
-        ExpiredError: The tree of the base was collected.
+    If one side equals the base, the other side is the result and nothing is read, except differing
+    logs that must grow. Raises MergeConflictError, StrategyError or ExpiredError; then no branch
+    moves.
     """
     with naming_collected(attempts.context, sides.bases):
         return _merged_tree(attempts, sides, resolution)
@@ -125,9 +121,9 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
 def check_staged_changes(
     context: Context, title: str, state: BranchState, tree_id: MetaRangeId
 ) -> None:
-    """Raise DirtyBranchError if a new tree of a branch changes what staged changes are about.
+    """Raise DirtyBranchError if a new tree and staged changes affect each other.
 
-    Otherwise it makes no difference whether they are committed before the tree or after it.
+    Otherwise the order of their commit and the tree makes no difference.
     """
     if not state.layers:
         return
@@ -154,9 +150,9 @@ def check_staged_changes(
 
 
 def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
-    """Return source's tree for a dest that equals base; raises MergeConflictError.
+    """Return source's tree for a dest equal to base. Raises MergeConflictError.
 
-    If logs have to grow, logs that lost versions in source are extended instead.
+    If logs must grow, logs with lost versions are extended instead.
     """
     context = attempts.context
     logs = _losing_logs(context, sides, resolution)
@@ -171,7 +167,7 @@ def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
 def _losing_logs(
     context: Context, sides: ThreeWayTrees, resolution: Resolution
 ) -> frozenset[bytes]:
-    """Return the folders of logs that have to grow and that lose keys in source."""
+    """Return the folders of growing logs with keys lost in source."""
     if not (sides.logs_grow and resolution.delta):
         return frozenset()
     return logs_losing_keys(context, sides.base, sides.source)
@@ -193,7 +189,7 @@ def _check_settled(
 def _with_unions(
     attempts: Attempts, sides: ThreeWayTrees, tree: MetaRange, unions: Sequence[TableUnion]
 ) -> MetaRange:
-    """Write a tree with the logs of tables united; raise MergeConflictError."""
+    """Write a tree with united table logs. Raises MergeConflictError."""
     context = attempts.context
     find_many = partial(context.open_ranges.lookup_many, tree.ranges)
     checked = [each.checked(find_many) for each in unions]

@@ -1,4 +1,4 @@
-"""Transactions on a hidden branch, which is merged on success and kept on failure."""
+"""Transactions on a hidden branch, merged on success and kept on failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNIQUE = 12
 
 @dataclass(frozen=True, slots=True)
 class _Transaction:
-    """A transaction in progress: a hidden branch that began at the target's head."""
+    """A running transaction: a hidden branch created at the target's head."""
 
     context: Context
     target: str
@@ -67,10 +67,10 @@ class _Transaction:
 def transaction(
     context: Context, target: str, options: MergeOptions, lifetime: timedelta
 ) -> Iterator[str]:
-    """Yield the name of a hidden branch to work on. Merge it into the target at the end.
+    """Yield the name of a hidden branch to work on; merge it into the target at the end.
 
-    An exception of the body is re-raised. If the branch has changes, a note with its name is added.
-    Raises TransactionError if the work cannot be merged.
+    An exception of the body passes through, with a note about a branch with changes. Raises
+    TransactionError if the merge fails.
     """
     signature = sign(context, options.message or "", options.committer, options.metadata)
     # A copy: the body may change the caller's mapping.

@@ -32,17 +32,15 @@ def checked_lifetime(lifetime: timedelta | None) -> timedelta | None:
 
 
 def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> BranchState:
-    """Set a branch to expire after a lifetime from now, or never."""
     if lifetime is not None and branch == context.info.default_branch:
         raise ProtectedError(f"{branch!r} is the default branch, which cannot expire")
     return context.refs.branches.set_lifetime(branch, checked_lifetime(lifetime))
 
 
 def prune_branches(context: Context, *, dry_run: bool) -> list[BranchState]:
-    """Delete expired branches with their staged changes, and return them.
+    """Delete expired branches with their staged changes; return them.
 
-    The default branch and protected branches stay. A branch is skipped if it is extended, protected
-    or deleted concurrently.
+    The default branch, protected branches, and concurrently extended or deleted ones stay.
     """
     others = (each for each in context.refs.branches.list() if each.may_be_pruned)
     due = [each for each in others if each.name != context.info.default_branch]
@@ -69,10 +67,7 @@ def create_branch(
     expires: timedelta | None,
     exist_ok: bool = False,
 ) -> VerbResult[BranchState]:
-    """Create a branch at any ref.
-
-    With `exist_ok`, an existing branch is returned unchanged, at any commit.
-    """
+    """Create a branch at any ref. With `exist_ok`, return an existing one unchanged."""
     validate_branch_name(name)
     if context.refs.tags.find(name) is not None:
         raise name_taken("tag", name)
@@ -133,10 +128,7 @@ def _staged(context: Context, state: BranchState) -> str:
 def create_tag(
     context: Context, name: str, ref: str, *, exist_ok: bool = False
 ) -> VerbResult[TagInfo]:
-    """Create a tag at a ref's commit.
-
-    With `exist_ok`, an existing tag of the same commit is returned.
-    """
+    """Create a tag at a ref's commit. With `exist_ok`, return one of the same commit."""
     validate_tag_name(name)
     if context.refs.branches.find(name) is not None:
         raise name_taken("branch", name)

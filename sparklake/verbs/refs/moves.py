@@ -28,7 +28,7 @@ def hard_reset(
 ) -> Commit:
     """Move a branch to a ref, resolved at the moment of the move.
 
-    `expected` is the required head. `force` drops staged changes in the same step.
+    `force` drops staged changes in the same step.
     """
     awaited = None if expected is None else get_commit(context, expected)
 
@@ -49,9 +49,9 @@ def hard_reset(
 
 
 def undo(context: Context, branch: str) -> Commit:
-    """Move a branch back to its commit before the latest move, and return that commit.
+    """Move a branch back to its previous commit; return that.
 
-    A concurrent move that the caller did not see stays, and raises RaceLostError.
+    A concurrent, unobserved move stays, and raises RaceLostError.
     """
     state = get_branch(context, branch)
     check_clean(state, "undo its latest move")
@@ -73,7 +73,7 @@ def _move(
 ) -> None:
     """Move a branch from its observed commit, and drop its staged changes.
 
-    With `latest`, the branch must not have moved since that operation, not even back again.
+    The branch must not have moved since the operation `latest`, not even back again.
     """
     state.guard.check(state.name, Action.RESET)
     sealed = context.refs.staging.seal(state.name).layers if state.layers else ()
@@ -93,7 +93,6 @@ def _move(
 
 
 def list_operations(context: Context, limit: int, ref: str | None) -> Sequence[Operation]:
-    """Return the latest ref moves, newest first."""
     if limit < 1:
         raise InvalidInputError(f"a log of {limit} operations is invalid: choose 1 or more")
     return context.refs.operations.list(limit, ref)
@@ -106,10 +105,9 @@ _OF_TAGS = (RefVerb.CREATE_TAG.value, RefVerb.DELETE_TAG.value)
 def head_at(context: Context, branch: str, moment: datetime) -> Commit:
     """Return the branch head at a timezone-aware datetime.
 
-    The operations log has every move to the microsecond. A moment without a fraction of a second
-    includes all moves of that second, because dates are shown in whole seconds. If the log does not
-    reach back, as in a restored repository, the result is the latest commit up to then in the
-    history of first parents. Commits have whole seconds.
+    The operations log has microseconds. A moment in whole seconds includes all moves of that
+    second, because dates are shown so. Before the log's start, as in a restored repository, the
+    latest commit up to then among first parents counts.
     """
     if not isinstance(moment, datetime):
         raise InvalidInputError(f"a moment must be a datetime with a time zone, not {moment!r}")

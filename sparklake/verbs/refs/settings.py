@@ -36,25 +36,19 @@ class LiveSettings:
         return self.get().metadata
 
     def get(self) -> RepositorySettings:
-        """Return a consistent snapshot of all settings.
-
-        Raises:
-            RepositoryNotFoundError: The repository does not exist.
-        """
+        """Return a consistent snapshot of all settings."""
         return self._context.refs.settings.get()
 
     def set_read_only(self, read_only: bool = True) -> None:
-        """Reject or allow all changes of the repository, except changes of settings."""
+        """Reject or allow all changes of the repository, except its settings."""
         self._context.refs.settings.change(lambda now: replace(now, read_only=read_only))
 
     def protect(self, *patterns: str, block: Iterable[Action | str] = ALL_ACTIONS) -> None:
-        """Block actions on all branches that match a pattern, including future ones.
+        """Block actions on all matching branches, including future ones.
 
         Merges are never blocked. In a pattern, `*` is any number of characters and `?` is one. A
-        rule with the same pattern is replaced. On return, no blocked action is in progress.
-
-        Raises:
-            InvalidInputError: The pattern matches no valid name, or an action is unknown.
+        rule of the same pattern is replaced. On return, no blocked action is running. Raises
+        InvalidInputError.
         """
         actions = frozenset(map(_action, block))
         rules = {each: ProtectionRule(each, actions) for each in _named(patterns, "pattern")}
@@ -65,11 +59,7 @@ class LiveSettings:
         self._context.refs.settings.change(edit)
 
     def unprotect(self, *patterns: str) -> None:
-        """Remove the rules with exactly these patterns, or none.
-
-        Raises:
-            NotFoundError: A pattern has no rule.
-        """
+        """Remove the rules of exactly these patterns, or none. Raises NotFoundError."""
         gone = _named(patterns, "pattern")
 
         def edit(now: RepositorySettings) -> RepositorySettings:
@@ -92,15 +82,11 @@ class LiveSettings:
         branches: Mapping[str, int] | None = None,
         tree_days: int | None = None,
     ) -> Retention:
-        """Allow garbage collection of commits older than `default_days`.
+        """Allow garbage collection of commits older than `default_days`; replaces all rules.
 
-        `branches` sets the days of branches by patterns of names. The first matching pattern
-        counts. With `tree_days`, collections also delete unreferenced ranges and metaranges, and
-        those of a commit that expired so many days ago, which can no longer be listed or compared.
-        Without it, all trees are kept. All earlier rules are replaced.
-
-        Raises:
-            InvalidInputError: A pattern or a number of days is invalid.
+        `branches` has the days by patterns of branch names; the first match counts. With
+        `tree_days`, collections also delete unreferenced trees, and those of commits expired for so
+        many days, which can then no longer be listed or compared. Raises InvalidInputError.
         """
         rules = tuple(BranchRetention(*each) for each in (branches or {}).items())
         retention = Retention(default_days, rules, tree_days)
@@ -112,25 +98,17 @@ class LiveSettings:
         self._context.refs.settings.change(lambda now: replace(now, retention=None))
 
     def set_metadata(self, metadata: Mapping[str, str]) -> None:
-        """Set the given labels and keep the others.
-
-        Raises:
-            InvalidInputError: A label is invalid.
-        """
+        """Set the given labels and keep the others. Raises InvalidInputError."""
         self.edit_metadata(metadata, ())
 
     def remove_metadata(self, *names: str) -> None:
-        """Remove the given labels, or none.
-
-        Raises:
-            NotFoundError: A label does not exist.
-        """
+        """Remove the given labels, or none. Raises NotFoundError."""
         self.edit_metadata({}, _named(names, "label"))
 
     def edit_metadata(
         self, metadata: Mapping[str, str], removed: Iterable[str], read_only: bool | None = None
     ) -> RepositorySettings:
-        """Set and remove labels, and set `read_only`, in one step. Return the new settings."""
+        """Set and remove labels, and set `read_only`, in one step; return the new settings."""
         given, gone = checked_metadata(metadata), set(removed)
 
         def edit(now: RepositorySettings) -> RepositorySettings:
