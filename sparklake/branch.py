@@ -1,4 +1,4 @@
-"""A branch: the only thing in a repository that changes."""
+"""A branch: the only mutable thing in a repository."""
 
 from __future__ import annotations
 
@@ -40,7 +40,14 @@ if TYPE_CHECKING:
 
 @runs_verbs
 class Branch:
-    """A branch of a repository. Changes are staged until they are committed."""
+    """A branch of a repository. Changes are staged until they are committed.
+
+    Staging many objects stages all or none. Paths to select are objects, or prefixes that end with
+    '/'. `message`, `committer` and `metadata` are those of the new commit. `once` makes a call
+    repeatable: a later call with the same key returns the result of the first. With `if_needed`, a
+    call without changes returns the head, or no commits. Verbs raise RefNotFoundError for a missing
+    branch, ReadOnlyError or ProtectedError for a guarded one, and RaceLostError if it keeps moving.
+    """
 
     def __init__(self, context: Context, name: str) -> None:
         self._context = context
@@ -51,12 +58,12 @@ class Branch:
 
     @property
     def state(self) -> BranchState:
-        """The head and the staged changes at one moment. Raises RefNotFoundError."""
+        """The head and the staged changes at one moment."""
         return get_branch(self._context, self.name)
 
     @property
     def head(self) -> Commit:
-        """The latest commit. Raises RefNotFoundError if the branch no longer exists."""
+        """The latest commit."""
         return self._context.graph.commit(self.state.commit_id)
 
     @property
@@ -65,7 +72,7 @@ class Branch:
         return bool(self.state.layers)
 
     def count_staged(self) -> int:
-        """Return the number of staged changes. A path may count once for each time it is staged."""
+        """Return the number of staged changes; a path counts once for each staging."""
         from sparklake.verbs.base.staging import count_staged
 
         return count_staged(self._context, get_branch(self._context, self.name))
@@ -80,13 +87,13 @@ class Branch:
         return status(self._context, self.name, against)
 
     def diff(self, prefix: str = "") -> Differences[DiffRow]:
-        """Return the staged changes that would change the branch."""
+        """Return the effective staged changes."""
         from sparklake.verbs.diffs.diff import diff_uncommitted
 
         return diff_uncommitted(self._context, self.name, prefix)
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
-        """Return what a commit would read and copy, and where; nothing changes."""
+        """Return the reads, copies and engine of a commit; nothing changes."""
         from sparklake.graveler.planning.path_filter import filter_for
         from sparklake.verbs.commits import explain_commit
 
@@ -103,10 +110,9 @@ class Branch:
         if_needed: bool = False,
         once: str | Once | None = None,
     ) -> Commit:
-        """Commit the staged changes; writers may continue meanwhile.
+        """Commit the staged changes, or those of `paths`; writers may continue.
 
-        With `paths` (objects, or prefixes that end with '/'), only their changes; the rest stays
-        staged. Raises NoChangesError, AlreadyCommittedError, RaceLostError.
+        Raises NoChangesError, AlreadyCommittedError.
 
         Examples:
             >>> _ = branch.put("notes/b.txt", b"second")
@@ -170,11 +176,11 @@ class Branch:
         follow_links: bool = False,
         once: str | Once | None = None,
     ) -> int:
-        """Write many objects and stage all of them at once, or none; return their number.
+        """Write many objects and stage them at once; return their number.
 
-        `objects` are bytes, or Paths of local files, by path: a mapping, or pairs, which are
-        streamed, so there may be any number. Raises InvalidRowsError for a repeated path, and
-        InvalidInputError for a Path that is a symbolic link, unless links are followed.
+        `objects` has bytes, or Paths of local files, by path: a mapping, or streamed pairs. Raises
+        InvalidRecordError for a repeated path, and InvalidInputError for a symbolic link, unless
+        `follow_links`.
 
         Examples:
             >>> branch.put_many({"notes/b.txt": b"...", "notes/c.txt": b"..."})
@@ -198,10 +204,10 @@ class Branch:
         follow_links: bool = False,
         once: str | Once | None = None,
     ) -> FolderUpload:
-        """Copy all files below a local folder, under a prefix, and stage them at once.
+        """Stage all files below a local folder, under a prefix.
 
-        Symbolic links below it are skipped, or followed on request. What was skipped is in the
-        result: links, FIFOs, sockets and devices.
+        Symbolic links are skipped unless `follow_links`. The result lists skipped links, FIFOs,
+        sockets and devices.
         """
         from sparklake.verbs.objects.stage import Labels
         from sparklake.verbs.objects.upload import put_folder
@@ -221,11 +227,10 @@ class Branch:
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
     ) -> IO[Any]:
-        """Open one object for reading, or a new one, which is staged on close.
+        """Open one object for reading, or a new one, staged on close.
 
-        Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError for an
-        existing object. Written data stays on local disk until then. If the body of the `with`
-        raises, or the file is never closed, nothing is staged.
+        Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError. Written
+        data stays on local disk until closed; nothing is staged if the `with` body raises.
 
         Examples:
             >>> with branch.open("notes/b.txt", "w") as file:
@@ -247,7 +252,7 @@ class Branch:
 
     @verb("delete", NOTHING)
     def delete(self, path: str, once: str | Once | None = None) -> None:
-        """Stage the removal of an object; a missing object is not an error.
+        """Stage the removal of an object; a missing one is no error.
 
         Examples:
             >>> branch.delete("raw/orders.csv")
@@ -267,9 +272,9 @@ class Branch:
 
     @verb("remove", COUNT)
     def remove(self, path: str, recursive: bool = False, once: str | Once | None = None) -> int:
-        """Stage the removal of an object, or recursively of it and everything below it.
+        """Stage the removal of an object, with `recursive` also of everything below it.
 
-        Returns their number; raises ObjectNotFoundError if there are none.
+        Returns their number. Raises ObjectNotFoundError.
         """
         from sparklake.verbs.objects.stage import remove_folder, remove_object
 
@@ -278,7 +283,7 @@ class Branch:
 
     @verb("remove_many", COUNT)
     def remove_many(self, paths: Sequence[str], once: str | Once | None = None) -> int:
-        """Stage the removal of existing objects at once; return their number."""
+        """Stage the removal of existing objects; return their number."""
         from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.objects.stage import remove_objects
 
@@ -291,10 +296,10 @@ class Branch:
         ref: str | None = None,
         once: str | Once | None = None,
     ) -> int:
-        """Stage copies, given as pairs of source and dest, at once; return their number.
+        """Stage copies, given as pairs of source and dest; return their number.
 
-        They come from another ref if one is given. Existing objects are overwritten. Raises
-        ObjectNotFoundError, and InvalidRowsError for a repeated dest; then none is staged.
+        They come from `ref` if given, and replace existing objects. Raises ObjectNotFoundError, and
+        InvalidRecordError for a repeated dest.
         """
         from sparklake.verbs.objects.upload import copy_many
 
@@ -311,7 +316,7 @@ class Branch:
     ) -> int:
         """Move objects to other paths (staged); return their number.
 
-        Paths and errors are those of `copy`; InvalidInputError if one contains the other.
+        Paths and errors are those of `copy`; overlapping ones raise InvalidInputError.
         """
         from sparklake.verbs.objects.copy import CopyRequest, move
 
@@ -328,14 +333,12 @@ class Branch:
         force: bool = False,
         once: str | Once | None = None,
     ) -> int:
-        """Copy objects to other paths (staged); return their number.
+        """Copy objects, of `ref` if given, to other paths (staged); return their number.
 
-        They come from another ref if one is given.
-        No bytes are copied. `a/` means everything below it, `a` means an object, and recursively
-        also everything below `a/`. Below a `dest` that ends with a slash, `a` keeps its last name.
-        An existing path raises AlreadyExistsError, or is overwritten with `force`. Raises
-        ObjectNotFoundError for a missing source, and InvalidKeyError for a path that would be too
-        long.
+        No bytes are copied. `a/` is everything below it, and `a` an object, recursively also
+        everything below `a/`. Below a `dest` that ends with a slash, `a` keeps its last name.
+        Raises ObjectNotFoundError, InvalidKeyError for a path that gets too long, and unless
+        `force`, AlreadyExistsError.
         """
         from sparklake.verbs.objects.copy import CopyRequest, copy
 
@@ -344,12 +347,12 @@ class Branch:
 
     @verb("stage", NOTHING)
     def stage(self, objects: pa.Table | DataFrame, once: str | Once | None = None) -> None:
-        """Stage many objects at once; all of them, or none if a row is invalid.
+        """Stage the objects in rows.
 
         Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
-        optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. A
-        missing checksum is computed from the object. Spark computes the rows of a DataFrame with
-        checksums twice. Raises InvalidRowsError.
+        optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. Missing
+        checksums are computed. Spark computes a DataFrame with checksums twice. Raises
+        InvalidRecordError.
         """
         from sparklake.verbs.objects.stage import stage_rows
 
@@ -372,8 +375,8 @@ class Branch:
         """Write a DataFrame with Spark's own writers and stage its files.
 
         `mode` is append, overwrite, overwrite-partitions (replaces only the partitions of the
-        rows), errorifexists or ignore; `options` go to Spark's writer. Rows added to Parquet files
-        need their columns (or `mergeSchema`) and types, unless `schema_check` is False.
+        rows), errorifexists or ignore; `options` are those of Spark's writer. Rows added to Parquet
+        files need their columns (or `mergeSchema`) and types, unless `schema_check` is False.
         """
         from sparklake.verbs.delta.write import write_delta
         from sparklake.verbs.tables.write import write_table
@@ -389,9 +392,9 @@ class Branch:
     def edit_delta(self, path: str, once: str | Once | None = None) -> Iterator[EditLocation]:
         """Yield a URI for MERGE, UPDATE, DELETE and OPTIMIZE of a Delta table.
 
-        At the end, all commits there are staged, or nothing if the body raises. If an edit with the
-        key `once` was staged before, nothing is staged: the body can skip its work if the URI has
-        `repeated` set. Raises TableChangedError if others have committed to the table meanwhile.
+        At the end, all commits there are staged, or nothing if the body raises. After an earlier
+        edit with the key `once`, nothing is staged: `repeated` of the URI lets the body skip its
+        work. Raises TableMovedError after concurrent commits to the table.
         """
         from sparklake.verbs.delta.write import edit_delta_once
 
@@ -415,12 +418,12 @@ class Branch:
     ) -> ImportReport:
         """Commit existing objects without copying them: the `commit` of the report.
 
-        `source` is a directory or bucket prefix, an S3Inventory, or rows, as a Spark DataFrame or
-        in Arrow: `path`, `size`, `address`, a full URI, and optionally `checksum`, `mtime`,
-        `metadata`, `content_type`. The mode `replace` removes the branch's objects under `prefix`,
-        `add` keeps them. Rows that cannot be imported raise ImportErrorsError, or are skipped with
-        `on_error="skip"`; `errors_to` is an empty place for a table of them. Raises
-        DirtyBranchError, NoChangesError, InvalidInputError, StoreUnreachableError.
+        `source` is a directory or bucket prefix, an S3Inventory, or rows in Spark or Arrow: `path`,
+        `size`, `address`, a full URI, and optionally `checksum`, `mtime`, `metadata`,
+        `content_type`. The mode `replace` removes the branch's objects under `prefix`, `add` keeps
+        them. Invalid rows raise ImportErrorsError, or are skipped with `on_error="skip"`;
+        `errors_to` is an empty place for their table. Raises DirtyBranchError, NoChangesError,
+        InvalidInputError, StoreUnreachableError.
         """
         from sparklake.verbs.imports.import_objects import ImportOptions, import_objects
 
@@ -456,9 +459,9 @@ class Branch:
     ) -> list[Commit]:
         """Undo commits, with one new commit for each; all of them, or none.
 
-        A merge is compared with one of its parents: `parent_number`, starting at 1. Raises
-        MergeConflictError if their changes were changed again, and the errors of a merge; conflicts
-        are also decided as in a merge.
+        A merge is compared with its parent `parent_number`, starting at 1. Conflicts with later
+        changes are decided as in a merge, or raise MergeConflictError. Raises the errors of a
+        merge.
 
         Examples:
             >>> [commit] = main.revert("main")
@@ -498,8 +501,8 @@ class Branch:
     ) -> list[Commit]:
         """Apply commits to the branch, with one new commit for each; all of them, or none.
 
-        Messages and metadata are kept unless new ones are given, and the metadata names the
-        original commit and its committer. Takes the arguments and raises the errors of `revert`.
+        By default, messages and metadata are those of the originals; the metadata also has the id
+        and committer of the original. Arguments and errors are those of `revert`.
         """
         from sparklake.strategies.choosing import parse_resolution
         from sparklake.verbs.merges.replay import ReplayOptions, cherry_pick
@@ -528,10 +531,9 @@ class Branch:
     ) -> list[Commit]:
         """Replay the branch's own commits onto a ref; return the new commits.
 
-        Each keeps message, committer and metadata, which names its original. A commit that becomes
-        empty is left out, and so is a merge of commits that `onto` contains; another merge becomes
-        one commit. Raises the errors of `cherry_pick`, and NoChangesError if the branch is already
-        there.
+        Each keeps message, committer and metadata, with its original. Commits that become empty are
+        dropped, as are merges of commits in `onto`; other merges become one commit. Raises the
+        errors of `cherry_pick`, and NoChangesError for a branch already there.
         """
         from sparklake.strategies.choosing import parse_resolution
         from sparklake.verbs.merges.rebase import rebase
@@ -543,18 +545,17 @@ class Branch:
     def reset(
         self, prefix: str | None = None, path: str | None = None, once: str | Once | None = None
     ) -> None:
-        """Drop the staged changes: all of them, or those under a prefix, or of one object."""
+        """Drop the staged changes: all, or those under a prefix, or of one object."""
         from sparklake.verbs.commits import reset
 
         reset(self._context, self.name, prefix, path)
 
     @verb("restore", "sparklake.verbs.objects.restore")
     def restore(self, ref: str, paths: Sequence[str], once: str | Once | None = None) -> Restored:
-        """Restore paths from any ref (staged, not committed).
+        """Restore paths from any ref (staged).
 
-        A path is that of an object, or a prefix that ends with '/'. Staged changes of these paths
-        are replaced, and removals are included. Raises ObjectNotFoundError, NoChangesError,
-        RaceLostError.
+        Staged changes of these paths are replaced, and removals are included. Raises
+        ObjectNotFoundError, NoChangesError.
         """
         from sparklake.graveler.keys import path_tuple
         from sparklake.graveler.planning.path_filter import PATHS_NOUN
@@ -571,10 +572,10 @@ class Branch:
         force: bool = False,
         once: str | Once | None = None,
     ) -> Commit:
-        """Move the branch to any ref; return its commit. Its former commits stay, by id.
+        """Move the branch to any ref; return its commit. Former commits stay, by id.
 
-        Raises UnexpectedHeadError if its head is not the commit of `expected`, and DirtyBranchError
-        for staged changes, which `force` drops.
+        Raises UnexpectedHeadError unless the head is `expected`, and DirtyBranchError for staged
+        changes, unless `force` drops them.
 
         Examples:
             >>> main.hard_reset("v1", expected="v2.3").message
@@ -588,8 +589,7 @@ class Branch:
     def undo(self, once: str | Once | None = None) -> Commit:
         """Undo the latest move of the branch; a second undo repeats it.
 
-        Staged changes that a commit included stay in that commit, which stays by id. Raises
-        NothingToDoError, DirtyBranchError, RaceLostError.
+        Staged changes in an undone commit stay there. Raises NothingToDoError, DirtyBranchError.
         """
         from sparklake.verbs.refs.moves import undo
 
@@ -614,11 +614,11 @@ class Branch:
         expires: timedelta = KEPT_FOR,
         rules: RulesLike = None,
     ) -> Iterator[Branch]:
-        """Yield a hidden branch to work on, which is merged into this one at the end.
+        """Yield a hidden branch to work on; it is merged into this one at the end.
 
-        Others see all of the work, or none. If the body raises, its exception passes through, with
-        a note that names the branch with the work. Raises TransactionError if the work cannot be
-        merged, and DirtyBranchError for staged changes on this branch.
+        Others see all of the work, or none. An exception of the body passes through, with a note
+        with the name of the branch. Raises TransactionError if the merge fails, and
+        DirtyBranchError for staged changes on this branch.
 
         Examples:
             >>> with main.transaction("two notes at once") as tx:

@@ -57,11 +57,10 @@ def connect(
     engine: Engine | str | None = None,
     progress: Progress = UNWATCHED,
 ) -> Lake:
-    """Open a lake.
+    """Open a lake; no JVM starts before one is needed.
 
-    With a `dsn`, refs are in that Postgres. Otherwise they are in an embedded one in `home`, which
-    is SPARKLAKE_HOME or ~/.sparklake. No JVM starts before one is needed. `progress` receives the
-    progress of commits, merges and diffs. Raises RefStoreUnavailableError.
+    Its refs are in the Postgres of `dsn`, else in an embedded one in `home` (SPARKLAKE_HOME or
+    ~/.sparklake). `progress` observes commits, merges and diffs. Raises RefStoreUnavailableError.
 
     Examples:
         >>> with sparklake.connect() as lake:
@@ -102,9 +101,9 @@ def connect_running(home: str | Path | None = None, dsn: str | None = None) -> L
 
 
 def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None) -> Lake:
-    """Open a lake in a process that Spark has started, which gets no passwords.
+    """Open a lake in a process of Spark, which gets no passwords.
 
-    The settings of this process, or libpq, complete a DSN without its password.
+    This process's settings, or libpq, complete a DSN without its password.
     """
     from sparklake.stores.postgres.connections import public_dsn
 
@@ -153,15 +152,15 @@ class Lake:
 
     @property
     def cache(self) -> DiskCache | None:
-        """The cache of tables on this machine, or None; see its `counts`."""
+        """The cache of tree files on this machine, or None; see its `counts`."""
         return find_cache(self._cache)
 
     def register(self, spark: SparkSession | None = None) -> None:
         """Let `spark.read.format` read this lake.
 
-        The formats are "sparklake.objects", ".diff" and ".log". The session is the given one, or
-        the lake's. Spark plans such reads in a separate process, which gets the DSN without its
-        password. Raises MissingDependencyError before Spark 4.
+        The formats are "sparklake.objects", ".diff" and ".log", by default in the lake's session.
+        Spark plans such reads in a separate process, without the DSN's password. Raises
+        MissingDependencyError before Spark 4.
         """
         from sparklake.verbs.tables.read import register_formats
 
@@ -169,7 +168,7 @@ class Lake:
         register_formats(spark or self._runners.session(), opener)
 
     def opener_elsewhere(self) -> Callable[..., Lake]:
-        """Return a function that opens this lake in another process; it contains no secret."""
+        """Return a function without secrets that opens this lake in another process."""
         from sparklake.stores.postgres.connections import public_dsn
 
         if self._settings is None:
@@ -190,8 +189,8 @@ class Lake:
     ) -> Repository:
         """Create a repository with one empty commit in an unused storage namespace.
 
-        `range_records` is the approximate number of objects per range. It cannot be changed later.
-        Raises InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
+        `range_records`, the approximate number of objects per range, is final. Raises
+        InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
 
         Examples:
             >>> lake.create_repository("sales", str(folder / "sales"))
@@ -236,20 +235,17 @@ class Lake:
     ) -> Repository:
         """Create a repository from a dump of sparklake or lakeFS in a namespace.
 
-        It takes over the namespace: no other repository may keep using it. A dump of lakeFS does
-        not contain the default branch, "main" by default, and `range_records`, by default as for
-        new repositories. The dump and its trees are verified first: raises MissingFileError,
-        CorruptFileError or InvalidDumpError, and the errors of `create_repository`. An error names
-        all problems of the dump and of the options. `rename` has new names by old ones of branches
-        and tags; `heads/NAME` and `tags/NAME` choose one kind. A later restore of the same dump
-        uses the same new names, except for names in its own `rename`. With `incomplete`, missing
-        and damaged tables of trees are accepted: `check` lists them, and `repair` restores what it
-        can. `manifest` is the path or URI of a manifest, such as `lakectl refs-dump` prints, or
-        "-" for stdin; by default the one in the namespace. Unless `accept_old`, raises
-        NewerDumpError for a dump that is not the newest one. `on_note` gets a line with the age of
-        the dump, and one for each thing that is not carried over. After a dump of lakeFS, all heads
-        are read for a line about objects in stores that sparklake cannot read, unless
-        `check_addresses` is false.
+        It takes over the namespace: no other repository may keep using it. Dump and trees are
+        verified first: raises MissingFileError, CorruptFileError, InvalidDumpError, and the errors
+        of `create_repository`; one error reports all problems.
+
+        A dump of lakeFS has no default branch; it is "main" by default. `rename` has new names of
+        branches and tags, where `heads/NAME` and `tags/NAME` select one kind; later restores of
+        the dump repeat them. `incomplete` accepts missing and damaged tree files: `check` lists and
+        `repair` restores them. `manifest` is a path or URI, such as from `lakectl refs-dump`, or
+        "-" for stdin. An outdated dump raises NewerDumpError, unless `accept_old`. `on_note`
+        receives a line with the dump's age, and one for each omission. `check_addresses` reads all
+        heads of a lakeFS dump for a note about unreadable stores.
         """
         from sparklake.verbs.dumps.restore import RestoreOptions, address_notes, restore_refs
 
@@ -273,7 +269,7 @@ class Lake:
         return repository
 
     def _place(self, name: str, storage_namespace: str, range_records: int | None) -> ObjectStore:
-        """Return the store of a new repository; raise for an unsuitable namespace."""
+        """Return the store of a new repository, or reject an unsuitable namespace."""
         validate_repository_name(name)
         if range_records is not None and not 1 <= range_records <= MAX_RANGE_RECORDS:
             raise InvalidInputError(f"range_records must be 1 to {MAX_RANGE_RECORDS}")
@@ -283,7 +279,7 @@ class Lake:
         return store
 
     def repository(self, name: str, force: bool = False) -> Repository:
-        """Open a repository; with `force`, changes are possible even if it is read-only.
+        """Open a repository; with `force`, a read-only one can be changed.
 
         Raises RepositoryNotFoundError.
 
@@ -305,7 +301,7 @@ class Lake:
         return [self._open(info) for info in self._ref_store.list_repositories()]
 
     def delete_repository(self, name: str, force: bool = False) -> None:
-        """Delete a repository and its history; everything in its storage namespace stays.
+        """Delete a repository and its history; its storage namespace keeps all files.
 
         Raises ReadOnlyError for a read-only one, unless forced.
         """

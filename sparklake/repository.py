@@ -65,7 +65,14 @@ def _dest_head(repo: Repository, arguments: Mapping[str, Any]) -> Commit:
 
 @runs_verbs
 class Repository:
-    """One versioned lake: a storage namespace, and the refs over it."""
+    """A versioned lake: a storage namespace, and the refs over it.
+
+    A ref is a branch, a tag, a commit id or its unique prefix, then ~N and ^N; `branch@` excludes
+    staged changes. Unknown refs raise RefNotFoundError. Lazy results are iterated, or computed with
+    `to_arrow()` or `to_df()`. Paths to select are objects, or prefixes that end with '/'. `options`
+    are those of Spark's reader. `once` makes a call repeatable: a later call with the same key
+    returns the result of the first.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -101,11 +108,11 @@ class Repository:
         exist_ok: bool = False,
         once: str | Once | None = None,
     ) -> Branch:
-        """Create a branch at any ref, in constant time. Raises AlreadyExistsError.
+        """Create a branch at any ref, in constant time.
 
-        Without a source, it starts at the default branch.
-        Listings leave out a hidden branch. After the time `expires`, it may be pruned. With
-        `exist_ok`, an existing branch is returned as it is.
+        By default it starts at the default branch. Listings omit a hidden one, and pruning may
+        delete it after `expires`. With `exist_ok`, an existing branch is returned as it is;
+        otherwise it raises AlreadyExistsError.
 
         Examples:
             >>> fix = repo.create_branch("fix-prices", source="main")
@@ -162,9 +169,8 @@ class Repository:
     ) -> None:
         """Delete a branch; its commits stay.
 
-        Raises DirtyBranchError for a branch with staged changes, unless they are discarded, and
-        ProtectedError for the default branch. Without `missing_ok`, raises RefNotFoundError for a
-        branch that does not exist.
+        Raises ProtectedError for the default branch, and unless `discard_staged`, DirtyBranchError
+        for one with staged changes. `missing_ok` accepts a missing branch.
         """
         from sparklake.verbs.refs.branches import delete_branch
 
@@ -175,7 +181,7 @@ class Repository:
     def create_tag(
         self, name: str, ref: str, exist_ok: bool = False, once: str | Once | None = None
     ) -> TagInfo:
-        """Create a tag, which never moves, at any ref. Raises AlreadyExistsError.
+        """Create a tag at any ref; it never moves. Raises AlreadyExistsError.
 
         Examples:
             >>> repo.create_tag("v3", "main").name
@@ -196,13 +202,13 @@ class Repository:
         delete_tag(self._context, name)
 
     def resolve(self, ref: str) -> Commit:
-        """Return the commit of a ref: an id, branch, tag or unique prefix, then ~N and ^N."""
+        """Return the commit of a ref."""
         return get_commit(self._context, ref)
 
     def at_time(self, branch: str, moment: datetime) -> Commit:
-        """Return the commit that was the branch head at a timezone-aware datetime.
+        """Return the branch head at a timezone-aware datetime.
 
-        Raises RefNotFoundError for a time before the branch was created.
+        Raises RefNotFoundError for a time before its creation.
         """
         from sparklake.verbs.refs.moves import head_at
 
@@ -217,8 +223,7 @@ class Repository:
     def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
         """Return the objects of a ref, including a branch's staged changes.
 
-        `branch@` leaves them out, and `branch$` has only them. Iterate over the result, or call
-        `to_arrow()` or `to_df()`.
+        `branch@` excludes these, `branch$` has only these.
 
         Examples:
             >>> [each.path for each in repo.objects("main", "raw/")]
@@ -231,7 +236,7 @@ class Repository:
     def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
         """Yield the objects and folders directly under a prefix, in key order.
 
-        The other objects in a folder are not read.
+        Other objects of a folder are not read.
         """
         from sparklake.verbs.objects.list import list_folder
 
@@ -252,7 +257,7 @@ class Repository:
         return find(self._context, ref, path)
 
     def at(self, ref: str) -> Snapshot:
-        """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many.
+        """Return a snapshot of a ref for `stat`, `exists`, and `lookup` of many paths.
 
         Examples:
             >>> repo.at("main").exists("raw/orders.csv")
@@ -284,7 +289,7 @@ class Repository:
     ) -> IO[Any]:
         """Open one object for reading, in its current state: "rb" for bytes, "r" for text.
 
-        Only the requested parts are read; reading raises MissingFileError, CorruptFileError.
+        Only requested parts are read; reads raise MissingFileError, CorruptFileError.
         """
         from sparklake.verbs.objects.open_files import FileMode, TextOptions, open_to_read
 
@@ -301,9 +306,8 @@ class Repository:
     ) -> DataFrame:
         """Return the table under a path as a DataFrame, including partition columns.
 
-        With a timestamp, return its state on a branch at that time. The default format is delta for
-        a path with a Delta log, else parquet. `options` go to Spark's reader. Raises
-        ObjectNotFoundError.
+        With a timestamp, it has its state on a branch at that time. The default format is delta for
+        a path with a Delta log, else parquet. Raises ObjectNotFoundError.
         """
         from sparklake.verbs.tables.read import read_table
         from sparklake.verbs.tables.version import open_table
@@ -318,10 +322,10 @@ class Repository:
         format: str | None = None,  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> str:
-        """Return the URI of a Delta table that shows the files under a path.
+        """Return the URI of a read-only Delta table over the files under a path.
 
-        It shows Parquet files or a Delta table, for any reader of Delta, with the default format of
-        `read`. It never changes, and must not be written to.
+        It shows Parquet files or a Delta table to any reader of Delta, and never changes. The
+        default format is that of `read`.
         """
         from sparklake.verbs.tables.read import view_table
         from sparklake.verbs.tables.version import open_table
@@ -371,10 +375,10 @@ class Repository:
     ) -> Differences[DiffRow] | Differences[ThreeWayRow]:
         """Return the differences from left to right, as committed.
 
-        Three-way: the changes in left if right were merged into it, including conflicts. Its rows
-        have the sides base, source (right) and dest (left). Three-dot: the changes of right since
-        the merge base. Iterate over the result, or call `by_folder()`, `summary()`, `tree()`,
-        `to_arrow()` or `to_df()`. Raises InvalidInputError for both at once.
+        Three-way: the changes in left if right were merged into it, with conflicts; its rows have
+        the sides base, source (right) and dest (left). Three-dot: the changes of right since the
+        merge base. Both at once raise InvalidInputError. Also has `by_folder()`, `summary()` and
+        `tree()`.
 
         Examples:
             >>> [(each.type.value, each.path) for each in repo.diff("main", "dev", "raw/")]
@@ -394,8 +398,8 @@ class Repository:
     ) -> Iterator[TextDiff]:
         """Yield the differences of `diff`, with the changed lines of text objects.
 
-        Without a right ref, they are the staged changes of a branch. Objects that are not text, or
-        larger than 1 MiB or 20,000 lines, have no lines but a reason.
+        Without a right ref, they are a branch's staged changes. Objects above 1 MiB or 20,000
+        lines, and other than text, have a reason instead.
 
         Examples:
             >>> [each.lines[-2:] for each in repo.diff_texts("main", "dev", "config/")]
@@ -415,10 +419,10 @@ class Repository:
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> TableDiff:
-        """Return the rows of a table that differ from left to right, as committed.
+        """Return the different rows of a table from left to right, as committed.
 
-        The format is parquet, orc or delta, by default that of `read`. `columns` are those to
-        compare, by default all. Only files that differ are read. Call `to_df()`, `counts()` or
+        The format is parquet, orc or delta, by default that of `read`. `columns` are the compared
+        ones, by default all. Only differing files are read. Call `to_df()`, `counts()` or
         `schema_changes`.
         """
         from sparklake.verbs.tables.row_diff import diff_table
@@ -434,7 +438,7 @@ class Repository:
         )
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences[DiffRow]:
-        """Return the staged changes of a branch that would change it."""
+        """Return the effective staged changes of a branch."""
         from sparklake.verbs.diffs.diff import diff_uncommitted
 
         return diff_uncommitted(self._context, branch, prefix)
@@ -454,12 +458,11 @@ class Repository:
         path: str | None = None,
         prefix: str | None = None,
     ) -> Log:
-        """Return the commits that a ref contains, newest first, each after its descendants.
+        """Return the commits of a ref, newest first, each after its descendants.
 
-        Iterate over the result, or call `to_arrow()` or `to_df()`. It starts after the ref `after`
-        and ends with the ref `stop_at`; `since` and `until` are timezone-aware datetimes. Only the
-        required part of history is read. With a path or a prefix, it contains only commits that
-        changed the object, or one below the prefix.
+        It starts after the ref `after` and ends with the ref `stop_at`; `since` and `until` are
+        timezone-aware datetimes. Only the required part of history is read. With a path or a
+        prefix, it contains only changes of the object, or below the prefix.
 
         Examples:
             >>> [commit.message for commit in repo.log("main", amount=2)]
@@ -481,11 +484,7 @@ class Repository:
         return log(self._context, ref, options)
 
     def blame(self, ref: str, prefix: str = "") -> Blame:
-        """Return, for each object under a prefix, the last commit that changed it.
-
-        Iterate over the result, or call `to_arrow()` or `to_df()`. Staged changes are not part of
-        history.
-        """
+        """Return the last change of each object under a prefix, without staged changes."""
         from sparklake.verbs.history.blame import blame
 
         return blame(self._context, ref, prefix)
@@ -508,9 +507,9 @@ class Repository:
         return merge_base(self._context, one, other)
 
     def merge_bases(self, left: str, right: str) -> list[Commit]:
-        """Return all best common ancestors of two refs.
+        """Return all best common ancestors of two refs, that of `merge_base` first.
 
-        The first is that of `merge_base`; there are several after criss-cross merges.
+        There are several after criss-cross merges.
         """
         from sparklake.verbs.base.merge_bases import common_ancestors
 
@@ -518,7 +517,7 @@ class Repository:
         return common_ancestors(self._context, one, other)
 
     def graph(self, ref: str, amount: int = 100, first_parent: bool = False) -> HistoryGraph:
-        """Return the latest commits of a ref as a picture, which a notebook shows.
+        """Return the latest commits of a ref as a picture for notebooks.
 
         `save(path)` writes it as SVG or PNG. Needs the extra `graph`.
         """
@@ -534,7 +533,7 @@ class Repository:
     def plan_merge(
         self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None
     ) -> Explanation:
-        """Return what a merge would read and copy, and where; nothing changes.
+        """Return the reads, copies and engine of a merge; nothing changes.
 
         Raises NoChangesError as the merge would.
         """
@@ -558,7 +557,7 @@ class Repository:
         """Return the changes, conflicts and cost of a merge; nothing changes.
 
         Staged changes of dest are ignored. Raises StrategyError and NoChangesError as the merge
-        would: with `squash` or `paths`, also NoChangesError if dest would not change.
+        would.
 
         Examples:
             >>> preview = repo.preview_merge("dev", "main")
@@ -597,18 +596,15 @@ class Repository:
     ) -> Commit:
         """Merge a ref into a branch as a commit with parents [dest, source].
 
-        `rules` give strategies by globs over paths, and `strategy` is for all other paths: a name,
-        a `module:function`, or a function as described in docs/merging.md. Without one, keys that
-        both sides changed raise MergeConflictError, and nothing changes: `.count` is their number,
-        `.conflicts` has the first 10,000. The logs of a Delta table that both sides wrote to are
-        united first, unless `delta` is False. Parquet tables to which both sides added files with
-        other types are conflicts, unless `schema_check` is False.
+        With `squash`, or selected `paths`, its only parent is dest: the next merge uses the same
+        base.
 
-        With `squash`, or with chosen `paths` (objects, or prefixes that end with '/'), its only
-        parent is dest: the next merge uses the same base.
-
-        Raises StrategyError if a strategy fails, DirtyBranchError if dest has staged changes to
-        what the merge changes, and NoChangesError if it already has all of source.
+        `rules` give strategies by globs over paths, before `strategy`: a name, a `module:function`,
+        or a function as described in docs/merging.md. Otherwise keys changed on both sides raise
+        MergeConflictError: `.count` of them, the first 10,000 in `.conflicts`. `delta` unites the
+        logs of a Delta table written on both sides, and `schema_check` reports Parquet tables with
+        added files of other types as conflicts. Also raises StrategyError, DirtyBranchError for
+        staged changes of dest to merged objects, and NoChangesError. No error changes anything.
 
         Examples:
             >>> commit = repo.merge("dev", "main", message="publish the new prices")
@@ -632,7 +628,7 @@ class Repository:
     # --- registers --------------------------------------------------------------------------------
 
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Return the latest moves of refs, newest first; of one branch or tag, or of all.
+        """Return the latest ref moves, newest first, optionally of one branch or tag.
 
         Raises InvalidInputError for a limit below 1.
         """
@@ -641,7 +637,7 @@ class Repository:
         return list_operations(self._context, limit, ref)
 
     def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return the latest runs of hooks, newest first; of one branch or tag, or of all.
+        """Return the latest hook runs, newest first, optionally of one branch or tag.
 
         Raises InvalidInputError for a limit below 1.
         """
@@ -650,24 +646,24 @@ class Repository:
         return list_hook_runs(self._context, limit, ref)
 
     def hook_run(self, run_id: str) -> HookRun:
-        """Return a run of hooks by its id. Raises NotFoundError."""
+        """Return a hook run by its id. Raises NotFoundError."""
         from sparklake.verbs.hooks.guard import get_hook_run
 
         return get_hook_run(self._context, run_id)
 
     def writes(self) -> Sequence[Write]:
-        """Return the open and abandoned writes of tables, oldest first.
+        """Return the open and abandoned table writes, oldest first.
 
-        A write whose driver died stays open until it is abandoned.
+        A write of a dead driver stays open until it is abandoned.
         """
         from sparklake.verbs.tables.written import list_writes
 
         return list_writes(self._context)
 
     def abandon_write(self, write_id: str) -> Write:
-        """Abandon an open write. Raises NotFoundError, WriteFinishedError.
+        """Abandon an open write: it can never stage its files.
 
-        It can never stage its files.
+        Raises NotFoundError, WriteFinishedError.
         """
         from sparklake.verbs.tables.written import abandon_write
 
@@ -678,11 +674,10 @@ class Repository:
     def dump_refs(self, overwrite: bool = False, check_addresses: bool = True) -> RefsDump:
         """Write all branches, tags and commits at one moment into the storage namespace.
 
-        `lake.restore_repository` and lakeFS can create a repository from them. Staged changes are
-        not included. The warnings of the result name what lakeFS cannot use; without
-        `check_addresses`, no address is read. Raises NamespaceInUseError if another repository has
-        taken over. Unless `overwrite`, raises NewerDumpError if another program has dumped refs
-        since, and RefsLostError if the dump has commits or refs that the ref store has lost.
+        `lake.restore_repository` and lakeFS can restore them, without staged changes. The result
+        warns of entries unusable for lakeFS; without `check_addresses`, no address is read. Raises
+        NamespaceInUseError after a takeover. Unless `overwrite`, raises NewerDumpError after
+        another program's dump, and RefsLostError for a dump with refs or commits missing here.
         """
         from sparklake.verbs.dumps.dump import DumpOptions, dump_refs
 
@@ -703,10 +698,10 @@ class Repository:
     ) -> ExportResult:
         """Copy the objects of a commit to a folder or bucket, with a manifest.
 
-        Staged changes are not included. With `since`, or `incremental`, which continues from the
-        last export there, only differences are copied, and removed objects are deleted unless
-        `keep_removed`. `overwrite` accepts a place that is not empty. Raises UnsupportedNamesError,
-        MissingFileError, CorruptFileError; docs/export.md has the rest.
+        Staged changes are excluded. With `since`, or `incremental` since the last export there,
+        only differences are copied, and removed objects are deleted unless `keep_removed`.
+        `overwrite` accepts a place with files. Raises UnsupportedNamesError, MissingFileError,
+        CorruptFileError. See docs/export.md.
         """
         from sparklake.verbs.exports.export import export
         from sparklake.verbs.exports.work import ExportOptions
@@ -747,10 +742,9 @@ class Repository:
     ) -> Purge:
         """Delete the bytes of objects from all of history; ids stay valid.
 
-        `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError if a
-        branch has them, unless `commit` commits their removal, or if other paths share the bytes,
-        unless `include_shared`. Objects outside the storage namespace are only listed, unless
-        `include_external`. docs/purge.md has the rest.
+        `paths` may also be globs. Raises PurgeBlockedError if a branch has them, unless `commit`
+        commits their removal, or if other paths share the bytes, unless `include_shared`. Objects
+        outside the storage namespace are only listed, unless `include_external`. See docs/purge.md.
         """
         from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.purges.purge import PurgeOptions, purge
@@ -782,7 +776,7 @@ class Repository:
         return get_purge(self._context, purge_id)
 
     def receipt(self, purge_id: str) -> str:
-        """Return the folder of a purge's receipt, which has Parquet files."""
+        """Return the folder with the Parquet files of a purge's receipt."""
         from sparklake.verbs.purges.purge import get_purge, receipt_of
 
         return receipt_of(self._context, get_purge(self._context, purge_id))
@@ -794,19 +788,18 @@ class Repository:
         grace: timedelta = GRACE,
         work: str | None = None,
     ) -> Collection:
-        """Delete objects of the namespace that no kept commit and no staged change names.
+        """Delete unreferenced objects of the namespace, and let commits expire.
 
-        Commits that the retention does not keep expire. Objects younger than the grace period stay.
-        A dry run deletes nothing; its list can be swept later by its id. `work` is a folder for the
-        lists, for a namespace that is full. Raises CollectionRunningError while another collection
-        is running.
+        Objects younger than `grace` stay. A dry run deletes nothing; its list can be swept later by
+        its id. `work` is a folder for the lists, for a full namespace. Raises CollectionOpenError
+        during another collection.
         """
         from sparklake.verbs.gc.collect import collect_garbage
 
         return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace, lists=work)
 
     def garbage(self, run_id: str) -> Rows[ObjectInfo]:
-        """Return all garbage that a collection has found, by address. Raises NotFoundError."""
+        """Return all garbage of a collection, by address. Raises NotFoundError."""
         from sparklake.verbs.gc.collect import garbage_rows
 
         return garbage_rows(self._context, run_id)
@@ -819,13 +812,12 @@ class Repository:
         to: str | None = None,
         grace: timedelta = GRACE,
     ) -> CheckReport:
-        """Verify the repository; return a report of what is lost, damaged or left over.
+        """Verify the repository; return a report of lost, damaged and leftover files.
 
-        `level` is "refs", "trees", "objects" or "content", each with the levels before it. With
-        `content`, all objects are read, or a `sample`: a share up to 1. `resume` is the id of a
-        check that did not end. `to` is a folder for the report, by default in the storage
-        namespace. Unnamed objects below `grace` are reported as young. Nothing is changed.
-        docs/check-and-repair.md has the rest.
+        `level` is "refs", "trees", "objects" or "content", each with those before it; "content"
+        reads all objects, or a share `sample` of them. `resume` is the id of an unfinished check.
+        `to` is a folder for the report, by default in the namespace. Unreferenced objects below
+        `grace` are reported as young. See docs/check-and-repair.md.
         """
         from sparklake.verbs.checks.check import check
         from sparklake.verbs.checks.report import CheckOptions, parse_level
@@ -840,13 +832,13 @@ class Repository:
         dry_run: bool = False,
         accept: Callable[[RepairStep], bool] | None = None,
     ) -> RepairReport:
-        """Restore what a check of the level finds lost or damaged.
+        """Restore lost or damaged files, as reported by a check of the level.
 
-        Tables come from the local cache, copies of the namespace in `sources`, or records of other
-        commits; objects from equal ones in history or in `sources`; refs from their dump. Ids and
-        checksums prove each result, and replaced files are kept. `accept` decides each step; by
-        default all are done. A dry run only plans. Raises CollectionRunningError, ReadOnlyError.
-        docs/check-and-repair.md has the rest.
+        Tree files come from the local cache, copies of the namespace in `sources`, or records of
+        other commits; objects from equal ones in history or `sources`; refs from their dump. Ids
+        and checksums prove each result, and replaced files are kept. `accept` decides each step, by
+        default for it. A dry run only plans. Raises CollectionOpenError, ReadOnlyError. See
+        docs/check-and-repair.md.
         """
         from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.checks.report import parse_level

@@ -72,7 +72,7 @@ def save_differences(found: Differences[Any], uri: str) -> Document:
 
     changes = found.to_df()
     spark = changes.sparkSession
-    with job_description(spark, found.job.title), refused_by_spark(f"Spark cannot write to {uri}"):
+    with job_description(spark, found.title), refused_by_spark(f"Spark cannot write to {uri}"):
         place = handled_uri(spark, uri)
         changes.write.parquet(place)
         counted = spark.read.parquet(place).groupBy("type").count().collect()

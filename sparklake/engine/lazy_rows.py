@@ -60,8 +60,13 @@ class Rows(Generic[Row]):
 
     plan: Plan
     shape: RowShape[Row]
-    job: Job
+    _job: Job
     _body: Body
+
+    @property
+    def title(self) -> str:
+        """The description of their jobs in the Spark UI."""
+        return self._job.title
 
     def __iter__(self) -> Iterator[Row]:
         for batch in self.batches():
@@ -69,17 +74,17 @@ class Rows(Generic[Row]):
 
     def _repr_html_(self) -> str:
         rows = (row for batch in self.batches() for row in batch.to_pylist())
-        return html_table(self.job.title, self.shape.shown, rows)
+        return html_table(self._job.title, self.shape.shown, rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Stream Arrow batches of the shape's schema."""
-        runner = self.job.runners.choose(self.plan.records, self.job.title)
+        runner = self._job.runners.choose(self.plan.records, self._job.title)
         batches = runner.stream(self._body, self._work(runner))
-        yield from rows_with_progress(batches, self._cut(runner), self.job.runners.progress)
+        yield from rows_with_progress(batches, self._cut(runner), self._job.runners.progress)
 
     def explain(self) -> Explanation:
         """Return the reads of the rows and their engine. Nothing is read."""
-        return explained(self.job.verb, self.plan, divided, self.job.runners, self.job.sides)
+        return explained(self._job.verb, self.plan, divided, self._job.runners, self._job.sides)
 
     def within(self, interval: Interval) -> Rows[Row]:
         """Return the rows in an interval of keys. Only ranges that may contain some are read."""
@@ -90,7 +95,7 @@ class Rows(Generic[Row]):
     ) -> Rows[Other]:
         """Return the same changes as rows of another shape. The rows must be changes."""
         changes: Callable[..., Iterator[pa.RecordBatch]] = self._body
-        return Rows(self.plan, shape, self.job, partial(changes, encode=encode))
+        return Rows(self.plan, shape, self._job, partial(changes, encode=encode))
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as one Arrow table, in memory."""
@@ -98,7 +103,7 @@ class Rows(Generic[Row]):
 
     def to_df(self) -> DataFrame:
         """Return the rows as a lazy Spark DataFrame. Its partitions are in order."""
-        runner = self.job.runners.on_spark()
+        runner = self._job.runners.on_spark()
         tasks = runner.tasks(self._work(runner))
         return tasks.mapInArrow(self._body, self.shape.ddl)
 

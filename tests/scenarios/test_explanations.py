@@ -128,7 +128,7 @@ def test_rows_say_what_they_will_read(repo: Repository) -> None:
     assert listing.explain() == Explanation(
         verb="ls",
         engine="local",
-        reason=listing.job.runners.choice(200).reason,
+        reason=listing._job.runners.choice(200).reason,
         copied=0,
         opened=len(tree.ranges),
         records=200,

@@ -200,7 +200,8 @@ def _replayed(
 ) -> Commit | None:
     """Return the unpublished commit of one step over a head.
 
-    The head follows `published`. Without changes, raises NoChangesError, or returns None with `if_needed`.
+    The head follows `published`. Without changes, raises NoChangesError, or returns None with
+    `if_needed`.
     """
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
