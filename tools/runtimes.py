@@ -38,7 +38,7 @@ OLDEST, NEWEST = "dbr-15.4", "dbr-17.3"
 # What depends on the versions of Arrow, numpy, protobuf, boto3, typer and psycopg.
 TESTS = (
     "tests/graveler/test_algebra.py",
-    "tests/graveler/test_arrow_columns.py",
+    "tests/graveler/test_arrow_batches.py",
     "tests/graveler/test_blocks.py",
     "tests/graveler/test_columns.py",
     "tests/graveler/test_dump.py",

@@ -28,8 +28,7 @@ from campaigns.faults.checking import ViolationError
 from campaigns.simulator.schedules import Schedule, scheduled
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import CollectionRunningError, ExpiredError, MissingFileError
-from sparklake.graveler.dumps.dump import read_dump_manifest
-from sparklake.graveler.dumps.trees import dump_table_ids, dump_trees
+from sparklake.graveler.dumps.dump import dump_table_ids, dump_trees, read_dump_manifest
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, earlier_generation
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key

@@ -25,7 +25,7 @@ from sparklake.delta_log.actions import (
 from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.delta_log.paths import is_relative_path, name_of, vector_path
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.arrow_columns import with_column
+from sparklake.graveler.arrow_batches import with_column
 from sparklake.graveler.parquet_files import decode_parquet
 
 Rewrite = Callable[[Sequence[dict[str, Any]]], None]

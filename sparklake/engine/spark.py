@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sparklake import errors
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Sortable, Source, Work
-from sparklake.graveler.ipc import pack_batches, unpack
+from sparklake.graveler.arrow_batches import pack_batches, unpack
 from sparklake.interrupts import Threads
 from sparklake.session import is_spark_3, job_description
 from sparklake.udfs.tasks import TASK_SCHEMA

@@ -13,7 +13,7 @@ from fsspec.utils import isfilelike
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, ObjectNotFoundError
 from sparklake.fs.listing import ListingFileSystem, file_info, nothing_there, parsed_path
-from sparklake.graveler.escapes import is_file_name
+from sparklake.graveler.keys import is_file_name
 from sparklake.interrupts import Threads
 from sparklake.verbs.base.content import AHEAD_BYTES, CheckedContent, ObjectContent, ReadAhead
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from sparklake.errors import (
     CollectionStartedError,
@@ -14,13 +15,23 @@ from sparklake.errors import (
     ProtectedError,
     ReadOnlyError,
 )
-from sparklake.graveler.actions import ALL_ACTIONS as ALL_ACTIONS
-from sparklake.graveler.actions import Action as Action
 from sparklake.graveler.refs.names import check_pattern, fits
 from sparklake.graveler.retention import Retention
 
 TRANSACTION_PREFIX = "_tx-"
 """The prefix of transaction branches. Rules of protection do not apply to them."""
+
+
+class Action(str, Enum):
+    """An action that a rule can block on a branch. Merges and reverts are never blocked."""
+
+    STAGE = "stage"
+    COMMIT = "commit"
+    RESET = "reset"
+    DELETE = "delete"
+
+
+ALL_ACTIONS = frozenset(Action)
 
 
 _UNBLOCKED_VERBS = frozenset({"merge", "revert"})

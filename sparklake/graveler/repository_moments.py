@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from sparklake.errors import CollectionRunningError, PurgeRunningError
-from sparklake.graveler.graph.needed_bases import needed_bases
+from sparklake.graveler.graph.merge_base import needed_bases
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.retention import DAY, Retention, expired_commits
 

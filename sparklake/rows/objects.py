@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRowsError
-from sparklake.graveler.arrow_columns import with_column
+from sparklake.graveler.arrow_batches import with_column
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import object_columns
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE

@@ -16,7 +16,7 @@ from pyarrow import csv, parquet
 
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import BlockChanges, ChangeType, diff
-from sparklake.graveler.escapes import exported_name
+from sparklake.graveler.keys import exported_name
 from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
 from sparklake.rows.objects import object_batch

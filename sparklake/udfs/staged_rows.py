@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sparklake.errors import CollectionRunningError, InvalidRowsError
 from sparklake.graveler import kernels
-from sparklake.graveler.arrow_columns import is_text, with_column
+from sparklake.graveler.arrow_batches import is_text, with_column
 from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
 from sparklake.graveler.buffers import Mask, Positions
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE

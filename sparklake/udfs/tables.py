@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparklake.errors import MissingFileError
-from sparklake.graveler.arrow_columns import with_column
+from sparklake.graveler.arrow_batches import with_column
 from sparklake.interrupts import Threads
 from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.rows.settings import Workspace

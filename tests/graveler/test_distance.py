@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.graveler.graph.distance import ahead_behind
+from sparklake.graveler.graph.merge_base import ahead_behind
 from sparklake.graveler.ids import CommitId
 
 Histories = Mapping[str, Sequence[str]]

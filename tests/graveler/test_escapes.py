@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklake.graveler.escapes import ESCAPED_FOLDER, escaped_key, exported_name, is_file_name
+from sparklake.graveler.keys import ESCAPED_FOLDER, escaped_key, exported_name, is_file_name
 from sparklake.uri import parse_uri
 
 

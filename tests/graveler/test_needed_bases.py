@@ -8,8 +8,7 @@ from itertools import combinations
 import pytest
 
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.graph.merge_base import merge_bases
-from sparklake.graveler.graph.needed_bases import needed_bases
+from sparklake.graveler.graph.merge_base import merge_bases, needed_bases
 from sparklake.graveler.graph.virtual_base import VirtualBases
 from sparklake.graveler.ids import CommitId, MetaRangeId
 

@@ -9,7 +9,7 @@ import typer
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import global_options
 from sparklake.documents import rule_document
-from sparklake.graveler.actions import ALL_ACTIONS, Action
+from sparklake.graveler.guards import ALL_ACTIONS, Action
 from sparklake.uri import repository_uri
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from sparklake.errors import (
+    CorruptFileError,
     InvalidDumpError,
     InvalidInputError,
     InvalidNameError,
@@ -22,8 +23,14 @@ from sparklake.errors import (
     SparklakeError,
 )
 from sparklake.graveler.commits import Commit, computed_id, is_generation
-from sparklake.graveler.dumps.problems import raise_all
-from sparklake.graveler.dumps.ref_files import MESSAGES, Entity, find_ref_records, make_ref_tables
+from sparklake.graveler.dumps.ref_files import (
+    MESSAGES,
+    Entity,
+    find_ref_records,
+    make_ref_tables,
+    read_ref_records,
+    ref_table_ids,
+)
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
@@ -112,6 +119,49 @@ def _commit_record(commit: Commit) -> Record:
 def _record(key: str, identity: str, message: Any) -> Record:
     data = message.SerializeToString(deterministic=True)
     return key.encode(), plain_value(identity.encode(), data)
+
+
+# --- the files of a dump --------------------------------------------------------------------------
+
+
+def dump_table_ids(store: ObjectStore, manifest: DumpManifest) -> list[str]:
+    return [
+        table_id
+        for root, entity in dump_roots(manifest)
+        for table_id in ref_table_ids(store, root, entity)
+    ]
+
+
+def dump_roots(manifest: DumpManifest) -> tuple[tuple[str, Entity], ...]:
+    """Return a dump's metaranges, each with its kind of records."""
+    return (
+        (manifest.branches_meta_range_id, Entity.BRANCH),
+        (manifest.commits_meta_range_id, Entity.COMMIT),
+        (manifest.tags_meta_range_id, Entity.TAG),
+    )
+
+
+def dump_trees(store: ObjectStore, manifest: DumpManifest) -> set[MetaRangeId]:
+    """Return the trees of the dumped branches and tags."""
+    heads = set()
+    for table_id, entity in (
+        (manifest.branches_meta_range_id, Entity.BRANCH),
+        (manifest.tags_meta_range_id, Entity.TAG),
+    ):
+        for each in read_ref_records(store, table_id, entity):
+            heads.add(_decoded_message(entity, each).commit_id)
+    commits = read_ref_records(store, manifest.commits_meta_range_id, Entity.COMMIT)
+    found = (_decoded_message(Entity.COMMIT, each) for each in commits)
+    return {MetaRangeId(each.meta_range_id) for each in found if each.id in heads}
+
+
+def _decoded_message(entity: Entity, record: ValueRecord) -> Any:
+    try:
+        return MESSAGES[entity].FromString(record.data)
+    except DecodeError as error:
+        raise CorruptFileError(
+            f"the dump has a damaged {entity.value} {record.key!r}: dump the refs again"
+        ) from error
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -370,3 +420,32 @@ def _graph_problems(
         "must be above those of its parents"
     )
     return [InvalidDumpError(problem)]
+
+
+# --- problems -------------------------------------------------------------------------------------
+
+_MOST_SHOWN = 100
+
+
+def raise_all(problems: Sequence[SparklakeError]) -> None:
+    """Raise the only problem, or one error for all of them.
+
+    Problems of one class are raised as this class, others as InvalidDumpError.
+    """
+    if not problems:
+        return
+    first = problems[0]
+    if len(problems) == 1:
+        raise first
+    kinds = {type(each) for each in problems}
+    raise (type(first) if len(kinds) == 1 else InvalidDumpError)(problem_text(problems)) from first
+
+
+def problem_text(problems: Sequence[SparklakeError]) -> str:
+    """Return the first problems and their number as one text."""
+    if len(problems) == 1:
+        return str(problems[0])
+    more = len(problems) - _MOST_SHOWN
+    shown = [f"({number}) {each}" for number, each in enumerate(problems[:_MOST_SHOWN], 1)]
+    rest = f"; and {more:,} more" if more > 0 else ""
+    return f"{len(problems):,} problems: {'; '.join(shown)}{rest}"

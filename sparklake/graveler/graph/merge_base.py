@@ -1,22 +1,26 @@
-"""Merge bases, and the commits on only one of two branches."""
+"""Merge bases, and the commits of only one of two histories."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
 
 from sparklake.graveler.ids import CommitId
+
+if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
 
 _LEFT, _RIGHT, _STALE = 1, 2, 4
 _COMMON = _LEFT | _RIGHT
 
+Parents = Callable[[CommitId], Sequence[CommitId]]
+Generation = Callable[[CommitId], int]
+
 
 def merge_bases(
-    left: CommitId,
-    right: CommitId,
-    parents: Callable[[CommitId], Sequence[CommitId]],
-    generation: Callable[[CommitId], int],
+    left: CommitId, right: CommitId, parents: Parents, generation: Generation
 ) -> list[CommitId]:
     """Return the best common ancestors: those that are not ancestors of another one.
 
@@ -52,10 +56,6 @@ def merge_bases(
         for parent in parents(commit):
             mark(parent, marking)
     return best
-
-
-Parents = Callable[[CommitId], Sequence[CommitId]]
-Generation = Callable[[CommitId], int]
 
 
 def own_commits(
@@ -103,3 +103,78 @@ class _Ancestors:
         if commit not in self._seen:
             self._seen.add(commit)
             heappush(self._queue, (-self.generation(commit), commit))
+
+
+def ahead_behind(
+    left: CommitId, right: CommitId, parents: Parents, generation: Generation
+) -> tuple[int, int]:
+    """Return the number of commits that only left contains, and that only right contains.
+
+    Histories are visited by descending generation, and only until they are the same.
+    """
+    sides, queue = dict[CommitId, int](), list[tuple[int, CommitId]]()
+    counts = [0, 0, 0, 0]
+    own = 0  # The number of queued commits that only one side contains.
+
+    def meet(commit: CommitId, side: int) -> int:
+        """Note a side that contains a commit; return the change of `own`."""
+        before = sides.get(commit, 0)
+        sides[commit] = before | side
+        if not before:
+            heappush(queue, (-generation(commit), commit))
+        return (sides[commit] != _COMMON) - (before not in (0, _COMMON))
+
+    own += meet(left, _LEFT) + meet(right, _RIGHT)
+    while own:
+        _, commit = heappop(queue)
+        # All descendants were visited, so its sides are final.
+        side = sides[commit]
+        counts[side] += 1
+        own -= side != _COMMON
+        own += sum(meet(each, side) for each in parents(commit))
+    return counts[_LEFT], counts[_RIGHT]
+
+
+class _Reach(NamedTuple):
+    """The members that lead to a commit, as a bit set.
+
+    With `is_nested`, one child alone leads to all of them.
+    """
+
+    members: int
+    is_nested: bool
+
+
+_NOTHING = _Reach(0, is_nested=True)
+
+
+def needed_bases(commits: Sequence[Commit], kept: Container[CommitId]) -> set[CommitId]:
+    """Return the commits outside of `kept` that may be bases of merges among kept commits.
+
+    `commits` has parents first. Bases of virtual merges are included, and bases of later merges of
+    commits whose parents are kept: a best common ancestor of two later commits is one of two kept
+    commits, or later itself. A commit is a best common ancestor of two others only if no child of
+    it leads to both. Every base found counts as kept for commits further back, because virtual
+    merges merge it with others. The result may contain too many commits, but never too few.
+    """
+    reaches: dict[CommitId, _Reach] = {}
+    needed: set[CommitId] = set()
+    bit = 1
+    for each in reversed(commits):
+        members, is_nested = reaches.pop(each.id, _NOTHING)
+        is_kept = each.id in kept
+        if not (is_kept or is_nested):
+            needed.add(each.id)
+        if is_kept or not is_nested:
+            members |= bit
+            bit <<= 1
+        if members:
+            for parent in set(each.parents):
+                reaches[parent] = _joined(reaches.get(parent, _NOTHING), members)
+    return needed
+
+
+def _joined(reach: _Reach, members: int) -> _Reach:
+    """Return the reach of a commit with one more child."""
+    union = reach.members | members
+    return _Reach(union, union == members or (reach.is_nested and union == reach.members))

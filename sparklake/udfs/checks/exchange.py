@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparklake.graveler.ipc import pack_batches, unpack
+from sparklake.graveler.arrow_batches import pack_batches, unpack
 from sparklake.graveler.ports import ObjectStore
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store

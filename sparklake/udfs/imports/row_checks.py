@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidRowsError, MissingFileError
-from sparklake.graveler.arrow_columns import with_column
+from sparklake.graveler.arrow_batches import with_column
 from sparklake.graveler.buffers import Mask
 from sparklake.graveler.defaults import IMPORTED_CONTENT_TYPE
 from sparklake.graveler.keys import object_key

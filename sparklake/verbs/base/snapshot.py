@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra.changes import NO_ROW
-from sparklake.graveler.arrow_columns import is_text
+from sparklake.graveler.arrow_batches import is_text
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import keys_of
 from sparklake.graveler.buffers import Positions

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError
-from sparklake.graveler.dumps.dump import DumpManifest, read_dump_manifest
+from sparklake.graveler.dumps.dump import DumpManifest, dump_roots, read_dump_manifest
 from sparklake.graveler.dumps.ref_files import ref_table_ids
-from sparklake.graveler.dumps.trees import dump_roots
 from sparklake.graveler.ports import ObjectStore, WriteState
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.refs.names import is_commit_id

@@ -15,9 +15,8 @@ from heapq import nlargest
 from google.protobuf.message import DecodeError
 
 from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, NewerDumpError
-from sparklake.graveler.dumps.dump import DumpManifest
+from sparklake.graveler.dumps.dump import DumpManifest, dump_roots
 from sparklake.graveler.dumps.ref_files import META_RANGES, Entity, lakefs_kind, record_total
-from sparklake.graveler.dumps.trees import dump_roots
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.range_files import table_key

@@ -15,9 +15,10 @@ from sparklake.graveler.dumps.dump import (
     manifest_bytes,
     name_problems,
     parse_manifest,
+    problem_text,
+    raise_all,
     read_dump_manifest,
 )
-from sparklake.graveler.dumps.problems import problem_text, raise_all
 from sparklake.graveler.dumps.ref_files import Entity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo

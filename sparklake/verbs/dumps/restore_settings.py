@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from sparklake.errors import CorruptFileError, InvalidInputError, InvalidNameError, SparklakeError
-from sparklake.graveler.actions import Action
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.dumps.dump import DumpManifest, FoundDump
 from sparklake.graveler.dumps.lakefs_rules import find_lakefs_rules
 from sparklake.graveler.dumps.ref_files import Entity
-from sparklake.graveler.guards import ProtectionRule, RepositorySettings
+from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.refs.names import check_pattern, validate_branch_name
 from sparklake.graveler.retention import BranchRetention, Retention

@@ -14,8 +14,12 @@ from itertools import islice
 import msgspec
 
 from sparklake.errors import MissingFileError
-from sparklake.graveler.dumps.dump import DumpManifest, read_dump_manifest
-from sparklake.graveler.dumps.trees import dump_table_ids, dump_trees
+from sparklake.graveler.dumps.dump import (
+    DumpManifest,
+    dump_table_ids,
+    dump_trees,
+    read_dump_manifest,
+)
 from sparklake.graveler.ids import MetaRangeId, RangeId, earlier_generation
 from sparklake.graveler.ports import ObjectStore, RepositorySnapshot
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.graph.distance import ahead_behind
+from sparklake.graveler.graph.merge_base import ahead_behind
 from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import get_branch, get_commit

@@ -17,7 +17,7 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
 from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteFinishedError
-from sparklake.graveler.ipc import pack_batches
+from sparklake.graveler.arrow_batches import pack_batches
 from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.objects import FILE_SCHEMA

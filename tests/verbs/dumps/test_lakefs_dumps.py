@@ -18,11 +18,10 @@ from sparklake import Lake, Repository
 from sparklake.cli.parsing import renames
 from sparklake.documents import dump_document
 from sparklake.errors import InvalidDumpError, InvalidInputError, MissingFileError, NewerDumpError
-from sparklake.graveler.actions import Action
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, first_commit, new_commit
 from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes, read_dump_manifest, read_refs
 from sparklake.graveler.entries import AddressType, Entry
-from sparklake.graveler.guards import ProtectionRule
+from sparklake.graveler.guards import Action, ProtectionRule
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.messages import ProtectionRulesMessage, RetentionRulesMessage
 from sparklake.graveler.ports import BranchState, RefsSnapshot, TagInfo

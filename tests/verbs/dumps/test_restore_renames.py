@@ -12,8 +12,7 @@ import pytest
 
 from sparklake import Repository
 from sparklake.errors import InvalidInputError, StoreError
-from sparklake.graveler.actions import Action
-from sparklake.graveler.guards import ProtectionRule
+from sparklake.graveler.guards import Action, ProtectionRule
 from sparklake.graveler.messages import ProtectionRulesMessage
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, PROTECTION_RULES_KEY, REFS_MANIFEST_KEY

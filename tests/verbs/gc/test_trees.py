@@ -22,8 +22,7 @@ from sparklake.errors import (
     MergeConflictError,
     MissingFileError,
 )
-from sparklake.graveler.dumps.dump import read_dump_manifest
-from sparklake.graveler.dumps.trees import dump_table_ids, dump_trees
+from sparklake.graveler.dumps.dump import dump_table_ids, dump_trees, read_dump_manifest
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.namespace.layout import COLLECTED_KEY, candidates_key
 from sparklake.namespace.markers import is_sweep_open

@@ -11,7 +11,7 @@ from sparklake import Branch, Lake, Repository
 from sparklake.errors import InvalidKeyError
 from sparklake.fs.filesystem import SparklakeFileSystem
 from sparklake.graveler.entries import Entry
-from sparklake.graveler.escapes import ESCAPED_FOLDER, escaped_key
+from sparklake.graveler.keys import ESCAPED_FOLDER, escaped_key
 from sparklake.testing.lakes import contents, files_below, memory_lake, stage_table
 from tests.support.foreign import foreign_record, restored_tree
 from tests.support.lakes import paths

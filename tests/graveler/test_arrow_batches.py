@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparklake.graveler.arrow_columns import is_text, with_column
+from sparklake.graveler.arrow_batches import is_text, with_column
 
 BATCH = pa.record_batch(
     [pa.array([1, 2]), pa.array(["a", "b"])],

@@ -1,7 +1,4 @@
-"""Arrow batches as bytes, for transport between processes without converting rows.
-
-The format is an Arrow stream. A pickle would include the whole table of a sliced batch.
-"""
+"""Arrow batches: columns for every pyarrow since 14, and bytes for transport."""
 
 from __future__ import annotations
 
@@ -9,9 +6,31 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+# A type of pyarrow 16.
+_is_string_view = getattr(pa.types, "is_string_view", lambda _: False)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a type is one of Arrow's types of text."""
+    tests = (pa.types.is_string, pa.types.is_large_string, _is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def with_column(batch: pa.RecordBatch, field: pa.Field | str, column: pa.Array) -> pa.RecordBatch:
+    """Return a batch with a column: in place of the one of its name, or at the end."""
+    if isinstance(field, str):
+        field = pa.field(field, column.type)
+    columns, schema = batch.columns, batch.schema
+    if field.name in schema.names:
+        index = schema.names.index(field.name)
+        columns[index], schema = column, schema.set(index, field)
+    else:
+        columns, schema = [*columns, column], schema.append(field)
+    return pa.record_batch(columns, schema=schema)
+
 
 def pack_batches(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> bytes:
-    """Return batches of one schema as bytes."""
+    """Serialize batches of one schema. A pickle would include the whole table of a slice."""
     if not batches:
         return b""
     sink = pa.BufferOutputStream()
