@@ -31,8 +31,8 @@ from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import SideStream, plan_diff, plan_merge
 from sparklake.graveler.planning.split import CAP_FACTOR
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.sstable.range_files import read_meta_range, table_key, write_meta_range
+from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges
+from sparklake.graveler.sstable.range_files import make_meta_range, read_meta_range, table_key
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.strategies.resolution import Resolution
@@ -115,15 +115,19 @@ class _Steps:
         """Write base, source and dest; return the row of base, and where source differs."""
         base = made_ranges(self.objects, self.range_records, numbers)
         picked = numbers.choice(len(base), 2 * min(changes, len(base) // 2), replace=False)
-        write = partial(write_meta_range, self.store)
-        tree, row = self._step("write a metarange", lambda: write(base))
+        tree, row = self._step("write a metarange", lambda: self._write_tree(base))
         size = sum(each.size for each in self.store.list(table_key(tree.id)))
         halves = np.split(picked, 2)
-        sides = [write(changed(base, half, numbers)).id for half in halves]
+        sides = [self._write_tree(changed(base, half, numbers)).id for half in halves]
         points = [base[at].max_key for at in sorted(halves[0].tolist())]
         touched = [Interval(key, successor(key)) for key in points]
         row = {**row, "ranges": len(base), "file, MB": round(size / 1e6, 1)}
         return row, [tree.id, *sides], touched
+
+    def _write_tree(self, ranges: Ranges) -> MetaRange:
+        tree, files = make_meta_range(ranges)
+        self.store.put_many_if_absent(files)
+        return tree
 
     def _read(self, tree: MetaRangeId) -> MetaRange:
         return read_meta_range(self.store, tree)

@@ -31,7 +31,7 @@ from sparklake.graveler.planning.change_summary import (
 from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
+from sparklake.graveler.sstable.range_files import make_meta_range, make_range, table_key
 
 REPOSITORY = "history"
 COLUMNS = ("question", "seconds", "cpu seconds", "rows", "files read", "round trips")
@@ -137,7 +137,8 @@ class _Grower:
             info, file = make_range(block_of_records(parts[at]), compress=False)
             self.store.put_if_absent(table_key(info.id), file)
             ranges[at : at + 1] = [info]
-        tree = write_meta_range(self.store, ranges)
+        tree, files = make_meta_range(ranges)
+        self.store.put_many_if_absent(files)
         made = new_commit(
             parents=[base.commit, *([other.commit] if other else [])],
             committer="bench",

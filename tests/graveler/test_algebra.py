@@ -17,7 +17,6 @@ from sparklake.graveler.algebra import (
     diff,
     merge,
     staged_diff,
-    take_side,
     three_way_diff,
 )
 from sparklake.graveler.algebra.classify import Strategy
@@ -26,7 +25,7 @@ from sparklake.graveler.records import encode_record, tombstone
 from tests.graveler.merge_checks import blocks_of, check_merge, identity_or_none, rows_of, sided
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
-from tests.support.blocks import flat, in_blocks
+from tests.support.blocks import flat, in_blocks, take_side
 from tests.support.oracle import Changes, Contents
 from tests.support.trees import identities, records_of, staged_records
 

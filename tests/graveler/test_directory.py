@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge, take_side
+from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import keys_of
@@ -20,6 +20,7 @@ from sparklake.graveler.records import Record, encode_record, tombstone
 from sparklake.graveler.sstable import make_table, read_sstable
 from sparklake.graveler.sstable.directory import BLOCK_RECORDS, BlockColumn, block_ends
 from sparklake.graveler.sstable.reader import DataBlocks, Table
+from tests.support.blocks import take_side
 
 COUNT = 4000
 BASE = [encode_record(b"key-%06d" % number, b"v%d" % number, b"d" * 40) for number in range(COUNT)]

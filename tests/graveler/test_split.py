@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.graveler.blocks.block import block_of_records
-from sparklake.graveler.planning.split import CAP_FACTOR, NewRangeRecords, is_range_end, split
+from sparklake.graveler.planning.split import CAP_FACTOR, NewRangeRecords, split
 from sparklake.graveler.records import Record
 from tests.support import oracle
 from tests.support.blocks import in_blocks
@@ -19,6 +19,10 @@ sizes = st.sampled_from(SIZES)
 contents = st.dictionaries(
     st.integers(0, 500).map(lambda number: b"k%03d" % number), st.sampled_from([b"A", b"B", b"C"])
 )
+
+
+def is_range_end(record_id: bytes, range_records: int) -> bool:
+    return int.from_bytes(record_id, "big") % range_records == 0
 
 
 def lengths(records: list[Record], range_records: int) -> list[int]:

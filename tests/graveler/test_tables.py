@@ -28,13 +28,12 @@ from sparklake.graveler.sstable.range_files import (
     read_meta_range,
     read_ranges,
     verify_table,
-    write_meta_range,
     write_ranges,
 )
 from tests.support import oracle
 from tests.support.blocks import flat, in_blocks
 from tests.support.peer import needs_peer
-from tests.support.trees import Trees, open_trees, records_of
+from tests.support.trees import Trees, open_trees, records_of, write_meta_range
 
 RANGE_RECORDS = 8
 

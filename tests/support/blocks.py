@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, cycle
 
+from sparklake.graveler.algebra import Decide
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.records import Record
 
@@ -26,3 +28,10 @@ def flat(blocks: Iterable[Block]) -> list[Record]:
     listed = list(blocks)
     assert all(map(len, listed))
     return list(chain.from_iterable(block.records() for block in listed))
+
+
+def take_side(strategy: Strategy) -> Decide:
+    """Return the decision that one side wins every conflict."""
+    if strategy is Strategy.SOURCE_WINS:
+        return lambda conflicts: [each.source for each in conflicts]
+    return lambda conflicts: [each.dest for each in conflicts]

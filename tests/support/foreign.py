@@ -13,9 +13,10 @@ from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes
 from sparklake.graveler.entries import Entry, encode_entry, entry_identity
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.records import Record, encode_record
-from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
+from sparklake.graveler.sstable.range_files import make_range, table_key
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
+from tests.support.trees import write_meta_range
 
 
 def foreign_record(path: str, entry: Entry) -> Record:

@@ -20,9 +20,9 @@ from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import SideStream, plan_merge, plan_replace
 from sparklake.graveler.planning.split import RangeRow
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
-from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
+from sparklake.graveler.sstable.range_files import make_meta_range, read_meta_range, read_ranges
 from sparklake.rows.records import record_batch
 from sparklake.rows.results import PieceResult, decode_results
 from sparklake.rows.settings import Workspace
@@ -211,3 +211,10 @@ def side_of(layer: Layer) -> SideStream:
         if isinstance(layer, Run)
         else SideStream(rows=layer.records)
     )
+
+
+def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
+    """Write the metarange of ranges in key order, durably, where no collection runs."""
+    tree, files = make_meta_range(ranges)
+    store.put_many_if_absent(files)
+    return tree

@@ -15,16 +15,11 @@ from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import AddressType, Entry, entry_record
 from sparklake.graveler.ids import next_generation
 from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.sstable.range_files import (
-    as_put,
-    make_range,
-    read_ranges,
-    table_key,
-    write_meta_range,
-)
+from sparklake.graveler.sstable.range_files import as_put, make_range, read_ranges, table_key
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.udfs.range_sink import RangeSink, sink_into
+from tests.support.trees import write_meta_range
 
 BODY = b"body"
 PATH = "k"

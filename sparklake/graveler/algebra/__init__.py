@@ -17,7 +17,7 @@ from sparklake.graveler.algebra.changes import (
 )
 from sparklake.graveler.algebra.compare import diff, three_way_diff
 from sparklake.graveler.algebra.staged import apply, staged_diff
-from sparklake.graveler.algebra.three_way_merge import Decide, merge, take_side
+from sparklake.graveler.algebra.three_way_merge import Decide, merge
 
 __all__ = [
     "NO_ROW",
@@ -33,6 +33,5 @@ __all__ = [
     "diff",
     "merge",
     "staged_diff",
-    "take_side",
     "three_way_diff",
 ]

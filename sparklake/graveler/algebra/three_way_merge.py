@@ -16,7 +16,7 @@ from sparklake.graveler.algebra.changes import (
     ignore_changes,
     ignore_edit,
 )
-from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
+from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.algebra.compare import three_way
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, block_of_records
@@ -56,13 +56,6 @@ def merge(
             yield from waiting.settled(decide, observe_edit)
             waiting = _UndecidedBlocks()
     yield from waiting.settled(decide, observe_edit)
-
-
-def take_side(strategy: Strategy) -> Decide:
-    """Return the decision that one side wins every conflict."""
-    if strategy is Strategy.SOURCE_WINS:
-        return lambda conflicts: [each.source for each in conflicts]
-    return lambda conflicts: [each.dest for each in conflicts]
 
 
 class _MergedBlock(NamedTuple):

@@ -23,11 +23,6 @@ class NewRangeRecords:
     closed: bool
 
 
-def is_range_end(record_id: bytes, range_records: int) -> bool:
-    """Return whether a record ends its range, independently of the records before it."""
-    return int.from_bytes(record_id, "big") % range_records == 0
-
-
 def split(blocks: Blocks, range_records: int) -> Iterator[NewRangeRecords]:
     """Cut records in key order into the records of ranges.
 

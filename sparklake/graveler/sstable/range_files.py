@@ -105,16 +105,6 @@ def make_meta_range(ranges: Ranges) -> tuple[MetaRange, dict[str, bytes]]:
     return tree, {table_key(tree.id): make_table(listed.block).file}
 
 
-def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
-    """Write the metarange of ranges in key order, durably, where no collection runs.
-
-    Verbs use `put_tables` instead, which respects running collections.
-    """
-    tree, files = make_meta_range(ranges)
-    store.put_many_if_absent(files)
-    return tree
-
-
 # --- reading --------------------------------------------------------------------------------------
 
 
