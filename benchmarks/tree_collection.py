@@ -94,12 +94,12 @@ def measured(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
                 main.commit(f"day {number}")
             if (number + 1) % args.every == 0 and number + 1 < args.commits:
                 largest = max(largest, size_of(namespace))
-                deleted += repo.collect_garbage(grace=timedelta()).run.tables
+                deleted += repo.collect_garbage(grace=timedelta()).run.tree_files
                 said = f"{number + 1:,} commits, {time.perf_counter() - started:.0f} s"
                 print(said, file=sys.stderr, flush=True)
         before = size_of(namespace)
         start = time.perf_counter()
-        deleted += repo.collect_garbage(grace=timedelta()).run.tables
+        deleted += repo.collect_garbage(grace=timedelta()).run.tree_files
         seconds = time.perf_counter() - start
         after = size_of(namespace)
         kept = [each for each, has_expired in repo.log("main").marked() if not has_expired]

@@ -79,7 +79,7 @@ def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
     """Return the document of a cache and some of its tables. Sizes are in bytes."""
     return {
         "folder": str(cache.folder),
-        "tables": usage.tables,
+        "tree_files": usage.tree_files,
         "size": usage.size,
         "max_bytes": cache.max_bytes,
     }
@@ -126,8 +126,8 @@ def collection_document(made: Collection) -> Document:
         "bytes": run.bytes,
         "commits_expired": run.commits_expired,
         "trees": run.trees,
-        "tables": run.tables,
-        "table_bytes": run.table_bytes,
+        "tree_files": run.tree_files,
+        "tree_file_bytes": run.tree_file_bytes,
         "sample": [object_document(each) for each in made.sample],
     }
 

@@ -106,7 +106,7 @@ def reports(made: CheckReport, expected: Expected) -> bool:
     """Return whether a check has the expected finding."""
     return any(
         each.kind in expected.kinds
-        and expected.subject in ("", each.subject, each.table)
+        and expected.subject in ("", each.subject, each.tree_file)
         and expected.path in ("", each.first_path, each.last_path)
         for each in made.findings
     )

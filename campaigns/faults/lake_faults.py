@@ -750,7 +750,7 @@ def _old_stray_object(scene: Scene) -> Injection:
 def _stray_table(scene: Scene) -> Injection:
     table_id = scene.rng.randbytes(32).hex()
     with file_as(scene.table(table_id), b"anything"):
-        yield expected(FindingKind.TABLE_UNREFERENCED, table_id)
+        yield expected(FindingKind.TREE_FILE_UNREFERENCED, table_id)
 
 
 def _open_write(scene: Scene) -> Injection:

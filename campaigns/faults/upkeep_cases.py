@@ -172,7 +172,7 @@ def garbage(scene: Scene) -> tuple[int, int, bool]:
     left = repository.collect_garbage(dry_run=True, grace=timedelta()).run
     named = {each.address for each in repository.objects(scene.label)}
     objects = len(list(repository.garbage(left.id)))
-    return objects, left.tables, all(is_stored(each) for each in named)
+    return objects, left.tree_files, all(is_stored(each) for each in named)
 
 
 def is_stored(address: str) -> bool:

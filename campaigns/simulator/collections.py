@@ -347,9 +347,9 @@ def _count(happened: Counter[str], made: Collection) -> None:
         {
             "collections": 1,
             "collections that deleted objects": int(run.objects > 0),
-            "collections that deleted tables": int(run.tables > 0),
+            "collections that deleted tables": int(run.tree_files > 0),
             "objects deleted": run.objects,
-            "tables deleted": run.tables,
+            "tables deleted": run.tree_files,
             "commits that lost their trees": run.trees,
         }
     )

@@ -31,8 +31,8 @@ def show(invocation: Invocation) -> None:
     usage = cache.usage()
     invocation.out.one(
         cache_document(cache, usage),
-        f"{one_line(str(cache.folder))} contains {usage.tables} tables, {size(usage.size)} of "
-        f"{size(cache.max_bytes)}",
+        f"{one_line(str(cache.folder))} contains {usage.tree_files} tree files, "
+        f"{size(usage.size)} of {size(cache.max_bytes)}",
     )
 
 
@@ -47,7 +47,8 @@ def clear(invocation: Invocation) -> None:
     removed = cache.clear()
     invocation.out.one(
         cache_document(cache, removed),
-        f"{removed.tables} tables removed from {one_line(str(cache.folder))}, {size(removed.size)}",
+        f"{removed.tree_files} tree files removed from {one_line(str(cache.folder))}, "
+        f"{size(removed.size)}",
     )
 
 

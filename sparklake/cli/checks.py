@@ -65,7 +65,7 @@ def check(
 def _told(report: CheckReport, name: str) -> str:
     counts = report.counts
     lines = [
-        f"checked {number(counts.commits, 'commit')}, {number(counts.tables, 'table')}, "
+        f"checked {number(counts.commits, 'commit')}, {number(counts.tree_files, 'tree file')}, "
         f"{number(counts.records, 'record')}, {number(counts.objects, 'object')} and the content "
         f"of {counts.contents:,} in {SCHEME}{name}"
     ]

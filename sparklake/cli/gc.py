@@ -165,9 +165,9 @@ def _told(made: Collection, name: str) -> str:
     if made.run.commits_expired:
         have = "expired" if made.run.state == "swept" else "would expire"
         lines.append(f"{number(made.run.commits_expired, 'commit')} {have}")
-    if made.run.trees or made.run.tables:
+    if made.run.trees or made.run.tree_files:
         what = f"{number(made.run.trees, 'tree')} of expired commits"
-        tables = f"{number(made.run.tables, 'table')} with {size(made.run.table_bytes)}"
+        tables = f"{number(made.run.tree_files, 'tree file')} with {size(made.run.tree_file_bytes)}"
         lines.append(f"{what} given up: {tables} {said}")
     lines += [f"    {one_line(each.path)}  {size(each.size)}" for each in made.sample]
     lines.append(f"list all of them: sparklake gc list {SCHEME}{name} {made.run.id}")

@@ -63,7 +63,7 @@ class FindingKind(str, Enum):
     COLLECTION_UNFINISHED = "collection_unfinished"
     OBJECT_UNREFERENCED = "object_unreferenced"
     OBJECT_YOUNG = "object_young"
-    TABLE_UNREFERENCED = "table_unreferenced"
+    TREE_FILE_UNREFERENCED = "tree_file_unreferenced"
     TEMPORARY_FILE = "temporary_file"
     WRITE_OPEN = "write_open"
     BRANCH_EXPIRED = "branch_expired"
@@ -181,7 +181,7 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
     FindingKind.OBJECT_YOUNG: KindFacts(
         _L, "nothing names an object below data/ yet, or a crash left it", _GC
     ),
-    FindingKind.TABLE_UNREFERENCED: KindFacts(
+    FindingKind.TREE_FILE_UNREFERENCED: KindFacts(
         _L,
         "no kept commit, staged change or dump names a table",
         "it does no harm; `sparklake gc run` removes it under a rule with --trees",
@@ -215,7 +215,7 @@ _HIDE_NAMES = {
 class Finding:
     """One finding of a check.
 
-    `subject` is the commit, ref, table or object that it is about. `table` is the range or
+    `subject` is the commit, ref, tree file or object that it is about. `tree_file` is the range or
     metarange with the records. `first_path` and `last_path` are the affected paths. `commits` and
     `branches` are the first affected ones: branches whose head or staged changes are affected.
     """
@@ -223,7 +223,7 @@ class Finding:
     kind: FindingKind
     subject: str
     detail: str = ""
-    table: str = ""
+    tree_file: str = ""
     first_path: str = ""
     last_path: str = ""
     size: int = 0
@@ -244,7 +244,7 @@ class Finding:
 
     @property
     def hides_names(self) -> bool:
-        """Whether something that names tables and objects is lost, so they only seem unnamed."""
+        """Whether a lost file referenced tree files and objects, so they only seem unreferenced."""
         if self.kind is FindingKind.FOREIGN_DUMP:
             return self.detail != ""  # It says what Postgres lacks.
         return self.kind in _HIDE_NAMES
@@ -264,7 +264,7 @@ FINDING_SCHEMA = pa.schema(
         pa.field("severity", pa.string(), nullable=False),
         pa.field("subject", pa.string(), nullable=False),
         pa.field("detail", pa.string(), nullable=False),
-        pa.field("table", pa.string(), nullable=False),
+        pa.field("tree_file", pa.string(), nullable=False),
         pa.field("first_path", pa.string(), nullable=False),
         pa.field("last_path", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),

@@ -19,13 +19,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_cache_is_shown_and_cleared(folder: Path) -> None:
-    empty = {"folder": str(folder), "tables": 0, "size": 0, "max_bytes": 5_000_000}
+    empty = {"folder": str(folder), "tree_files": 0, "size": 0, "max_bytes": 5_000_000}
     assert said("cache", "show") == empty
     for number in range(3):
         DiskCache(folder, 5_000_000).keep("store", f"{number:064x}", bytes(984))
-    assert said("cache", "show") == {**empty, "tables": 3, "size": 3000}
-    assert ok("cache", "show") == f"{folder} contains 3 tables, 3.0 kB of 5.0 MB\n"
-    assert ok("cache", "clear") == f"3 tables removed from {folder}, 3.0 kB\n"
+    assert said("cache", "show") == {**empty, "tree_files": 3, "size": 3000}
+    assert ok("cache", "show") == f"{folder} contains 3 tree files, 3.0 kB of 5.0 MB\n"
+    assert ok("cache", "clear") == f"3 tree files removed from {folder}, 3.0 kB\n"
     assert said("cache", "clear") == empty
     assert said("cache", "show") == empty
 

@@ -136,7 +136,7 @@ def test_only_remote_stores_are_cached(refs: MemoryRefStore, tmp_path: Path) -> 
     assert isinstance(repo._context.store, LocalStore)
     assert contents(repo, "main") == OBJECTS
     assert lake.cache is not None
-    assert lake.cache.usage().tables == 0
+    assert lake.cache.usage().tree_files == 0
 
 
 def test_no_bytes_are_no_cache(namespace: str, refs: MemoryRefStore, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ _USE_SECONDS = 60
 class CacheUsage:
     """The contents of a cache. `size` is in bytes, headers included."""
 
-    tables: int
+    tree_files: int
     size: int
 
 

@@ -97,7 +97,7 @@ def _findings(place: CheckPlace, rows: pa.Table, table: AffectedTable) -> Iterat
                 kind=FindingKind(each["kind"]),
                 subject=each["address"],
                 detail=each["detail"],
-                table="" if table.info is None else table.info.id,
+                tree_file="" if table.info is None else table.info.id,
                 first_path=path,
                 last_path=path,
                 size=each["size"],

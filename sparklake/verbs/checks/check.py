@@ -65,7 +65,7 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
         findings += summary_findings(steps, moment)
     counts = CheckCounts(
         commits=len(moment.refs.commits),
-        tables=len(trees.ids),
+        tree_files=len(trees.ids),
         records=trees.records,
         objects=objects.objects,
         contents=objects.contents,
@@ -97,15 +97,17 @@ def _with_affected(steps: Steps, moment: Moment, findings: list[Finding]) -> Ite
     """Add the affected commits and branches to findings about tree files."""
     trees = {tree for each in (moment.kept_trees, moment.staged_trees) for tree in each}
     ranges = affected_by(
-        steps, moment, [each.table for each in findings if each.table not in trees]
+        steps, moment, [each.tree_file for each in findings if each.tree_file not in trees]
     )
     for each in findings:
-        if not each.table:
+        if not each.tree_file:
             yield each
-        elif each.table in trees:
-            yield affected_trees(moment, [tree for tree in trees if tree == each.table]).of(each)
+        elif each.tree_file in trees:
+            yield affected_trees(moment, [tree for tree in trees if tree == each.tree_file]).of(
+                each
+            )
         else:
-            yield ranges.get(each.table, Affected()).of(each)
+            yield ranges.get(each.tree_file, Affected()).of(each)
 
 
 def _reported(

@@ -66,7 +66,9 @@ def unreferenced_tree_files(store: ObjectStore, named: Collection[str]) -> Itera
     for each in store.list(prefix):
         table_id = each.key.removeprefix(prefix)
         if is_commit_id(table_id) and table_id not in named and table_id not in dumped:
-            yield Finding(FindingKind.TABLE_UNREFERENCED, table_id, table=table_id, size=each.size)
+            yield Finding(
+                FindingKind.TREE_FILE_UNREFERENCED, table_id, tree_file=table_id, size=each.size
+            )
 
 
 def dump_table_ids(store: ObjectStore) -> set[str]:

@@ -66,7 +66,7 @@ class CheckCounts:
     """
 
     commits: int = 0
-    tables: int = 0
+    tree_files: int = 0
     records: int = 0
     objects: int = 0
     contents: int = 0

@@ -116,7 +116,7 @@ def _lasting(
     if steps.context.refs.commits.collected(list(moment.commits)) != moment.collected:
         # A collection is deleting trees of expired commits.
         required = {*moment.kept_trees, *moment.staged_trees, *(key[0] for key in ranges.kept)}
-    yield from (each for each in findings if each.kind not in _GONE or each.table in required)
+    yield from (each for each in findings if each.kind not in _GONE or each.tree_file in required)
 
 
 def summary_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:

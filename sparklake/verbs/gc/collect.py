@@ -244,7 +244,10 @@ class _GcWork:
         )
         if files is not None:
             run = replace(
-                run, trees=len(moment.collecting), tables=len(files.sizes), table_bytes=files.size
+                run,
+                trees=len(moment.collecting),
+                tree_files=len(files.sizes),
+                tree_file_bytes=files.size,
             )
         self.folder.write(run)
         return run

@@ -46,7 +46,7 @@ class CollectionRun:
     and `garbage` are lists of objects in the run's folder, as metaranges. `bytes` is the size of
     the garbage. `commits_expired` is the number of commits that expired at the start of the run, or
     in a dry run would expire. `trees` is the number of commits that lost their trees in the same
-    way. `tables` and `table_bytes` are the deleted tree files.
+    way. `tree_files` and `tree_file_bytes` are the deleted tree files.
     """
 
     id: str
@@ -58,8 +58,8 @@ class CollectionRun:
     bytes: int = 0
     commits_expired: int = 0
     trees: int = 0
-    tables: int = 0
-    table_bytes: int = 0
+    tree_files: int = 0
+    tree_file_bytes: int = 0
     work: str = ""
     """The folder outside the namespace that has the lists, if they are not in the run's folder."""
 

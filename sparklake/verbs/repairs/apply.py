@@ -74,7 +74,7 @@ class Repair:
     def apply(self, step: RepairStep) -> None:
         """Run a step, or fail if it is impossible by now or its result is wrong."""
         {
-            RepairAction.RESTORE_TABLE: self._write_tree_file,
+            RepairAction.RESTORE_TREE_FILE: self._write_tree_file,
             RepairAction.REBUILD_RANGE: self._write_tree_file,
             RepairAction.REBUILD_TREE: self._write_tree_file,
             RepairAction.COPY_OBJECT: self._copy_object,
@@ -114,9 +114,9 @@ class Repair:
         self._put_tree_file(step.target, body)
 
     def _tree_file(self, step: RepairStep) -> tuple[bytes | None, bool]:
-        is_range = step.finding.table == step.target and "range_" in step.finding.kind.value
+        is_range = step.finding.tree_file == step.target and "range_" in step.finding.kind.value
         is_range = is_range or step.finding.kind.value == "record_damaged"
-        if step.action is RepairAction.RESTORE_TABLE:
+        if step.action is RepairAction.RESTORE_TREE_FILE:
             copy = self.sources.find_copy(step.target, is_tree=not is_range)
             return (copy[1] if copy else None), not is_range
         if step.action is RepairAction.REBUILD_TREE:

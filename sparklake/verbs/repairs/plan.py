@@ -119,7 +119,7 @@ def _tree_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[R
     done: set[MetaRangeId] = set()
     for each in findings:
         described = each.kind in _DESCRIBED
-        trees = trees_of(sources, each) if described else [MetaRangeId(each.table)]
+        trees = trees_of(sources, each) if described else [MetaRangeId(each.tree_file)]
         for tree in trees:
             if tree in done:
                 continue
@@ -136,7 +136,7 @@ def _lost_tree_step(sources: TreeSources, tree: MetaRangeId, finding: Finding) -
         return RepairStep(RepairAction.REBUILD_TREE, tree, OWN_RECORDS, finding)
     copy = sources.find_copy(tree, is_tree=True)
     if copy is not None:
-        return RepairStep(RepairAction.RESTORE_TABLE, tree, copy[0], finding)
+        return RepairStep(RepairAction.RESTORE_TREE_FILE, tree, copy[0], finding)
     if sources.rebuilt_tree(tree) is not None:
         return RepairStep(RepairAction.REBUILD_TREE, tree, "ranges of other trees", finding)
     return _nothing(finding, tree, "no copy of it was found, and no ranges have its id")
@@ -144,18 +144,20 @@ def _lost_tree_step(sources: TreeSources, tree: MetaRangeId, finding: Finding) -
 
 def _range_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
     for each in findings:
-        if sources.rewritten(each.table, is_tree=False) is not None:
-            yield RepairStep(RepairAction.REBUILD_RANGE, each.table, OWN_RECORDS, each)
+        if sources.rewritten(each.tree_file, is_tree=False) is not None:
+            yield RepairStep(RepairAction.REBUILD_RANGE, each.tree_file, OWN_RECORDS, each)
             continue
-        copy = sources.find_copy(each.table, is_tree=False)
-        info = range_info(sources, each.table)
+        copy = sources.find_copy(each.tree_file, is_tree=False)
+        info = range_info(sources, each.tree_file)
         if copy is not None:
-            yield RepairStep(RepairAction.RESTORE_TABLE, each.table, copy[0], each)
+            yield RepairStep(RepairAction.RESTORE_TREE_FILE, each.tree_file, copy[0], each)
         elif info is not None and sources.rebuilt_range(info, trees_of(sources, each)) is not None:
             source = "records of other trees"
-            yield RepairStep(RepairAction.REBUILD_RANGE, each.table, source, each)
+            yield RepairStep(RepairAction.REBUILD_RANGE, each.tree_file, source, each)
         else:
-            yield _nothing(each, each.table, "no copy of it was found, and no records have its id")
+            yield _nothing(
+                each, each.tree_file, "no copy of it was found, and no records have its id"
+            )
 
 
 # --- objects --------------------------------------------------------------------------------------
@@ -171,7 +173,7 @@ def _object_steps(
         addresses = equal.get((each.checksum, each.size), ())
         source = find_source(each, addresses, sources.copies, namespace)
         is_own = each.subject.startswith(f"{namespace}/{DATA_FOLDER}")
-        target = each.subject if is_own else each.table
+        target = each.subject if is_own else each.tree_file
         if (each.subject, target) in done:
             continue
         done.add((each.subject, target))
@@ -180,8 +182,8 @@ def _object_steps(
             yield _nothing(each, each.subject, reason)
         elif is_own:
             yield RepairStep(RepairAction.COPY_OBJECT, each.subject, source, each)
-        elif each.table:
-            yield RepairStep(RepairAction.REPLACE_ADDRESS, each.table, source, each)
+        elif each.tree_file:
+            yield RepairStep(RepairAction.REPLACE_ADDRESS, each.tree_file, source, each)
         else:
             yield _nothing(each, each.subject, f"it is only staged: stage it with {source}")
 

@@ -11,12 +11,12 @@ from sparklake.rows.findings import Finding
 class RepairAction(str, Enum):
     """The way in which a step repairs a fault."""
 
-    RESTORE_TABLE = "restore_table"
+    RESTORE_TREE_FILE = "restore_tree_file"
     """Write a tree file from another copy."""
     REBUILD_RANGE = "rebuild_range"
     """Write a range from records of other trees."""
     REBUILD_TREE = "rebuild_tree"
-    """Write a metarange from ranges of other trees, and from ranges that nothing names."""
+    """Write a metarange from ranges of other trees, and from unreferenced ranges."""
     COPY_OBJECT = "copy_object"
     """Write an object from an equal one."""
     REPLACE_ADDRESS = "replace_address"

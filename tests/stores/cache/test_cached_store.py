@@ -73,7 +73,7 @@ def test_what_is_no_table_is_passed_through(
     with recorded_reads() as names:
         assert [store.get(key), *(each[:] for each in store.get_many([key]))] == [b"body"] * 2
     assert names == [key.rpartition("/")[2]] * 2
-    assert cache.usage().tables == 0
+    assert cache.usage().tree_files == 0
     assert cache.counts == CacheCounts()
 
 
@@ -125,7 +125,7 @@ def test_what_is_not_the_table_of_its_name_does_not_enter(
     for ask in (store.get, lambda key: list(store.get_many([key]))):
         with pytest.raises(CorruptFileError, match=IDS[0]):
             ask(KEYS[0])
-    assert cache.usage().tables == 0
+    assert cache.usage().tree_files == 0
 
 
 def test_what_this_machine_has_damaged_is_read_again(store: CachedStore, cache: DiskCache) -> None:

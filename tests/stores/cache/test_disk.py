@@ -113,7 +113,7 @@ def test_the_bound_holds(sizes: list[int], names: object) -> None:
 def test_a_table_larger_than_the_cache_is_not_kept(cache: DiskCache) -> None:
     keep(cache, "small", b"content")
     keep(cache, "large", bytes(1000 - HEADER + 1))
-    assert cache.usage().tables == 1
+    assert cache.usage().tree_files == 1
     keep(cache, "whole", bytes(1000 - HEADER))
     assert cache.usage() == CacheUsage(1, 1000)
 

@@ -116,4 +116,4 @@ def test_a_table_half_written_is_overwritten_by_the_next(folder: Path) -> None:
     cache.keep("store", "1" * 64, b"now")
     assert cache.find("store", "1" * 64) == b"now"
     assert not (folder / "incoming").exists()
-    assert cache.usage().tables == 2
+    assert cache.usage().tree_files == 2

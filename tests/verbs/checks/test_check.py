@@ -44,7 +44,7 @@ def test_a_check_reads_each_table_and_object_once(repo: Repository, main: Branch
     }
     counts = report.counts
     assert counts.commits == 3
-    assert counts.tables == len(ranges) + 2
+    assert counts.tree_files == len(ranges) + 2
     assert counts.records == sum(count for _, count in ranges) + 1
     assert counts.objects == counts.contents == 62
 

@@ -34,7 +34,7 @@ def scene(scratch: Path) -> Iterator[Scene]:
 def test_the_healthy_scene_has_no_faults(scene: Scene) -> None:
     report = scene.repo.check("content")
     assert report.faults == ()
-    assert set(report.kinds) <= {FindingKind.TABLE_UNREFERENCED, FindingKind.OBJECT_YOUNG}
+    assert set(report.kinds) <= {FindingKind.TREE_FILE_UNREFERENCED, FindingKind.OBJECT_YOUNG}
     assert report.counts.purged == 1
 
 

@@ -32,7 +32,7 @@ from sparklake.verbs.dumps import lost_refs
 _GARBAGE = {
     FindingKind.OBJECT_UNREFERENCED,
     FindingKind.OBJECT_YOUNG,
-    FindingKind.TABLE_UNREFERENCED,
+    FindingKind.TREE_FILE_UNREFERENCED,
 }
 
 

@@ -103,7 +103,7 @@ def test_only_named_tables_stay(any_lake: Lake, folder: Path) -> None:
     repo.settings.set_retention(7, tree_days=0)
     found = repo.collect_garbage(dry_run=True, grace=NO_GRACE).run
     before = tables_of(repo)
-    assert repo.collect_garbage().run.tables == 0, "all of them are young"
+    assert repo.collect_garbage().run.tree_files == 0, "all of them are young"
     assert tables_of(repo) == before
     done = repo.collect_garbage(grace=NO_GRACE).run
     # The collection that spared young tables has given up the trees.
@@ -111,8 +111,8 @@ def test_only_named_tables_stay(any_lake: Lake, folder: Path) -> None:
     run = repo._context.trees.get(repo.branch_states()[0].layers[0].meta_range_id or "")  # type: ignore[arg-type]
     staged = {run.id, *(each.id for each in run.ranges)}
     assert tables_of(repo) == tables_named(repo, "main@", "main~1", "v1") | staged
-    assert done.tables == found.tables == len(before) - len(tables_of(repo))
-    assert done.table_bytes == found.table_bytes > 0
+    assert done.tree_files == found.tree_files == len(before) - len(tables_of(repo))
+    assert done.tree_file_bytes == found.tree_file_bytes > 0
     assert sorted(contents(repo, "v1")) == ["a", "b", "same"]
     commit = main.commit("staged")
     assert "s" in paths(repo, commit.id)
@@ -366,7 +366,7 @@ def test_a_verb_that_is_overtaken_writes_its_tables_again(repo: Repository, verb
     gone: list[int] = []
 
     def sweep() -> None:
-        gone.append(repo.collect_garbage(grace=NO_GRACE).run.tables)
+        gone.append(repo.collect_garbage(grace=NO_GRACE).run.tree_files)
 
     with just_before(owner, method, sweep):
         act(repo)

@@ -54,7 +54,7 @@ FROM_INSIDE = {
 FROM_COPIES = {
     **dict.fromkeys(
         ("missing_tree", "damaged_tree", "missing_range", "damaged_range", "wrong_entry"),
-        RepairAction.RESTORE_TABLE,
+        RepairAction.RESTORE_TREE_FILE,
     ),
     **dict.fromkeys(
         ("missing_object", "resized_object", "changed_object"), RepairAction.COPY_OBJECT

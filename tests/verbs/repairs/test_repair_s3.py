@@ -61,7 +61,7 @@ def test_a_copy_in_another_prefix_restores_tables_and_objects(
     report = repo.repair("content", sources=[f"s3://{bucket.name}/backup"])
     assert report.check.is_healthy, report
     assert {each.step.action for each in report.results} == {
-        RepairAction.RESTORE_TABLE,
+        RepairAction.RESTORE_TREE_FILE,
         RepairAction.COPY_OBJECT,
     }
     assert {ref: contents(repo, ref) for ref in before} == before
