@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import global_options
+from sparklake.cli.invocation import Group, Invocation
 from sparklake.cli.text import one_line, size
 from sparklake.documents import cache_document
 from sparklake.errors import NothingToDoError
@@ -15,16 +12,10 @@ from sparklake.errors import NothingToDoError
 if TYPE_CHECKING:
     from sparklake.stores.cache import DiskCache
 
-app = typer.Typer(
-    name="cache",
-    help="The cache of tables on this machine's disk: show, clear.",
-    no_args_is_help=True,
-)
-app.callback()(global_options)
+app = Group("cache", "The cache of tables on this machine's disk: show, clear.")
 
 
-@app.command()
-@command
+@app.add()
 def show(invocation: Invocation) -> None:
     """Show the location and size of the cache."""
     cache = _cache(invocation)
@@ -36,8 +27,7 @@ def show(invocation: Invocation) -> None:
     )
 
 
-@app.command()
-@command
+@app.add()
 def clear(invocation: Invocation) -> None:
     """Delete everything in the cache.
 

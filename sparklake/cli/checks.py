@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.options import RepositoryArgument, flag, option
 from sparklake.cli.parsing import duration, one_level
 from sparklake.cli.text import number, one_line
 from sparklake.documents import check_document
@@ -23,29 +24,19 @@ _SHOWN = 10
 @command
 def check(
     invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
-    refs: Annotated[bool, typer.Option("--refs", help="Check refs and commits only.")] = False,
-    trees: Annotated[
-        bool, typer.Option("--trees", help="Also verify ranges and metaranges.")
-    ] = False,
-    objects: Annotated[
-        bool, typer.Option("--objects", help="Also compare objects and sizes (the default).")
-    ] = False,
-    content: Annotated[
-        bool, typer.Option("--content", help="Also read objects and verify checksums.")
-    ] = False,
-    sample: Annotated[
-        float, typer.Option(help="Read only this share of the objects, such as 0.01.")
-    ] = 1.0,
+    uri: RepositoryArgument,
+    refs: Annotated[bool, flag("Check refs and commits only.")] = False,
+    trees: Annotated[bool, flag("Also verify ranges and metaranges.")] = False,
+    objects: Annotated[bool, flag("Also compare objects and sizes (the default).")] = False,
+    content: Annotated[bool, flag("Also read objects and verify checksums.")] = False,
+    sample: Annotated[float, option("Read only this share of the objects, such as 0.01.")] = 1.0,
     resume: Annotated[
-        str | None, typer.Option(metavar="CHECK", help="Continue a check that did not end.")
+        str | None, option("Continue a check that did not end.", metavar="CHECK")
     ] = None,
     to: Annotated[
-        str | None, typer.Option(metavar="URI", help="Write the report here, not in the namespace.")
+        str | None, option("Write the report here, not in the namespace.", metavar="URI")
     ] = None,
-    grace: Annotated[
-        str, typer.Option(help="Unnamed objects below this age are young: 30m, 12h.")
-    ] = "6h",
+    grace: Annotated[str, option("Unnamed objects below this age are young: 30m, 12h.")] = "6h",
 ) -> None:
     """Verify a repository; report lost and damaged data.
 

@@ -21,6 +21,9 @@ from sparklake.cli.options import (
     OnceOption,
     PathsOption,
     YesOption,
+    argument,
+    flag,
+    option,
 )
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
@@ -105,9 +108,7 @@ def commit(
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
-    allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Allow an empty commit.")
-    ] = False,
+    allow_empty: Annotated[bool, flag("Allow an empty commit.")] = False,
     path: PathsOption = None,
     explain: ExplainOption = False,
     if_needed: IfNeededOption = False,
@@ -141,16 +142,10 @@ def reset(
     invocation: Invocation,
     uri: BranchArgument,
     prefix: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PREFIX", help="Drop only changes of keys with this prefix.", show_default=False
-        ),
+        str | None, option("Drop only changes of keys with this prefix.", metavar="PREFIX")
     ] = None,
     path: Annotated[
-        str | None,
-        typer.Option(
-            "--object", metavar="KEY", help="Drop only the change of this key.", show_default=False
-        ),
+        str | None, option("Drop only the change of this key.", "--object", metavar="KEY")
     ] = None,
     yes: YesOption = False,
     once: OnceOption = None,
@@ -175,35 +170,20 @@ def reset(
 @command
 def diff(
     invocation: Invocation,
-    left: Annotated[str, typer.Argument(metavar="lakefs://REPO/LEFT", show_default=False)],
-    right: Annotated[
-        str | None, typer.Argument(metavar="[lakefs://REPO/RIGHT]", show_default=False)
-    ] = None,
+    left: Annotated[str, argument("lakefs://REPO/LEFT")],
+    right: Annotated[str | None, argument("[lakefs://REPO/RIGHT]")] = None,
     three_way: Annotated[
-        bool,
-        typer.Option("--three-way", help="Show changes and conflicts of merging RIGHT into LEFT."),
+        bool, flag("Show changes and conflicts of merging RIGHT into LEFT.")
     ] = False,
-    prefix: Annotated[
-        str,
-        typer.Option(metavar="PREFIX", help="Show only keys with this prefix.", show_default=False),
-    ] = "",
-    three_dot: Annotated[
-        bool, typer.Option("--three-dot", help="Show the changes of RIGHT since the merge base.")
-    ] = False,
-    by_folder: Annotated[
-        bool, typer.Option("--by-folder", help="Count objects and bytes by folder.")
-    ] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="Show the folders as a tree.")] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="Show only the totals.")] = False,
+    prefix: Annotated[str, option("Show only keys with this prefix.", metavar="PREFIX")] = "",
+    three_dot: Annotated[bool, flag("Show the changes of RIGHT since the merge base.")] = False,
+    by_folder: Annotated[bool, flag("Count objects and bytes by folder.")] = False,
+    tree: Annotated[bool, flag("Show the folders as a tree.")] = False,
+    summary: Annotated[bool, flag("Show only the totals.")] = False,
     depth: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of folder levels; 1, or 3 with --tree.", show_default=False
-        ),
+        int | None, option("Number of folder levels; 1, or 3 with --tree.", min=1)
     ] = None,
-    content: Annotated[
-        bool, typer.Option("--content", help="Show the changed lines of text objects.")
-    ] = False,
+    content: Annotated[bool, flag("Show the changed lines of text objects.")] = False,
     to: ToOption = None,
     explain: ExplainOption = False,
 ) -> None:

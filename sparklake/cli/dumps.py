@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import global_options
+from sparklake.cli.invocation import Group, Invocation
+from sparklake.cli.options import RepositoryArgument, argument, flag, option
 from sparklake.cli.parsing import renames
 from sparklake.cli.text import number, one_line
 from sparklake.documents import dump_document, repository_document
 from sparklake.uri import SCHEME, repository_uri
 
-app = typer.Typer(
-    name="refs", help="Backups of branches, tags and commits: dump, restore.", no_args_is_help=True
-)
-app.callback()(global_options)
-
-RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+app = Group("refs", "Backups of branches, tags and commits: dump, restore.")
 
 
-@app.command()
-@command
+@app.add()
 def dump(
     invocation: Invocation,
     uri: RepositoryArgument,
     overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite", help="Replace a dump of another program, or one with lost refs."
-        ),
+        bool, flag("Replace a dump of another program, or one with lost refs.")
     ] = False,
     check_addresses: Annotated[
-        bool, typer.Option(help="Read all addresses, and warn about those lakeFS cannot read.")
+        bool,
+        option(
+            "Read all addresses, and warn about those lakeFS cannot read.",
+            "--check-addresses/--no-check-addresses",
+        ),
     ] = True,
 ) -> None:
     """Write all refs and commits into the storage namespace.
@@ -56,45 +49,34 @@ def dump(
         invocation.out.note(warning)
 
 
-@app.command()
-@command
+@app.add()
 def restore(
     invocation: Invocation,
     uri: RepositoryArgument,
     storage_namespace: Annotated[
-        str,
-        typer.Argument(
-            help="The namespace with a dump of sparklake or lakeFS.", show_default=False
-        ),
+        str, argument(help="The namespace with a dump of sparklake or lakeFS.")
     ],
     default_branch: Annotated[
-        str | None,
-        typer.Option(help="Default branch, if a dump of lakeFS has no main.", show_default=False),
+        str | None, option("Default branch, if a dump of lakeFS has no main.")
     ] = None,
     range_records: Annotated[
-        int | None,
-        typer.Option(help="Average objects per range, for a dump of lakeFS.", show_default=False),
+        int | None, option("Average objects per range, for a dump of lakeFS.")
     ] = None,
     rename: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OLD=NEW", help="Rename this branch or tag; repeatable."),
+        list[str] | None, option("Rename this branch or tag; repeatable.", metavar="OLD=NEW")
     ] = None,
-    incomplete: Annotated[
-        bool, typer.Option("--incomplete", help="Accept missing and damaged tables of trees.")
-    ] = False,
+    incomplete: Annotated[bool, flag("Accept missing and damaged tables of trees.")] = False,
     manifest: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE|URI|-",
-            help="The manifest that `lakectl refs-dump` prints; - for stdin.",
-            show_default=False,
-        ),
+        option("The manifest that `lakectl refs-dump` prints; - for stdin.", metavar="FILE|URI|-"),
     ] = None,
-    accept_old: Annotated[
-        bool, typer.Option("--accept-old", help="Accept a dump that is not the newest one.")
-    ] = False,
+    accept_old: Annotated[bool, flag("Accept a dump that is not the newest one.")] = False,
     check_addresses: Annotated[
-        bool, typer.Option(help="Read all addresses, and name those without a known store.")
+        bool,
+        option(
+            "Read all addresses, and name those without a known store.",
+            "--check-addresses/--no-check-addresses",
+        ),
     ] = True,
 ) -> None:
     """Create a repository from the dump in a storage namespace.

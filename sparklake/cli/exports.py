@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import one_of
+from sparklake.cli.options import argument, flag, one_of, option
 from sparklake.cli.text import one_line
 from sparklake.documents import export_document
 from sparklake.uri import prefix_uri
@@ -16,45 +14,28 @@ from sparklake.uri import prefix_uri
 @command
 def export(
     invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF[/PREFIX]", show_default=False)],
+    uri: Annotated[str, argument("lakefs://REPO/REF[/PREFIX]")],
     to: Annotated[
-        str,
-        typer.Option(
-            metavar="URI_OR_DIR",
-            help="Export to a directory, or s3://bucket/prefix.",
-            show_default=False,
-        ),
+        str, option("Export to a directory, or s3://bucket/prefix.", metavar="URI_OR_DIR")
     ],
     since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REF", help="Export only the changes since this ref.", show_default=False
-        ),
+        str | None, option("Export only the changes since this ref.", metavar="REF")
     ] = None,
-    incremental: Annotated[
-        bool, typer.Option("--incremental", help="Export only the changes since the last export.")
-    ] = False,
+    incremental: Annotated[bool, flag("Export only the changes since the last export.")] = False,
     keep_removed: Annotated[
-        bool,
-        typer.Option("--keep-removed", help="Keep files of removed objects at the destination."),
+        bool, flag("Keep files of removed objects at the destination.")
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Overwrite other files at the destination.")
-    ] = False,
-    manifest_only: Annotated[
-        bool, typer.Option("--manifest-only", help="Write only the manifest; copy nothing.")
-    ] = False,
+    overwrite: Annotated[bool, flag("Overwrite other files at the destination.")] = False,
+    manifest_only: Annotated[bool, flag("Write only the manifest; copy nothing.")] = False,
     manifest_format: Annotated[
         str,
-        typer.Option(
+        option(
+            "Format of the manifest: parquet, csv or jsonl.",
             metavar="NAME",
             autocompletion=one_of("parquet", "csv", "jsonl"),
-            help="Format of the manifest: parquet, csv or jsonl.",
         ),
     ] = "parquet",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be exported; write nothing.")
-    ] = False,
+    dry_run: Annotated[bool, flag("Show what would be exported; write nothing.")] = False,
 ) -> None:
     """Copy the objects of a commit to a folder or bucket.
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import YesOption, global_options
+from sparklake.cli.invocation import Group, Invocation
+from sparklake.cli.options import RepositoryArgument, YesOption, argument, flag, option
 from sparklake.cli.parsing import branch_days, duration
 from sparklake.cli.text import date, number, one_line, size
 from sparklake.documents import Document, collection_document, object_document, retention_document
@@ -17,38 +15,28 @@ if TYPE_CHECKING:
     from sparklake.graveler.retention import Retention
     from sparklake.verbs.gc.collect import Collection
 
-rules = typer.Typer(
-    name="rules", help="Retention of commits: set, show, clear.", no_args_is_help=True
-)
-rules.callback()(global_options)
-
-RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+rules = Group("rules", "Retention of commits: set, show, clear.")
 
 
-@rules.command("set")
-@command
+@rules.add("set")
 def set_rules(
     invocation: Invocation,
     uri: RepositoryArgument,
     default: Annotated[
-        int,
-        typer.Option(
-            metavar="DAYS", help="Days to keep tags, other branches and unreachable commits."
-        ),
+        int, option("Days to keep tags, other branches and unreachable commits.", metavar="DAYS")
     ],
     branch: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Days for matching branches; repeatable. The first match decides.",
             metavar="PATTERN=DAYS",
-            help="Days for matching branches; repeatable. The first match decides.",
-            show_default=False,
         ),
     ] = None,
     trees: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "Delete trees this long after a commit has expired.",
             metavar="DAYS",
-            help="Delete trees this long after a commit has expired.",
             show_default="keep all trees",
         ),
     ] = None,
@@ -63,15 +51,13 @@ def set_rules(
     _tell(invocation, settings.set_retention(default, branch_days(branch), trees))
 
 
-@rules.command()
-@command
+@rules.add()
 def show(invocation: Invocation, uri: RepositoryArgument) -> None:
     """Show how long commits are kept."""
     _tell(invocation, invocation.repository(repository_uri(uri)).settings.retention)
 
 
-@rules.command()
-@command
+@rules.add()
 def clear(invocation: Invocation, uri: RepositoryArgument) -> None:
     """Keep all commits that have not expired yet."""
     invocation.repository(repository_uri(uri)).settings.clear_retention()
@@ -90,33 +76,27 @@ def _tell(invocation: Invocation, retention: Retention | None) -> None:
     invocation.out.one(retention_document(retention), "\n".join(lines))
 
 
-app = typer.Typer(name="gc", help="Garbage collection: run, list, rules.", no_args_is_help=True)
-app.callback()(global_options)
+app = Group("gc", "Garbage collection: run, list, rules.")
 app.add_typer(rules)
 
 
-@app.command()
-@command
+@app.add()
 def run(
     invocation: Invocation,
     uri: RepositoryArgument,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--mark-only", help="List the garbage; delete nothing.")
+        bool, flag("List the garbage; delete nothing.", "--dry-run", "--mark-only")
     ] = False,
     sweep: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN", help="Delete the objects of this dry run that are still garbage."
-        ),
+        option("Delete the objects of this dry run that are still garbage.", metavar="RUN"),
     ] = None,
-    grace: Annotated[
-        str, typer.Option(help="Keep objects younger than this: 30m, 12h, 7d.")
-    ] = "6h",
+    grace: Annotated[str, option("Keep objects younger than this: 30m, 12h, 7d.")] = "6h",
     work: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Write the lists here, if the namespace is full.",
             metavar="FOLDER|URI",
-            help="Write the lists here, if the namespace is full.",
             show_default="in the namespace",
         ),
     ] = None,
@@ -142,12 +122,9 @@ def run(
     invocation.out.one(collection_document(made), _told(made, repository.name))
 
 
-@app.command("list")
-@command
+@app.add("list")
 def list_garbage(
-    invocation: Invocation,
-    uri: RepositoryArgument,
-    run_id: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
+    invocation: Invocation, uri: RepositoryArgument, run_id: Annotated[str, argument("RUN")]
 ) -> None:
     """List all garbage that a run found."""
     rows = invocation.repository(repository_uri(uri)).garbage(run_id)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sparklake.cli.commit_text import commit_lines, subject
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import BranchArgument
+from sparklake.cli.options import BranchArgument, argument, flag, option
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import moment
 from sparklake.cli.text import date, field_lines, number, one_line, short
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from sparklake.repository import Repository
     from sparklake.verbs.history.show import CommitSummary
 
-RefArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)]
+RefArgument = Annotated[str, argument("lakefs://REPO/REF")]
 
 
 @command
@@ -37,60 +35,29 @@ def log(
     invocation: Invocation,
     uri: RefArgument,
     amount: Annotated[
-        int | None,
-        typer.Option(
-            "--amount", "-n", min=1, help="Show at most this many commits.", show_default=False
-        ),
+        int | None, option("Show at most this many commits.", "--amount", "-n", min=1)
     ] = None,
     after: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REF", help="Show only commits after this one in the list.", show_default=False
-        ),
+        str | None, option("Show only commits after this one in the list.", metavar="REF")
     ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Show no older commits.", show_default=False)
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Show no newer commits.", show_default=False)
-    ] = None,
-    stop_at: Annotated[
-        str | None, typer.Option(metavar="REF", help="Stop at this commit.", show_default=False)
-    ] = None,
-    first_parent: Annotated[
-        bool, typer.Option("--first-parent", help="Follow only the first parent of merges.")
-    ] = False,
-    no_merges: Annotated[
-        bool, typer.Option("--no-merges", help="Leave out merge commits.")
-    ] = False,
+    since: Annotated[str | None, option("Show no older commits.", metavar="TIME")] = None,
+    until: Annotated[str | None, option("Show no newer commits.", metavar="TIME")] = None,
+    stop_at: Annotated[str | None, option("Stop at this commit.", metavar="REF")] = None,
+    first_parent: Annotated[bool, flag("Follow only the first parent of merges.")] = False,
+    no_merges: Annotated[bool, flag("Leave out merge commits.")] = False,
     path: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH", help="Show only commits that changed this object.", show_default=False
-        ),
+        str | None, option("Show only commits that changed this object.", metavar="PATH")
     ] = None,
     prefix: Annotated[
         str | None,
-        typer.Option(
-            metavar="PREFIX",
-            help="Show only commits that changed keys with this prefix.",
-            show_default=False,
-        ),
+        option("Show only commits that changed keys with this prefix.", metavar="PREFIX"),
     ] = None,
     with_graph: Annotated[
-        bool, typer.Option("--graph", help="Draw lines between commits, as without it.")
+        bool, flag("Draw lines between commits, as without it.", "--graph")
     ] = False,
-    oneline: Annotated[
-        bool, typer.Option("--oneline", help="Show each commit on one line.")
-    ] = False,
+    oneline: Annotated[bool, flag("Show each commit on one line.")] = False,
     picture: Annotated[
-        str | None,
-        typer.Option(
-            "--picture",
-            metavar="FILE",
-            help="Draw the history as .svg or .png.",
-            show_default=False,
-        ),
+        str | None, option("Draw the history as .svg or .png.", "--picture", metavar="FILE")
     ] = None,
 ) -> None:
     """Show the commits that a ref contains, newest first.
@@ -176,10 +143,9 @@ def status(
     uri: BranchArgument,
     against: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Count commits against this ref. Default: the default branch.",
             metavar="lakefs://REPO/REF",
-            help="Count commits against this ref. Default: the default branch.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -205,8 +171,7 @@ def status(
 
 @command
 def blame(
-    invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
+    invocation: Invocation, uri: Annotated[str, argument("lakefs://REPO/REF/[PREFIX]")]
 ) -> None:
     """Show, for each object, the last commit that changed it."""
     place = prefix_uri(uri)

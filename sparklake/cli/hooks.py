@@ -5,27 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import global_options
+from sparklake.cli.invocation import Group, Invocation
+from sparklake.cli.options import RepositoryArgument, argument, option
 from sparklake.cli.text import date, one_line
 from sparklake.documents import Document, action_document, hook_run_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import refs_uri, repository_uri
 
-app = typer.Typer(name="hooks", help="Hooks: runs, show, validate.", no_args_is_help=True)
-app.callback()(global_options)
+app = Group("hooks", "Hooks: runs, show, validate.")
 
 
-@app.command()
-@command
+@app.add()
 def runs(
     invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
-    amount: Annotated[
-        int, typer.Option("--amount", "-n", min=1, help="Show at most this many runs.")
-    ] = 100,
+    uri: Annotated[str, argument("lakefs://REPO[/REF]")],
+    amount: Annotated[int, option("Show at most this many runs.", "--amount", "-n", min=1)] = 100,
 ) -> None:
     """Show the runs of hooks and their results, newest first."""
     repository, ref = refs_uri(uri)
@@ -44,24 +38,17 @@ def runs(
     )
 
 
-@app.command()
-@command
+@app.add()
 def show(
-    invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
+    invocation: Invocation, uri: RepositoryArgument, run: Annotated[str, argument("RUN")]
 ) -> None:
     """Show one run: each hook, its result and its output."""
     document = hook_run_document(invocation.repository(repository_uri(uri)).hook_run(run))
     invocation.out.one(document, _text(document))
 
 
-@app.command()
-@command
-def validate(
-    invocation: Invocation,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)],
-) -> None:
+@app.add()
+def validate(invocation: Invocation, files: Annotated[list[Path], argument("FILE...")]) -> None:
     """Check local hook files before you put them on a branch."""
     # Lazy import: it loads the YAML reader.
     from sparklake.hooks.declarations import parse_action

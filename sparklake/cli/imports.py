@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated
 
-import typer
-
 from sparklake.cli.commit_text import commit_line
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import (
@@ -15,6 +13,9 @@ from sparklake.cli.options import (
     MessageOption,
     MetaOption,
     OnceOption,
+    argument,
+    flag,
+    option,
 )
 from sparklake.cli.parsing import labels
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
@@ -34,44 +35,27 @@ class Mode(str, Enum):
 @command
 def import_objects(
     invocation: Invocation,
-    uri: Annotated[
-        str, typer.Argument(metavar="lakefs://REPO/BRANCH/[PREFIX]", show_default=False)
-    ],
+    uri: Annotated[str, argument("lakefs://REPO/BRANCH/[PREFIX]")],
     source: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="URI_OR_DIR",
-            help="Import a directory, or s3://bucket/prefix.",
-            show_default=False,
-        ),
+        option("Import a directory, or s3://bucket/prefix.", "--from", metavar="URI_OR_DIR"),
     ] = None,
     inventory: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Import the S3 Inventory with this manifest.json."),
+        str | None, option("Import the S3 Inventory with this manifest.json.", metavar="URI")
     ] = None,
     inventory_prefix: Annotated[
-        str | None,
-        typer.Option(metavar="PREFIX", help="Import only keys of the inventory with this prefix."),
+        str | None, option("Import only keys of the inventory with this prefix.", metavar="PREFIX")
     ] = None,
     rows: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URI",
-            help="Import the rows that Spark reads from this URI.",
-            show_default=False,
-        ),
+        str | None, option("Import the rows that Spark reads from this URI.", metavar="URI")
     ] = None,
     rows_format: RowsFormatOption = "parquet",
     mode: Annotated[
-        Mode, typer.Option(help="Replace the branch's objects under PREFIX, or add to them.")
+        Mode, option("Replace the branch's objects under PREFIX, or add to them.")
     ] = Mode.REPLACE,
-    skip_errors: Annotated[
-        bool, typer.Option("--skip-errors", help="Skip rows that cannot be imported.")
-    ] = False,
+    skip_errors: Annotated[bool, flag("Skip rows that cannot be imported.")] = False,
     errors_to: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Write rows that cannot be imported here, as Parquet."),
+        str | None, option("Write rows that cannot be imported here, as Parquet.", metavar="URI")
     ] = None,
     message: MessageOption = None,
     committer: CommitterOption = None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_type_hints
 
 import typer
 
@@ -168,11 +169,33 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+class Group(typer.Typer):
+    """A group of commands. It accepts the global options, too."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(name=name, help=text, no_args_is_help=True)
+        self.callback()(global_options)
+
+    def add(self, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Turn a function into a command of the group."""
+        return lambda function: self.command(name)(command(function))
+
+
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the parameters of a function or a dataclass, with evaluated annotations."""
     hints = get_type_hints(function, include_extras=True)
     found = inspect.signature(function).parameters.values()
-    return [each.replace(annotation=hints[each.name]) for each in found]
+    return [each.replace(annotation=_named(each.name, hints[each.name])) for each in found]
+
+
+def _named(name: str, hint: Any) -> Any:
+    """Return the annotation of a parameter. Flags get its name, without a `--no-` form."""
+    kind, details = (*get_args(hint), None, None)[:2]
+    if kind is not bool or details is None or details.default is not ...:
+        return hint
+    named = copy(details)
+    named.param_decls = (f"--{name.replace('_', '-')}",)
+    return Annotated[bool, named]
 
 
 def _words(context: typer.Context) -> str:

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
-import typer
-
 from sparklake.cli.commit_text import (
     commit_lines,
     note_staged,
@@ -31,6 +29,9 @@ from sparklake.cli.options import (
     PathsOption,
     RuleOption,
     StrategyOption,
+    argument,
+    flag,
+    option,
 )
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import labels, rule_pairs
@@ -116,25 +117,17 @@ class DecisionArguments:
 @command
 def merge(
     invocation: Invocation,
-    source: Annotated[str, typer.Argument(metavar="lakefs://REPO/SOURCE", show_default=False)],
-    dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
+    source: Annotated[str, argument("lakefs://REPO/SOURCE")],
+    dest: Annotated[str, argument("lakefs://REPO/DEST")],
     decisions: DecisionArguments,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
     path: PathsOption = None,
-    squash: Annotated[
-        bool, typer.Option("--squash", help="Make a commit with DEST as its only parent.")
-    ] = False,
-    allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Allow an empty merge commit.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Merge even if the repository is read-only.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show changes, conflicts and cost; change nothing.")
-    ] = False,
+    squash: Annotated[bool, flag("Make a commit with DEST as its only parent.")] = False,
+    allow_empty: Annotated[bool, flag("Allow an empty merge commit.")] = False,
+    force: Annotated[bool, flag("Merge even if the repository is read-only.")] = False,
+    dry_run: Annotated[bool, flag("Show changes, conflicts and cost; change nothing.")] = False,
     explain: ExplainOption = False,
     if_needed: IfNeededOption = False,
     once: OnceOption = None,
@@ -185,9 +178,9 @@ def merge(
 @command
 def merge_base(
     invocation: Invocation,
-    left: Annotated[str, typer.Argument(metavar="lakefs://REPO/A", show_default=False)],
-    right: Annotated[str, typer.Argument(metavar="lakefs://REPO/B", show_default=False)],
-    every: Annotated[bool, typer.Option("--all", help="List all best common ancestors.")] = False,
+    left: Annotated[str, argument("lakefs://REPO/A")],
+    right: Annotated[str, argument("lakefs://REPO/B")],
+    every: Annotated[bool, flag("List all best common ancestors.", "--all")] = False,
 ) -> None:
     """Show the best common ancestor of two refs."""
     one, other = ref_uri(left), ref_uri(right)
@@ -217,19 +210,11 @@ def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
         raise
 
 
-RefsArgument = Annotated[
-    list[str], typer.Argument(metavar="lakefs://REPO/REF...", show_default=False)
-]
+RefsArgument = Annotated[list[str], argument("lakefs://REPO/REF...")]
 ParentOption = Annotated[
-    int | None,
-    typer.Option(
-        "--parent-number",
-        min=1,
-        help="Compare a merge commit with this parent.",
-        show_default=False,
-    ),
+    int | None, option("Compare a merge commit with this parent.", "--parent-number", min=1)
 ]
-EmptyOption = Annotated[bool, typer.Option("--allow-empty", help="Allow empty commits.")]
+EmptyOption = Annotated[bool, flag("Allow empty commits.", "--allow-empty")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,14 +290,7 @@ def _replay(
 def rebase(
     invocation: Invocation,
     uri: BranchArgument,
-    onto: Annotated[
-        str,
-        typer.Option(
-            metavar="lakefs://REPO/REF",
-            help="Replay the commits onto this ref.",
-            show_default=False,
-        ),
-    ],
+    onto: Annotated[str, option("Replay the commits onto this ref.", metavar="lakefs://REPO/REF")],
     decisions: DecisionArguments,
     once: OnceOption = None,
 ) -> None:

@@ -9,10 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import BranchArgument, MetaOption, OnceOption, RequiredPathsOption
+from sparklake.cli.options import (
+    BranchArgument,
+    MetaOption,
+    OnceOption,
+    RequiredPathsOption,
+    argument,
+    flag,
+    option,
+)
 from sparklake.cli.parsing import STDIN, file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
@@ -45,28 +51,20 @@ if TYPE_CHECKING:
 _SHOWN = 10
 """The number of skipped paths that are named."""
 
-ObjectArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/KEY", show_default=False)]
-StagedArgument = Annotated[
-    str, typer.Argument(metavar="lakefs://REPO/BRANCH/KEY", show_default=False)
-]
+ObjectArgument = Annotated[str, argument("lakefs://REPO/REF/KEY")]
+StagedArgument = Annotated[str, argument("lakefs://REPO/BRANCH/KEY")]
 
 
 @command
 def put(
     invocation: Invocation,
-    file: Annotated[
-        str, typer.Argument(help="A file, or - for stdin, or with -r a folder.", show_default=False)
-    ],
+    file: Annotated[str, argument(help="A file, or - for stdin, or with -r a folder.")],
     uri: StagedArgument,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Put all files of a folder below KEY/.")
+        bool, flag("Put all files of a folder below KEY/.", "--recursive", "-r")
     ] = False,
-    follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="Follow symbolic links (with -r).")
-    ] = False,
-    content_type: Annotated[
-        str | None, typer.Option(help="Set the content type, such as text/csv.", show_default=False)
-    ] = None,
+    follow_links: Annotated[bool, flag("Follow symbolic links (with -r).")] = False,
+    content_type: Annotated[str | None, option("Set the content type, such as text/csv.")] = None,
     meta: MetaOption = None,
     once: OnceOption = None,
 ) -> None:
@@ -135,9 +133,7 @@ def _skipped(made: FolderUpload) -> Iterator[str]:
 def stage(
     invocation: Invocation,
     uri: BranchArgument,
-    rows: Annotated[
-        str, typer.Argument(help="Rows that Spark can read, one per object.", show_default=False)
-    ],
+    rows: Annotated[str, argument(help="Rows that Spark can read, one per object.")],
     rows_format: RowsFormatOption = "parquet",
     once: OnceOption = None,
 ) -> None:
@@ -160,9 +156,7 @@ def stage(
 def rm(
     invocation: Invocation,
     uri: StagedArgument,
-    recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Include everything below KEY/.")
-    ] = False,
+    recursive: Annotated[bool, flag("Include everything below KEY/.", "--recursive", "-r")] = False,
     once: OnceOption = None,
 ) -> None:
     """Remove an object or a folder (staged, not committed)."""
@@ -181,8 +175,8 @@ def rm(
 @command
 def ls(
     invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
-    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="List all levels.")] = False,
+    uri: Annotated[str, argument("lakefs://REPO/REF/[PREFIX]")],
+    recursive: Annotated[bool, flag("List all levels.", "--recursive", "-r")] = False,
     explain: ExplainOption = False,
 ) -> None:
     """List the objects of a ref, one level or all.
@@ -239,19 +233,15 @@ def cat(invocation: Invocation, uri: ObjectArgument) -> None:
     invocation.out.write_bytes(body)
 
 
-RecursiveOption = Annotated[
-    bool, typer.Option("--recursive", "-r", help="Include everything below KEY/.")
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing objects.")]
-DestArgument = Annotated[
-    str, typer.Argument(metavar="lakefs://REPO/BRANCH/NEW_KEY", show_default=False)
-]
+RecursiveOption = Annotated[bool, flag("Include everything below KEY/.", "--recursive", "-r")]
+ForceOption = Annotated[bool, flag("Overwrite existing objects.", "--force")]
+DestArgument = Annotated[str, argument("lakefs://REPO/BRANCH/NEW_KEY")]
 
 
 @command
 def mv(
     invocation: Invocation,
-    source: Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH/KEY", show_default=False)],
+    source: Annotated[str, argument("lakefs://REPO/BRANCH/KEY")],
     dest: DestArgument,
     recursive: RecursiveOption = False,
     force: ForceOption = False,
@@ -273,7 +263,7 @@ def mv(
 @command
 def cp(
     invocation: Invocation,
-    source: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/KEY", show_default=False)],
+    source: Annotated[str, argument("lakefs://REPO/REF/KEY")],
     dest: DestArgument,
     recursive: RecursiveOption = False,
     force: ForceOption = False,
@@ -301,13 +291,7 @@ def restore(
     invocation: Invocation,
     uri: BranchArgument,
     source: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="lakefs://REPO/REF",
-            help="Take the paths from this ref.",
-            show_default=False,
-        ),
+        str, option("Take the paths from this ref.", "--from", metavar="lakefs://REPO/REF")
     ],
     path: RequiredPathsOption,
     once: OnceOption = None,

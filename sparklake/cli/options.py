@@ -16,6 +16,21 @@ from sparklake.errors import InvalidInputError
 _PANEL = "Global options"
 
 
+def argument(metavar: str | None = None, **settings: Any) -> Any:
+    """Declare a positional argument of a command."""
+    return typer.Argument(metavar=metavar, show_default=False, **settings)
+
+
+def option(text: str, *names: str, **settings: Any) -> Any:
+    """Declare an option with its help."""
+    return typer.Option(*names, help=text, **settings)
+
+
+def flag(text: str, *names: str) -> Any:
+    """Declare a flag with its help. `command` names it after the parameter."""
+    return typer.Option(*names, help=text)
+
+
 class Format(str, Enum):
     """The output format. JSONL prints one line for each row of a listing."""
 
@@ -43,51 +58,39 @@ class Options:
 
 
 OutputOption = Annotated[
-    Format | None,
-    typer.Option(help="Print results in this format.", show_default=False, rich_help_panel=_PANEL),
+    Format | None, option("Print results in this format.", rich_help_panel=_PANEL)
 ]
 EngineOption = Annotated[
     Engine | None,
-    typer.Option(
-        help="Run plans on this engine. local is this machine; auto chooses by size.",
-        show_default=False,
+    option(
+        "Run plans on this engine. local is this machine; auto chooses by size.",
         rich_help_panel=_PANEL,
     ),
 ]
 HomeOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Folder of the embedded Postgres. Default: SPARKLAKE_HOME or ~/.sparklake.",
         metavar="DIR",
-        help="Folder of the embedded Postgres. Default: SPARKLAKE_HOME or ~/.sparklake.",
-        show_default=False,
         rich_help_panel=_PANEL,
     ),
 ]
 DsnOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Use this Postgres, not the embedded one. Default: SPARKLAKE_DSN.",
         metavar="DSN",
-        help="Use this Postgres, not the embedded one. Default: SPARKLAKE_DSN.",
-        show_default=False,
         rich_help_panel=_PANEL,
     ),
 ]
 ResultFileOption = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Also write the result to this file, as JSON.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
+    option("Also write the result to this file, as JSON.", metavar="FILE", rich_help_panel=_PANEL),
 ]
 NoPagerOption = Annotated[
     bool | None,
-    typer.Option(
-        "--no-pager",
-        help="Do not show text in a pager (PAGER) on a terminal.",
-        show_default=False,
-        rich_help_panel=_PANEL,
+    option(
+        "Do not show text in a pager (PAGER) on a terminal.", "--no-pager", rich_help_panel=_PANEL
     ),
 ]
 
@@ -159,69 +162,47 @@ def _rules(incomplete: str) -> list[str]:
     return [f"{glob}={each}" for each in _strategies(name)] if equals else []
 
 
-BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
+RepositoryArgument = Annotated[str, argument("lakefs://REPO")]
+BranchArgument = Annotated[str, argument("lakefs://REPO/BRANCH")]
 MetaOption = Annotated[
-    list[str] | None, typer.Option("--meta", metavar="K=V", help="Add this metadata; repeatable.")
+    list[str] | None, option("Add this metadata; repeatable.", "--meta", metavar="K=V")
 ]
 CommitterOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Name of the committer. Default: SPARKLAKE_COMMITTER or this user.", show_default=False
-    ),
+    str | None, option("Name of the committer. Default: SPARKLAKE_COMMITTER or this user.")
 ]
-MessageOption = Annotated[
-    str | None,
-    typer.Option("--message", "-m", help="Describe what changed and why.", show_default=False),
-]
-_PATHS = typer.Option(
-    "--path",
-    metavar="PATH",
-    help="Limit to this object, or all below PATH/; repeatable.",
-    show_default=False,
-)
+MessageOption = Annotated[str | None, option("Describe what changed and why.", "--message", "-m")]
+_PATHS = option("Limit to this object, or all below PATH/; repeatable.", "--path", metavar="PATH")
 PathsOption = Annotated[list[str] | None, _PATHS]
 RequiredPathsOption = Annotated[list[str], _PATHS]
 OnceOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="KEY",
-        help="Act once per key; a repeat returns the first result.",
-        show_default=False,
-    ),
+    str | None, option("Act once per key; a repeat returns the first result.", metavar="KEY")
 ]
-IfNeededOption = Annotated[
-    bool, typer.Option("--if-needed", help="Succeed if there is nothing to do.")
-]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-ExistOkOption = Annotated[bool, typer.Option("--exist-ok", help="Succeed if it exists already.")]
-MissingOkOption = Annotated[
-    bool, typer.Option("--missing-ok", help="Succeed if it does not exist.")
-]
+IfNeededOption = Annotated[bool, flag("Succeed if there is nothing to do.", "--if-needed")]
+YesOption = Annotated[bool, flag("Do not ask for confirmation.", "--yes", "-y")]
+ExistOkOption = Annotated[bool, flag("Succeed if it exists already.", "--exist-ok")]
+MissingOkOption = Annotated[bool, flag("Succeed if it does not exist.", "--missing-ok")]
 StrategyOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Decide conflicts by this strategy, or by a module:function. Strategies: "
+        "source-wins (theirs), dest-wins (ours), newest-wins, larger-wins, union-lines, keep-both, "
+        "none.",
         metavar="NAME",
         parser=_strategy,
         autocompletion=_strategies,
-        help="Decide conflicts by this strategy, or by a module:function. Strategies: "
-        "source-wins (theirs), dest-wins (ours), newest-wins, larger-wins, union-lines, "
-        "keep-both, none.",
-        show_default=False,
     ),
 ]
 NoSchemaCheckOption = Annotated[
-    bool, typer.Option("--no-schema-check", help="Accept different column types in one table.")
+    bool, flag("Accept different column types in one table.", "--no-schema-check")
 ]
-NoDeltaOption = Annotated[
-    bool, typer.Option("--no-delta", help="Merge the logs of Delta tables file by file.")
-]
+NoDeltaOption = Annotated[bool, flag("Merge the logs of Delta tables file by file.", "--no-delta")]
 RuleOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Use a strategy for some paths; repeatable. The first match decides.",
         "--rule",
         metavar="GLOB=NAME",
         parser=_rule,
         autocompletion=_rules,
-        help="Use a strategy for some paths; repeatable. The first match decides.",
     ),
 ]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from sparklake.cli.options import flag
 from sparklake.cli.output import Output
 from sparklake.cli.text import number, size
 from sparklake.documents import explanation_document
@@ -13,9 +12,7 @@ from sparklake.documents import explanation_document
 if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
 
-ExplainOption = Annotated[
-    bool, typer.Option("--explain", help="Show the plan and its cost; change nothing.")
-]
+ExplainOption = Annotated[bool, flag("Show the plan and its cost; change nothing.", "--explain")]
 
 
 def described_cost(out: Output, said: Explanation) -> str:

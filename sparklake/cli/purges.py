@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import YesOption, global_options
+from sparklake.cli.invocation import Group, Invocation
+from sparklake.cli.options import RepositoryArgument, YesOption, argument, flag, option
 from sparklake.cli.text import date, one_line
 from sparklake.documents import Document, purge_document
 from sparklake.uri import repository_uri
@@ -15,35 +13,25 @@ from sparklake.uri import repository_uri
 if TYPE_CHECKING:
     from sparklake.graveler.ports.registers import Purge
 
-app = typer.Typer(
-    name="purge", help="Purges from all of history: run, resume, list, show.", no_args_is_help=True
-)
-app.callback()(global_options)
+app = Group("purge", "Purges from all of history: run, resume, list, show.")
 
-RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
-PurgeArgument = Annotated[str, typer.Argument(metavar="PURGE", show_default=False)]
+PurgeArgument = Annotated[str, argument("PURGE")]
 
 
-@app.command()
-@command
+@app.add()
 def run(
     invocation: Invocation,
     uri: RepositoryArgument,
-    patterns: Annotated[list[str], typer.Argument(metavar="PATTERN...", show_default=False)],
+    patterns: Annotated[list[str], argument("PATTERN...")],
     message: Annotated[
-        str, typer.Option("--message", "-m", help="Give the reason, which the receipt records.")
+        str, option("Give the reason, which the receipt records.", "--message", "-m")
     ] = "",
-    commit: Annotated[
-        bool, typer.Option("--commit", help="First commit the removal of the paths on each branch.")
-    ] = False,
-    include_shared: Annotated[
-        bool, typer.Option("--include-shared", help="Also delete bytes that other paths share.")
-    ] = False,
+    commit: Annotated[bool, flag("First commit the removal of the paths on each branch.")] = False,
+    include_shared: Annotated[bool, flag("Also delete bytes that other paths share.")] = False,
     include_external: Annotated[
-        bool,
-        typer.Option("--include-external", help="Also delete imported objects at their source."),
+        bool, flag("Also delete imported objects at their source.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; delete nothing.")] = False,
+    dry_run: Annotated[bool, flag("Only count; delete nothing.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Delete the bytes of objects from all of history.
@@ -66,8 +54,7 @@ def run(
     _print(invocation, made, receipt, "would purge" if dry_run else "purged")
 
 
-@app.command()
-@command
+@app.add()
 def resume(invocation: Invocation, uri: RepositoryArgument, purge: PurgeArgument) -> None:
     """Resume an unfinished purge."""
     repository = invocation.repository(repository_uri(uri))
@@ -76,8 +63,7 @@ def resume(invocation: Invocation, uri: RepositoryArgument, purge: PurgeArgument
     _print(invocation, made, repository.receipt(made.id), "purged")
 
 
-@app.command("list")
-@command
+@app.add("list")
 def list_purges(invocation: Invocation, uri: RepositoryArgument) -> None:
     """List the purges of a repository, newest first."""
     repository = invocation.repository(repository_uri(uri))
@@ -95,8 +81,7 @@ def list_purges(invocation: Invocation, uri: RepositoryArgument) -> None:
     )
 
 
-@app.command()
-@command
+@app.add()
 def show(invocation: Invocation, uri: RepositoryArgument, purge: PurgeArgument) -> None:
     """Show a purge and the location of its receipt."""
     repository = invocation.repository(repository_uri(uri))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.options import RepositoryArgument, flag, option
 from sparklake.cli.parsing import one_level
 from sparklake.cli.text import number, one_line
 from sparklake.documents import repair_document
@@ -21,32 +22,19 @@ if TYPE_CHECKING:
 @command
 def repair(
     invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
+    uri: RepositoryArgument,
     sources: Annotated[
         list[str] | None,
-        typer.Option(
-            "--from",
-            metavar="URI",
-            help="Use this copy of the namespace or of objects; repeatable.",
-            show_default=False,
+        option(
+            "Use this copy of the namespace or of objects; repeatable.", "--from", metavar="URI"
         ),
     ] = None,
-    refs: Annotated[bool, typer.Option("--refs", help="Repair refs and commits only.")] = False,
-    trees: Annotated[
-        bool, typer.Option("--trees", help="Also repair ranges and metaranges.")
-    ] = False,
-    objects: Annotated[
-        bool, typer.Option("--objects", help="Also restore missing objects (the default).")
-    ] = False,
-    content: Annotated[
-        bool, typer.Option("--content", help="Also read and restore changed objects.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the steps; change nothing.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do all steps, without asking for each.")
-    ] = False,
+    refs: Annotated[bool, flag("Repair refs and commits only.")] = False,
+    trees: Annotated[bool, flag("Also repair ranges and metaranges.")] = False,
+    objects: Annotated[bool, flag("Also restore missing objects (the default).")] = False,
+    content: Annotated[bool, flag("Also read and restore changed objects.")] = False,
+    dry_run: Annotated[bool, flag("Only show the steps; change nothing.")] = False,
+    yes: Annotated[bool, flag("Do all steps, without asking for each.", "--yes", "-y")] = False,
 ) -> None:
     """Restore lost or damaged data from other copies.
 

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from sparklake.cli.options import one_of
+from sparklake.cli.options import one_of, option
 from sparklake.documents import Document
 from sparklake.errors import InvalidInputError, MissingDependencyError
 
@@ -28,21 +26,15 @@ complete_format = one_of("parquet", "delta", "orc", "csv", "json")
 
 RowsFormatOption = Annotated[
     str,
-    typer.Option(
+    option(
+        "Read the rows in this Spark format.",
         "--format",
         metavar="FORMAT",
         autocompletion=complete_format,
-        help="Read the rows in this Spark format.",
     ),
 ]
 ToOption = Annotated[
-    str | None,
-    typer.Option(
-        "--to",
-        metavar="URI",
-        help="Write all rows here as Parquet, with Spark.",
-        show_default=False,
-    ),
+    str | None, option("Write all rows here as Parquet, with Spark.", "--to", metavar="URI")
 ]
 
 

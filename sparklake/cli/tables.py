@@ -8,10 +8,16 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import NoSchemaCheckOption, OnceOption, one_of
+from sparklake.cli.options import (
+    NoSchemaCheckOption,
+    OnceOption,
+    RepositoryArgument,
+    argument,
+    flag,
+    one_of,
+    option,
+)
 from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.spark_rows import ToOption, complete_format, refused_by_spark, source_rows
 from sparklake.cli.text import date, number, one_line, size
@@ -24,33 +30,26 @@ _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 @command
 def diff_table(
     invocation: Invocation,
-    left: Annotated[str, typer.Argument(metavar="lakefs://REPO/LEFT", show_default=False)],
-    right: Annotated[str, typer.Argument(metavar="lakefs://REPO/RIGHT", show_default=False)],
-    path: Annotated[str, typer.Argument(metavar="PATH", show_default=False)],
+    left: Annotated[str, argument("lakefs://REPO/LEFT")],
+    right: Annotated[str, argument("lakefs://REPO/RIGHT")],
+    path: Annotated[str, argument("PATH")],
     key: Annotated[
-        list[str],
-        typer.Option(metavar="COLUMN", help="Use this column as part of the key; repeatable."),
+        list[str], option("Use this column as part of the key; repeatable.", metavar="COLUMN")
     ],
     table_format: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Format: delta or parquet (default: detected), or orc.",
             "--format",
             metavar="FORMAT",
             autocompletion=one_of("parquet", "orc", "delta"),
-            help="Format: delta or parquet (default: detected), or orc.",
-            show_default=False,
         ),
     ] = None,
     column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN", help="Compare only this column; repeatable.", show_default=False
-        ),
+        list[str] | None, option("Compare only this column; repeatable.", metavar="COLUMN")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show at most this many rows.")] = ROWS_SHOWN,
-    summary: Annotated[
-        bool, typer.Option("--summary", help="Show only counts and schema changes.")
-    ] = False,
+    limit: Annotated[int, option("Show at most this many rows.", min=1)] = ROWS_SHOWN,
+    summary: Annotated[bool, flag("Show only counts and schema changes.")] = False,
     to: ToOption = None,
 ) -> None:
     """Show the rows of a table that differ between two refs."""
@@ -111,66 +110,46 @@ def _value(value: object) -> str:
     return json.dumps(value, ensure_ascii=True)
 
 
-RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
-
-
 @command
 def write(
     invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH/PATH", show_default=False)],
+    uri: Annotated[str, argument("lakefs://REPO/BRANCH/PATH")],
     source: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="URI",
-            help="Write the rows that Spark reads from this URI.",
-            show_default=False,
-        ),
+        str, option("Write the rows that Spark reads from this URI.", "--from", metavar="URI")
     ],
     source_format: Annotated[
         str,
-        typer.Option(
-            metavar="FORMAT",
-            autocompletion=complete_format,
-            help="Read the rows in this Spark format.",
+        option(
+            "Read the rows in this Spark format.", metavar="FORMAT", autocompletion=complete_format
         ),
     ] = "parquet",
     table_format: Annotated[
         str,
-        typer.Option(
+        option(
+            "Write parquet, delta or another format.",
             "--format",
             metavar="FORMAT",
             autocompletion=complete_format,
-            help="Write parquet, delta or another format.",
         ),
     ] = "parquet",
     mode: Annotated[
         str,
-        typer.Option(
+        option(
+            "Choose what happens to existing objects of the table.",
             metavar="MODE",
             autocompletion=one_of(
                 "append", "overwrite", "overwrite-partitions", "errorifexists", "ignore"
             ),
-            help="Choose what happens to existing objects of the table.",
         ),
     ] = "errorifexists",
     partition_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN", help="Partition by this column; repeatable.", show_default=False
-        ),
+        list[str] | None, option("Partition by this column; repeatable.", metavar="COLUMN")
     ] = None,
     option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="K=V", help="Set an option of Spark's writer; repeatable.", show_default=False
-        ),
+        list[str] | None, option("Set an option of Spark's writer; repeatable.", metavar="K=V")
     ] = None,
     source_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="K=V", help="Set an option of Spark's reader; repeatable.", show_default=False
-        ),
+        list[str] | None, option("Set an option of Spark's reader; repeatable.", metavar="K=V")
     ] = None,
     no_schema_check: NoSchemaCheckOption = False,
     once: OnceOption = None,
@@ -224,9 +203,7 @@ def writes(invocation: Invocation, uri: RepositoryArgument) -> None:
 
 @command
 def abandon_write(
-    invocation: Invocation,
-    uri: RepositoryArgument,
-    write: Annotated[str, typer.Argument(metavar="WRITE", show_default=False)],
+    invocation: Invocation, uri: RepositoryArgument, write: Annotated[str, argument("WRITE")]
 ) -> None:
     """Abandon an open write, so it can never stage its files."""
     ended = invocation.repository(repository_uri(uri)).abandon_write(write)

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from sparklake.cli.completion.scripts import script_of
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import one_of
+from sparklake.cli.options import argument, one_of
 
 
 @command
 def completion(
     invocation: Invocation,
-    shell: Annotated[
-        str,
-        typer.Argument(
-            metavar="bash|zsh|fish",
-            autocompletion=one_of("bash", "zsh", "fish"),
-            show_default=False,
-        ),
-    ],
+    shell: Annotated[str, argument("bash|zsh|fish", autocompletion=one_of("bash", "zsh", "fish"))],
 ) -> None:
     """Print the completion script of a shell.
 

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.invocation import Group, Invocation
 from sparklake.cli.options import (
     ExistOkOption,
     MissingOkOption,
     OnceOption,
+    RepositoryArgument,
     YesOption,
-    global_options,
+    argument,
+    flag,
+    option,
 )
 from sparklake.cli.parsing import duration
 from sparklake.cli.text import date, number, short
@@ -27,37 +28,26 @@ if TYPE_CHECKING:
     from sparklake.branch import Branch
     from sparklake.verbs.base.verb_result import VerbResult
 
-app = typer.Typer(
-    name="branch", help="Branches: create, list, set, delete, prune.", no_args_is_help=True
-)
-app.callback()(global_options)
+app = Group("branch", "Branches: create, list, set, delete, prune.")
 
-BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/NAME", show_default=False)]
-RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+BranchArgument = Annotated[str, argument("lakefs://REPO/NAME")]
 ExpiresOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="7d", help="Let the branch expire after 30m, 12h, 7d or 2w.", show_default=False
-    ),
+    str | None, option("Let the branch expire after 30m, 12h, 7d or 2w.", metavar="7d")
 ]
 
 
-@app.command()
-@command
+@app.add()
 def create(
     invocation: Invocation,
     uri: BranchArgument,
     source: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Start the branch at this ref. Default: the default branch.",
             metavar="lakefs://REPO/REF",
-            help="Start the branch at this ref. Default: the default branch.",
-            show_default=False,
         ),
     ] = None,
-    hidden: Annotated[
-        bool, typer.Option("--hidden", help="Leave the branch out of listings.")
-    ] = False,
+    hidden: Annotated[bool, flag("Leave the branch out of listings.")] = False,
     expires: ExpiresOption = None,
     exist_ok: ExistOkOption = False,
     once: OnceOption = None,
@@ -90,24 +80,22 @@ def _repeated(run: VerbResult[Branch]) -> BranchState:
     return replace(recorded, expires=state.expires, is_expired=state.is_expired, guard=state.guard)
 
 
-@app.command("list")
-@command
+@app.add("list")
 def list_branches(
     invocation: Invocation,
     uri: RepositoryArgument,
-    every: Annotated[bool, typer.Option("--all", help="Include hidden branches.")] = False,
+    every: Annotated[bool, flag("Include hidden branches.", "--all")] = False,
 ) -> None:
     """List the branches of a repository."""
     _table(invocation, invocation.repository(repository_uri(uri)).branch_states(hidden=every))
 
 
-@app.command("set")
-@command
+@app.add("set")
 def set_branch(
     invocation: Invocation,
     uri: BranchArgument,
     expires: ExpiresOption = None,
-    never: Annotated[bool, typer.Option("--never", help="Never let the branch expire.")] = False,
+    never: Annotated[bool, flag("Never let the branch expire.")] = False,
 ) -> None:
     """Set when a branch expires and `branch prune` may delete it."""
     branch, lifetime = ref_uri(uri), duration(expires)
@@ -119,14 +107,11 @@ def set_branch(
     invocation.out.one(branch_document(state), f"{branch} {text}")
 
 
-@app.command()
-@command
+@app.add()
 def prune(
     invocation: Invocation,
     uri: RepositoryArgument,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the branches; delete nothing.")
-    ] = False,
+    dry_run: Annotated[bool, flag("List the branches; delete nothing.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Delete expired branches and their staged changes.
@@ -148,16 +133,13 @@ def prune(
     invocation.out.note(f"{number(len(pruned), 'branch', 'branches')} {done}")
 
 
-@app.command()
-@command
+@app.add()
 def delete(
     invocation: Invocation,
     uri: BranchArgument,
     yes: YesOption = False,
     missing_ok: MissingOkOption = False,
-    discard_staged: Annotated[
-        bool, typer.Option("--discard-staged", help="Also delete the staged changes.")
-    ] = False,
+    discard_staged: Annotated[bool, flag("Also delete the staged changes.")] = False,
 ) -> None:
     """Delete a branch; its commits stay."""
     branch = ref_uri(uri)

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import BranchArgument, OnceOption, YesOption, global_options
+from sparklake.cli.invocation import Group, Invocation, command
+from sparklake.cli.options import BranchArgument, OnceOption, YesOption, argument, flag, option
 from sparklake.cli.text import date, number, one_line, short
 from sparklake.documents import branch_document, operation_document
 from sparklake.uri import ref_uri, refs_uri, same_repository
 
-app = typer.Typer(name="op", help="Moves of branches and tags: log, undo.", no_args_is_help=True)
-app.callback()(global_options)
+app = Group("op", "Moves of branches and tags: log, undo.")
 
 
 _NOWHERE = "-"
 
 
-@app.command()
-@command
+@app.add()
 def log(
     invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
-    amount: Annotated[
-        int, typer.Option("--amount", "-n", min=1, help="Show at most this many moves.")
-    ] = 100,
+    uri: Annotated[str, argument("lakefs://REPO[/REF]")],
+    amount: Annotated[int, option("Show at most this many moves.", "--amount", "-n", min=1)] = 100,
 ) -> None:
     """Show all moves of branches and tags, newest first."""
     repository, ref = refs_uri(uri)
@@ -44,8 +38,7 @@ def log(
     )
 
 
-@app.command()
-@command
+@app.add()
 def undo(invocation: Invocation, uri: BranchArgument, once: OnceOption = None) -> None:
     """Undo the latest move of a branch; undo again to redo it."""
     target = ref_uri(uri)
@@ -59,18 +52,11 @@ def undo(invocation: Invocation, uri: BranchArgument, once: OnceOption = None) -
 def hard_reset(
     invocation: Invocation,
     uri: BranchArgument,
-    ref: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
+    ref: Annotated[str, argument("lakefs://REPO/REF")],
     expect: Annotated[
-        str | None,
-        typer.Option(
-            metavar="lakefs://REPO/REF",
-            help="Move only if the branch is at this ref.",
-            show_default=False,
-        ),
+        str | None, option("Move only if the branch is at this ref.", metavar="lakefs://REPO/REF")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Drop staged changes instead of refusing to move.")
-    ] = False,
+    force: Annotated[bool, flag("Drop staged changes instead of refusing to move.")] = False,
     yes: YesOption = False,
     once: OnceOption = None,
 ) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import global_options
+from sparklake.cli.invocation import Group, Invocation
+from sparklake.cli.options import RepositoryArgument, argument, option
 from sparklake.documents import rule_document
 from sparklake.graveler.guards import ALL_ACTIONS, Action
 from sparklake.uri import repository_uri
@@ -15,26 +13,19 @@ from sparklake.uri import repository_uri
 if TYPE_CHECKING:
     from sparklake.repository import Repository
 
-app = typer.Typer(
-    name="protect", help="Protection of branches: add, list, remove.", no_args_is_help=True
-)
-app.callback()(global_options)
+app = Group("protect", "Protection of branches: add, list, remove.")
 
-RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
-PatternsArgument = Annotated[list[str], typer.Argument(metavar="PATTERN...", show_default=False)]
+PatternsArgument = Annotated[list[str], argument("PATTERN...")]
 
 
-@app.command()
-@command
+@app.add()
 def add(
     invocation: Invocation,
     uri: RepositoryArgument,
     patterns: PatternsArgument,
     block: Annotated[
         list[Action] | None,
-        typer.Option(
-            metavar="ACTION", help="Block only stage, commit, reset or delete; repeatable."
-        ),
+        option("Block only stage, commit, reset or delete; repeatable.", metavar="ACTION"),
     ] = None,
 ) -> None:
     """Protect matching branches; merges into them stay allowed.
@@ -47,15 +38,13 @@ def add(
     _table(invocation, repository)
 
 
-@app.command("list")
-@command
+@app.add("list")
 def list_rules(invocation: Invocation, uri: RepositoryArgument) -> None:
     """List the protection rules of a repository."""
     _table(invocation, invocation.repository(repository_uri(uri)))
 
 
-@app.command()
-@command
+@app.add()
 def remove(invocation: Invocation, uri: RepositoryArgument, patterns: PatternsArgument) -> None:
     """Remove the rules with exactly these patterns (all or none)."""
     repository = invocation.repository(repository_uri(uri))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import MetaOption, YesOption, global_options
+from sparklake.cli.invocation import Group, Invocation
+from sparklake.cli.options import MetaOption, RepositoryArgument, YesOption, argument, flag, option
 from sparklake.cli.parsing import labels, settings_change
 from sparklake.cli.text import date, number, one_line
 from sparklake.documents import repository_document
@@ -18,27 +16,18 @@ from sparklake.uri import SCHEME, repository_uri
 if TYPE_CHECKING:
     from sparklake.graveler.ports import RepositoryInfo
 
-app = typer.Typer(
-    name="repo", help="Repositories: create, list, show, set, delete.", no_args_is_help=True
-)
-app.callback()(global_options)
+app = Group("repo", "Repositories: create, list, show, set, delete.")
 
-RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
-ReadOnlyOption = Annotated[bool, typer.Option("--read-only", help="Refuse all changes.")]
+ReadOnlyOption = Annotated[bool, flag("Refuse all changes.", "--read-only")]
 
 
-@app.command()
-@command
+@app.add()
 def create(
     invocation: Invocation,
     uri: RepositoryArgument,
-    storage_namespace: Annotated[
-        str, typer.Argument(help="An unused directory, or s3://bucket/prefix.", show_default=False)
-    ],
-    default_branch: Annotated[str, typer.Option(help="Name of the first branch.")] = "main",
-    range_records: Annotated[
-        int | None, typer.Option(help="Average number of objects per range.", show_default=False)
-    ] = None,
+    storage_namespace: Annotated[str, argument(help="An unused directory, or s3://bucket/prefix.")],
+    default_branch: Annotated[str, option("Name of the first branch.")] = "main",
+    range_records: Annotated[int | None, option("Average number of objects per range.")] = None,
     read_only: ReadOnlyOption = False,
     meta: MetaOption = None,
 ) -> None:
@@ -56,8 +45,7 @@ def create(
     )
 
 
-@app.command("list")
-@command
+@app.add("list")
 def list_repositories(invocation: Invocation) -> None:
     """List the repositories of the lake."""
     found = [repository_document(each.info) for each in invocation.lake.repositories()]
@@ -77,24 +65,21 @@ def list_repositories(invocation: Invocation) -> None:
     )
 
 
-@app.command()
-@command
+@app.add()
 def show(invocation: Invocation, uri: RepositoryArgument) -> None:
     """Show the location, settings and metadata of a repository."""
     _print(invocation, invocation.repository(repository_uri(uri)).info)
 
 
-@app.command("set")
-@command
+@app.add("set")
 def set_repository(
     invocation: Invocation,
     uri: RepositoryArgument,
     read_only: ReadOnlyOption = False,
-    writable: Annotated[bool, typer.Option("--writable", help="Allow changes again.")] = False,
+    writable: Annotated[bool, flag("Allow changes again.")] = False,
     meta: MetaOption = None,
     unset: Annotated[
-        list[str] | None,
-        typer.Option(metavar="K", help="Remove the metadata with this key; repeatable."),
+        list[str] | None, option("Remove the metadata with this key; repeatable.", metavar="K")
     ] = None,
 ) -> None:
     """Make a repository read-only or writable, or edit metadata."""
@@ -106,15 +91,12 @@ def set_repository(
     _print(invocation, invocation.repository(name).info)
 
 
-@app.command()
-@command
+@app.add()
 def delete(
     invocation: Invocation,
     uri: RepositoryArgument,
     yes: YesOption = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Delete even if the repository is read-only.")
-    ] = False,
+    force: Annotated[bool, flag("Delete even if the repository is read-only.")] = False,
 ) -> None:
     """Delete a repository and its history, but no stored objects."""
     name = repository_uri(uri)

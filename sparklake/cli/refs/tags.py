@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import ExistOkOption, OnceOption, YesOption, global_options
+from sparklake.cli.invocation import Group, Invocation
+from sparklake.cli.options import ExistOkOption, OnceOption, RepositoryArgument, YesOption, argument
 from sparklake.cli.text import short
 from sparklake.documents import tag_document
 from sparklake.uri import RefUri, ref_uri, repository_uri, same_repository
 
-app = typer.Typer(name="tag", help="Tags: create, list, delete.", no_args_is_help=True)
-app.callback()(global_options)
+app = Group("tag", "Tags: create, list, delete.")
 
-TagArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/TAG", show_default=False)]
+TagArgument = Annotated[str, argument("lakefs://REPO/TAG")]
 
 
-@app.command()
-@command
+@app.add()
 def create(
     invocation: Invocation,
     uri: TagArgument,
-    target: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
+    target: Annotated[str, argument("lakefs://REPO/REF")],
     exist_ok: ExistOkOption = False,
     once: OnceOption = None,
 ) -> None:
@@ -36,12 +32,8 @@ def create(
     invocation.out.one(tag_document(made), f"{tag} is {short(made.commit_id)}")
 
 
-@app.command("list")
-@command
-def list_tags(
-    invocation: Invocation,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
-) -> None:
+@app.add("list")
+def list_tags(invocation: Invocation, uri: RepositoryArgument) -> None:
     """List the tags of a repository."""
     invocation.out.table(
         [tag_document(tag) for tag in invocation.repository(repository_uri(uri)).tags()],
@@ -49,8 +41,7 @@ def list_tags(
     )
 
 
-@app.command()
-@command
+@app.add()
 def delete(invocation: Invocation, uri: TagArgument, yes: YesOption = False) -> None:
     """Delete a tag; its commit stays."""
     tag = ref_uri(uri)
