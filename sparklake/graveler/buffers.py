@@ -18,20 +18,19 @@ NO_BYTES = np.zeros(0, np.uint8)
 
 
 def binary_array(offsets: NDArray[Any], data: Any) -> pa.BinaryArray:
-    """Return an array with item i `data[offsets[i]:offsets[i + 1]]`, without a copy."""
+    """Return an array of `data[offsets[i]:offsets[i + 1]]`, without a copy."""
     offsets = np.ascontiguousarray(offsets, np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
 def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the start of each item in an array's data, and the end of the last item."""
+    """Return the start of each item in an array's data, and the end of the last."""
     if len(array) == 0:
         return np.zeros(1, np.int32)
     return np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
 
 
 def data_of(array: pa.BinaryArray) -> Bytes:
-    """Return the bytes that an array's offsets refer to."""
     data = array.buffers()[2]
     return NO_BYTES if data is None else np.frombuffer(data, np.uint8)

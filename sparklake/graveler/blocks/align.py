@@ -34,7 +34,7 @@ def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
 
 
 def restricted(block: Block, interval: Interval) -> Block:
-    """Return the records of a block in an interval; the block itself if all are in it."""
+    """Return the records in an interval; the block itself if all are."""
     if not len(block) or (block.first_key in interval and block.last_key in interval):
         return block
     if interval.is_empty:
@@ -51,7 +51,7 @@ def _position_after(block: Block, key: bytes) -> int:
 
 @kernels.defines(kernels.unequal_rows)
 def unequal_rows(left: Ids, right: Ids) -> tuple[Positions, Positions]:
-    """Return the positions of each side's ids that the other side does not have."""
+    """Return the positions of the ids missing on the other side."""
     shared = min(len(left), len(right))
     differ = (left[:shared] != right[:shared]).any(axis=1)
     # The common beginning is equal. In most cases it is everything.
@@ -63,7 +63,7 @@ def unequal_rows(left: Ids, right: Ids) -> tuple[Positions, Positions]:
 
 
 def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
-    """Return the masks of ids that only one side has. Both sides are in key order."""
+    """Return the masks of ids on one side only. Both sides are in key order."""
     left_words, right_words = left[:, 0], right[:, 0]
     words = np.sort(np.concatenate((left_words, right_words)))
     twice = words[1:] == words[:-1]
@@ -83,7 +83,7 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
 
 @kernels.defines(kernels.find_ids)
 def find_ids(ids: Ids, wanted: Ids) -> Positions:
-    """Return the position of each wanted id among some ids, or -1."""
+    """Return the position of each wanted id, or -1."""
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1)
     words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (wanted, ids))

@@ -1,9 +1,9 @@
-"""Streams of records in blocks of some thousand records in key order.
+"""Streams of records in key order, in blocks of some thousand records.
 
-A block has the ids of all its records, and records are compared by id. The other bytes of a record
-may still be compressed in their source file. A data block is opened only if one of its records is
-shown, looked up or changed. All other data blocks are copied to new files unchanged. Opened records
-are processed in columns: a Python step per record would cost ten times as much.
+A block has the ids of all its records, and records are compared by id. The other bytes may still be
+compressed in their file: a data block is opened only if one of its records is shown, looked up or
+changed, and is copied to new files otherwise. Opened records are processed in columns: a Python
+step per record would cost ten times as much.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ from sparklake.graveler.records import Record
 
 
 class DecodedLeaves(NamedTuple):
-    """The records of some leaves of a block.
-
-    `shifts` has for each leaf the offset from a position in the block to one in `records`.
-    """
+    """The records of some leaves. `shifts` leads from a position in the block to theirs."""
 
     records: EncodedRecords
     shifts: Positions
@@ -38,9 +35,9 @@ class DecodedLeaves(NamedTuple):
 class Block:
     """Records in ascending key order. `ids` has a row of four words per record id.
 
-    A leaf is the unit that is opened at once: encoded records, or one data block. `starts` has
-    the position of each leaf, and the end of the last one. A block caches opened leaves, so
-    only one thread may use it, unless it is `encode_records` from the start.
+    A leaf is the unit that is opened at once: encoded records, or one data block. `starts` has the
+    position of each leaf, and the end of the last one. A block caches opened leaves, so only one
+    thread may use it, unless all of it is encoded from the start.
     """
 
     __slots__ = ("_leaves", "_opened", "ids", "starts", "units")
@@ -68,22 +65,19 @@ class Block:
 
     @property
     def first_key(self) -> bytes:
-        """The first key of a block that is not empty."""
         return self.units[0].first_key
 
     @property
     def last_key(self) -> bytes:
-        """The last key of a block that is not empty."""
         return _last_keys(self.units[-1])[-1]
 
     def record(self, index: int) -> Record:
-        """Return one record."""
         leaf = self.leaves_at(np.array([index]))
         records, shifts = self.open(leaf)
         return records.record(int(index + shifts[leaf[0]]))
 
     def position(self, key: bytes) -> int:
-        """Return the position of the first record whose key is at or above a key."""
+        """Return the position of the first record at or above a key."""
         unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
         if unit == len(self.units):
             return len(self)
@@ -95,10 +89,7 @@ class Block:
         )
 
     def stored(self, key: bytes) -> bytes | None:
-        """Return the stored value of one key. Packed records stay packed.
-
-        The columns of a data block are not built, because they pay only for many keys.
-        """
+        """Return the stored value of one key. Columns of its data block pay only for many keys."""
         unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
         return self.units[unit].find(key) if unit < len(self.units) else None
 
@@ -120,7 +111,6 @@ class Block:
         return places, found
 
     def slice(self, start: int, stop: int) -> Block:
-        """Return the records at the positions from `start` up to and without `stop`."""
         if start >= stop:
             return EMPTY
         if start == 0 and stop == len(self):
@@ -137,7 +127,7 @@ class Block:
         return Block(units, self.ids[start:stop])
 
     def take(self, rows: Positions) -> Block:
-        """Return the records at some positions, in ascending order."""
+        """Return the records at ascending positions."""
         if not len(rows):
             return EMPTY
         leaves = self.leaves_at(rows)
@@ -146,16 +136,16 @@ class Block:
 
     @property
     def is_packed(self) -> Mask:
-        """The mask of leaves that are data blocks."""
+        """The mask of data blocks among the leaves."""
         kinds = np.array([not isinstance(unit, EncodedRecords) for unit in self.units], bool)
         return np.repeat(kinds, np.diff(self._leaves))
 
     def leaves_at(self, rows: Positions) -> Positions:
-        """Return the leaf number of each position; the number of leaves for the end."""
+        """Return the leaf of each position; the number of leaves for the end."""
         return np.searchsorted(self.starts, rows, "right") - 1
 
     def units_of(self, first: int, stop: int) -> list[Unit]:
-        """Return the leaves from `first` up to and without `stop`, as units."""
+        """Return consecutive leaves as units."""
         units: list[Unit] = []
         if first >= stop:
             return units
@@ -170,10 +160,7 @@ class Block:
         return units
 
     def open(self, leaves: Positions) -> DecodedLeaves:
-        """Return the records of some leaves, and maybe of more; raise CorruptFileError.
-
-        The leaf numbers must ascend.
-        """
+        """Open leaves, given in ascending order. The result may have more of them."""
         there, opened = self._opened or (np.zeros(len(self.starts) - 1, bool), None)
         if opened is None or not there[leaves].all():
             there = np.zeros(len(self.starts) - 1, bool)
@@ -183,9 +170,9 @@ class Block:
         return opened
 
     def open_parts(self, leaves: Positions) -> tuple[list[EncodedRecords], Positions]:
-        """Return the same as `open`, in parts. Leaves that are open are not opened again.
+        """Open only the leaves not open yet, as `open` does.
 
-        Their records come first. The shifts refer to the records of all parts.
+        The open ones are the first part. The shifts refer to the records of all parts.
         """
         there, opened = self._opened or (np.zeros(len(self.starts) - 1, bool), None)
         missing = leaves[~there[leaves]]
@@ -212,7 +199,7 @@ class Block:
         return DecodedLeaves(chained(parts), shifts)
 
     def _units_at(self, leaves: list[int]) -> Iterator[tuple[int, list[int]]]:
-        """Yield the units of some leaves, each with its leaves."""
+        """Yield the units of leaves, each with its leaves."""
         at = 0
         while at < len(leaves):
             unit = bisect_right(self._leaves, leaves[at]) - 1
@@ -221,7 +208,7 @@ class Block:
             at = stop
 
     def packed_parts(self) -> tuple[list[tuple[PackedBlocks, Sequence[int]]], Ids] | None:
-        """Return all data blocks and the id of the last record of each.
+        """Return all data blocks, and the id of the last record of each.
 
         Returns None for a block with encoded records, and for one without records.
         """
@@ -231,7 +218,6 @@ class Block:
         return [(each, range(len(each.counts))) for each in units], self.ids[self.starts[1:] - 1]
 
     def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> EncodedRecords:
-        """Return the records of data blocks."""
         leaves = np.array([leaf for _, each in wanted for leaf in each])
         parts = [
             (cast("PackedBlocks", self.units[unit]), [leaf - self._leaves[unit] for leaf in each])
@@ -249,7 +235,6 @@ class Block:
 
     @property
     def encoded(self) -> EncodedRecords:
-        """All the records."""
         if len(self.units) != 1 or not isinstance(self.units[0], EncodedRecords):
             if not self.units:
                 return NOTHING
@@ -261,35 +246,28 @@ class Block:
 
     @property
     def keys(self) -> Keys:
-        """The keys, in place in the entries."""
         return self.encoded.keys
 
     @property
     def data(self) -> Bytes:
-        """The bytes that `value_starts` and `value_ends` refer to."""
         return self.encoded.data
 
     @property
     def value_starts(self) -> Positions:
-        """The start of each stored value in `data`."""
         return self.encoded.value_starts
 
     @property
     def value_ends(self) -> Positions:
-        """The end of each stored value in `data`, after its record id."""
         return self.encoded.value_ends
 
     @property
     def tombstones(self) -> Mask:
-        """The mask of records that delete their key."""
         return self.encoded.tombstones
 
     def key_array(self) -> pa.BinaryArray:
-        """Return a copy of the keys as an array."""
         return self.encoded.key_array()
 
     def stored_array(self) -> pa.BinaryArray:
-        """Return a copy of the stored values as an array."""
         return self.encoded.stored_array()
 
     def records(self) -> list[Record]:
@@ -309,23 +287,20 @@ EMPTY = Block([], np.zeros((0, 4), np.uint64))
 
 
 def block_of(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Block:
-    """Return the block of ascending keys and their stored values, ids included."""
     return block_of_encoded(encode_records(keys, stored)) if len(keys) else EMPTY
 
 
 def block_of_records(records: Sequence[Record]) -> Block:
-    """Return the block of records in key order."""
     keys = pa.array([key for key, _ in records], pa.binary())
     return block_of(keys, pa.array([stored for _, stored in records], pa.binary()))
 
 
 def block_of_encoded(records: EncodedRecords) -> Block:
-    """Return the block of some records, at least one. Ids come from the stored values."""
     return Block([records], digests_at(records.data, records.value_ends - RECORD_ID_BYTES))
 
 
 def concatenated(blocks: Sequence[Block]) -> Block:
-    """Return one block of the records of consecutive blocks."""
+    """Join consecutive blocks."""
     filled = [block for block in blocks if len(block)]
     if len(filled) < 2:
         return filled[0] if filled else EMPTY
@@ -341,7 +316,7 @@ _MOST_BETWEEN = 4
 
 
 def near(leaves: Positions) -> Positions:
-    """Return leaves to open for an edit: some, and the few leaves between two of them.
+    """Return leaves to open for an edit: the given ones, and short gaps between them.
 
     With compiled kernels, this costs less than many small units.
     """

@@ -24,13 +24,12 @@ WORD_BYTES = 8
 
 @kernels.defines(kernels.sha256_each)
 def sha256_each(items: pa.BinaryArray) -> pa.BinaryArray:
-    """Return the SHA-256 of each item, 32 bytes."""
     return pa.array([sha256(item).digest() for item in items.to_pylist()], pa.binary())
 
 
 @kernels.defines(kernels.gather)
 def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.BinaryArray:
-    """Return a copy of ascending slices of `data` as an array."""
+    """Copy ascending slices of `data` into an array."""
     if len(starts) == 0:
         return pa.array([], pa.binary())
     # An array of the slices and of the gaps between them, from which the slices are taken.
@@ -42,7 +41,6 @@ def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.Binar
 
 @kernels.defines(kernels.take)
 def taken(items: pa.BinaryArray, rows: Positions) -> pa.BinaryArray:
-    """Return the items at some positions."""
     return items.take(pa.array(rows))
 
 
@@ -62,7 +60,7 @@ def paired(left: Keys, right: Keys) -> tuple[Positions, Positions]:
 
 
 def rows_between(starts: Positions, counts: Positions) -> Positions:
-    """Return the concatenated runs of consecutive numbers, by start and count."""
+    """Return concatenated runs of consecutive numbers, by start and count."""
     ends = np.cumsum(counts)
     if not len(ends):
         return ends
@@ -70,7 +68,7 @@ def rows_between(starts: Positions, counts: Positions) -> Positions:
 
 
 def items_at(data: Bytes, positions: Positions, width: int) -> NDArray[np.void]:
-    """Return the `width` bytes at each position, all of which must lie in `data`."""
+    """Return the `width` bytes at each position. All must lie in `data`."""
     if len(positions) == 0:
         return np.zeros(0, f"V{width}")
     everywhere = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
@@ -87,10 +85,10 @@ def digests_at(data: Bytes, positions: Positions) -> Ids:
 
 
 def varints_at(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
-    """Return the varints at some positions, and the positions after them.
+    """Return the varints at positions, and the positions after them.
 
     At least 8 bytes of data must follow each position. Raises IndexError for a varint that is
-    cut off or has more than ten bytes.
+    truncated or has more than ten bytes.
     """
     firsts = data[positions]
     if (firsts < _MORE).all():
@@ -130,7 +128,6 @@ def _long_varint(data: Bytes, position: int) -> tuple[int, int]:
 
 
 def varint_array(values: NDArray[Any]) -> pa.BinaryArray:
-    """Return numbers, 0 or more, as varints."""
     rest = np.ascontiguousarray(values, np.uint64)
     if len(rest) == 0:
         return pa.array([], pa.binary())
@@ -168,11 +165,9 @@ class Keys:
         return self.data[start : start + self.lengths[index]].tobytes()
 
     def at(self, rows: Positions | Mask | slice) -> Keys:
-        """Return some of the keys, in the same order."""
         return Keys(self.data, self.starts[rows], self.lengths[rows])
 
     def array(self) -> pa.BinaryArray:
-        """Return a copy of the keys as an array."""
         return gather(self.data, self.starts, self.lengths)
 
     def words(self, rows: Positions, word: int) -> NDArray[np.uint64]:
@@ -202,7 +197,7 @@ class Keys:
 
 
 def keys_of(keys: Sequence[bytes]) -> Keys:
-    """Return keys in ascending order as columns."""
+    """Return ascending keys as columns."""
     # Eight bytes follow the last key: words of it are read.
     data = np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
@@ -215,10 +210,7 @@ _MASKS = np.array([(1 << 64) - (1 << (64 - 8 * left)) for left in range(9)], np.
 
 @kernels.defines(kernels.search)
 def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
-    """Return the insertion position of each wanted key, and whether it exists.
-
-    One binary search for all keys at once.
-    """
+    """Return the insertion position of each wanted key, and whether it exists."""
     if not len(keys) or not len(wanted):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
     same = _common_bytes(keys, wanted)
@@ -231,7 +223,7 @@ def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
 
 
 def _search_by_words(keys: Keys, wanted: Keys, first_word: int) -> tuple[Positions, Mask]:
-    """Search for keys of any bytes and lengths. Words before `first_word` must be equal."""
+    """Search keys of any length. Words before `first_word` must be equal."""
     low = np.zeros(len(wanted), np.int64)
     high = np.full(len(wanted), len(keys), np.int64)
     rows = np.arange(len(wanted))

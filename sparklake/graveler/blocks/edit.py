@@ -23,10 +23,10 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 
 def edited(block: Block, dropped: Mask, added: Block, places: Positions | None = None) -> Block:
-    """Return a block without its `dropped` records and with `added` ones inserted.
+    """Drop the `dropped` records of a block, and insert the `added` ones.
 
-    The keys of `added` must differ from the keys that stay. `places` are their positions, if
-    known. Untouched leaves are copied unchanged.
+    The keys of `added` must differ from the remaining keys. `places` are their positions, if known.
+    Untouched leaves are copied unchanged.
     """
     if not len(added) and not dropped.any():
         return block
@@ -47,10 +47,9 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
 
 
 class LeafEdit(NamedTuple):
-    """The edit of the touched leaves of a block, which are opened.
+    """An edit of the touched leaves of a block.
 
-    `shifts` has for each leaf the offset from a position in the block to one in the records of
-    all `parts`.
+    `shifts` leads from a position in the block to one in the records of all `parts`.
     """
 
     block: Block
@@ -64,9 +63,9 @@ class LeafEdit(NamedTuple):
 
 @kernels.defines(kernels.edit_leaves)
 def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
-    """Return the entries and ids that replace the touched leaves, and their number per leaf.
+    """Return the replacement of the touched leaves: entries, ids and a number per leaf.
 
-    The last number is that of the records after the last leaf.
+    The last number counts the records after the last leaf.
     """
     block, opened, parts, shifts, dropped, added, places = edit
     records = chained(parts)
@@ -89,10 +88,7 @@ def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
 def _relaid(
     block: Block, touched: Mask, counts: Positions, anew: EncodedRecords, anew_ids: Ids
 ) -> Block:
-    """Return a block whose touched leaves are replaced by parts of `anew`.
-
-    `counts` is the number of records that replace each leaf.
-    """
+    """Replace the touched leaves of a block with `counts` records each of `anew`."""
     units: list[Unit] = []
     ids: list[Ids] = []
     turns = np.flatnonzero(touched[1:] != touched[:-1]) + 1
@@ -116,10 +112,9 @@ _TOMBSTONE = b"\0\0"
 
 
 def renamed(block: Block, cut: int, prefix: bytes) -> Block:
-    """Return records with a prefix in place of the first `cut` bytes of their keys.
+    """Replace the first `cut` bytes of all keys, which must be equal, with a prefix.
 
-    All keys must begin with the same `cut` bytes, so the order is kept. Raises InvalidKeyError
-    for a key that no object may have.
+    Raises InvalidKeyError for a key that no object may have.
     """
     if not len(block):
         return block

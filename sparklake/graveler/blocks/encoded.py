@@ -49,7 +49,6 @@ class Shape(NamedTuple):
     key_lengths: Positions
 
     def at(self, rows: Positions | slice) -> Shape:
-        """Return the layout of some of the entries."""
         return Shape(self.heads[rows], self.key_lengths[rows])
 
 
@@ -81,18 +80,16 @@ class EncodedRecords:
 
     @property
     def keys(self) -> Keys:
-        """The keys, in place in the entries."""
         heads, key_lengths = self.shape
         return Keys(self.data, offsets_of(self.entries)[:-1] + heads, key_lengths)
 
     @property
     def data(self) -> Bytes:
-        """The bytes that `value_starts` and `value_ends` refer to."""
+        """The bytes of all entries."""
         return data_of(self.entries)
 
     @property
     def value_starts(self) -> Positions:
-        """The start of each stored value in `data`."""
         heads, key_lengths = self.shape
         return offsets_of(self.entries)[:-1] + heads + key_lengths + SUFFIX_BYTES
 
@@ -103,48 +100,39 @@ class EncodedRecords:
 
     @property
     def tombstones(self) -> Mask:
-        """The mask of records that delete their key."""
         starts = items_at(self.data, self.value_starts, 2).view(np.uint16)
         mask: Mask = starts == _TOMBSTONE_START
         return mask
 
     @property
     def first_key(self) -> bytes:
-        """The first key. There must be one."""
         return self.record(0)[0]
 
     @property
     def last_key(self) -> bytes:
-        """The last key. There must be one."""
         return self.record(len(self) - 1)[0]
 
     def key_array(self) -> pa.BinaryArray:
-        """Return a copy of the keys as an array."""
         return _keys_of(self)
 
     @property
     def is_ascending(self) -> bool:
-        """Whether each key is greater than the previous one."""
         keys = self.key_array()
         return bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
 
     def slice(self, start: int, stop: int) -> EncodedRecords:
-        """Return the records at the positions from `start` up to and without `stop`."""
         shape = self._shape and self._shape.at(slice(start, stop))
         return EncodedRecords(self.entries.slice(start, stop - start), shape)
 
     def take(self, rows: Positions) -> EncodedRecords:
-        """Return the records at some positions, in ascending key order."""
         shape = self._shape and self._shape.at(rows)
         return EncodedRecords(taken(self.entries, rows), shape)
 
     def stored_array(self) -> pa.BinaryArray:
-        """Return a copy of the stored values as an array."""
         starts = self.value_starts
         return gather(self.data, starts, self.value_ends - starts)
 
     def record(self, index: int) -> Record:
-        """Return one record."""
         entry: bytes = self.entries[index].as_py()
         own, at = read_varint(entry, 1)
         _, start = read_varint(entry, at)
@@ -157,7 +145,7 @@ class EncodedRecords:
         return stored if found == key else None
 
     def find_many(self, keys: Keys) -> tuple[pa.BinaryArray, Positions]:
-        """Return the stored values of some of ascending keys, and the positions of these keys."""
+        """Return the stored values of ascending keys, and the positions of the keys found."""
         places, found = search(self.keys, keys)
         positions = np.flatnonzero(found)
         return self.take(places[positions]).stored_array(), positions
@@ -173,13 +161,12 @@ class EncodedRecords:
 
 
 def encode_records(keys: pa.BinaryArray, stored: pa.BinaryArray) -> EncodedRecords:
-    """Return the entries of ascending keys and their stored values, ids included."""
     return EncodedRecords(*_encoded(keys, stored))
 
 
 @kernels.defines(kernels.encode_records)
 def _encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> tuple[pa.BinaryArray, Shape | None]:
-    """Return entries, and their layout if it is known."""
+    """Return entries, and their layout if known."""
     key_lengths = np.diff(offsets_of(keys)).astype(np.int64)
     value_lengths = np.diff(offsets_of(stored))
     # An entry shares no bytes with the previous key, so each is readable separately.
@@ -190,7 +177,7 @@ def _encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> tuple[pa.BinaryArr
 
 
 def chained(parts: Sequence[EncodedRecords]) -> EncodedRecords:
-    """Return the records of some parts, at least one, in the given order."""
+    """Concatenate at least one part."""
     parts = [part for part in parts if len(part)] or list(parts[:1])
     if len(parts) == 1:
         return parts[0]
@@ -203,7 +190,7 @@ def chained(parts: Sequence[EncodedRecords]) -> EncodedRecords:
 
 
 def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedRecords:
-    """Return the records in data blocks with the given numbers of records.
+    """Return the records in data blocks of given record counts.
 
     A data block ends in the position of each entry and their count, four bytes each. Raises
     CorruptFileError or ValueError for other bytes, and InvalidRowsError for too many bytes.
@@ -254,7 +241,7 @@ def find_stored(content: memoryview, last_key: bytes, key: bytes) -> bytes | Non
 
 
 def key_reaching(content: memoryview, last_key: bytes, key: bytes) -> bytes | None:
-    """Return the first key at or above a key in a data block; raise as `find_stored` does."""
+    """Return the first key at or above a key; raise as `find_stored` does."""
     places = _places(content, last_key)
     row = bisect_left(places, key, key=partial(_key_at, content))
     return None if row == len(places) else _key_at(content, places[row])
@@ -273,7 +260,7 @@ def _places(content: memoryview, last_key: bytes) -> tuple[int, ...]:
 
 
 def _parts_at(content: memoryview, place: int) -> tuple[int, int, int]:
-    """Return the start of an entry's key, the start of its stored value, and that one's size."""
+    """Return the start of an entry's key, and the start and size of its stored value."""
     own, at = read_varint(content, place + 1)
     size, at = read_varint(content, at)
     return at, at + own, size
@@ -285,17 +272,14 @@ def _key_at(content: memoryview, place: int) -> bytes:
 
 
 def holds_its_ids(records: EncodedRecords) -> bool:
-    """Return whether the first and the last record end in their own record ids.
-
-    Raises CorruptFileError for bytes that are not stored values.
-    """
+    """Return whether the first and the last record end in their own record ids."""
     ends = (records.record(0), records.record(len(records) - 1))
     return all(stored.endswith(decode_record(key, stored).id) for key, stored in ends)
 
 
 @kernels.defines(kernels.entry_lengths)
 def _lengths_of(entries: pa.BinaryArray) -> tuple[Positions, Positions]:
-    """Return the heads and the key lengths of plain entries, as in Shape.
+    """Return the heads and key lengths of plain entries.
 
     Plain entries share no bytes with the previous key, and are values with sequence number 0.
     """

@@ -41,7 +41,7 @@ _INT64 = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryColumns:
-    """The entries of some records. `size` is in bytes.
+    """The entries of records. `size` is in bytes.
 
     The modification time is unix `seconds` plus `nanos`, as in a record: 64 bits of nanoseconds
     would end in 2262. `metadata` is None if no entry has any.
@@ -81,7 +81,6 @@ These may be negative in damaged records.
 
 
 def decode_entries(block: Block) -> EntryColumns:
-    """Return the entries of records; raise CorruptFileError for other bytes."""
     try:
         return _decoded(block)
     except (IndexError, pa.ArrowInvalid):
@@ -95,10 +94,10 @@ def decode_entries(block: Block) -> EntryColumns:
 def object_columns(
     block: Block, storage_namespace: str
 ) -> tuple[list[pa.StringArray], list[Positions], pa.MapArray | None]:
-    """Return the objects in records; raise CorruptFileError for other bytes.
+    """Return the objects in records.
 
     The texts are path, checksum, whole address and content type. The numbers are size and the
-    modification time in unix microseconds. The metadata is None if no object has any.
+    modification time in unix microseconds.
     """
     entries = decode_entries(block)
     inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
@@ -109,7 +108,7 @@ def object_columns(
 
 
 def paths_of(keys: pa.BinaryArray) -> pa.StringArray:
-    """Return keys as paths; raise InvalidKeyError for a key that is not UTF-8."""
+    """Return keys as paths; raise InvalidKeyError for other bytes than UTF-8."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -150,7 +149,7 @@ def _decoded(block: Block) -> EntryColumns:
 
 @kernels.defines(kernels.entry_fields)
 def _fields_of(records: EncodedRecords) -> tuple[list[pa.BinaryArray], list[Positions], Positions]:
-    """Return the fields of entries, and the rows whose fields are unusual.
+    """Return the fields of entries, and the rows with unusual fields.
 
     The texts are address, checksum and content type, empty in unusual rows. The numbers are size,
     seconds, nanoseconds and address type.
@@ -171,7 +170,7 @@ def _fields_of(records: EncodedRecords) -> tuple[list[pa.BinaryArray], list[Posi
 
 
 class _Reader:
-    """A reader of the fields of many entries at once, in the order of the fields."""
+    """A reader of the fields of many entries, in the order of the fields."""
 
     def __init__(self, records: EncodedRecords) -> None:
         self._data: Bytes = records.data
@@ -202,7 +201,6 @@ class _Reader:
         return starts, lengths
 
     def timestamp(self) -> tuple[Positions, Positions]:
-        """Return the modification time as seconds and nanoseconds."""
         starts, lengths = self.text(_MTIME)
         inside = object.__new__(_Reader)
         inside._data, inside.at, inside.end = self._data, starts, starts + lengths
@@ -213,7 +211,7 @@ class _Reader:
         return seconds, nanos.astype(np.int64)
 
     def _rows(self, tag: int) -> Any:
-        """Return the rows whose next field has a tag; a slice if all rows have it."""
+        """Return the rows whose next field has a tag; a slice for all rows."""
         found = (self._data[self.at] == tag) & (self.at < self.end)
         return slice(None) if found.all() else np.flatnonzero(found)
 
@@ -246,7 +244,7 @@ def _truth(array: pa.BooleanArray) -> Mask:
 
 
 def entry_identities(entries: EntryColumns) -> pa.BinaryArray:
-    """Return the identities that entries must have, as `entry_identity` does."""
+    """Return the correct identities of entries, as `entry_identity` does."""
     identities = sha256_each(_identity_preimages(entries))
     if entries.metadata is None:
         return identities
@@ -309,12 +307,12 @@ def _int64s(values: Positions) -> pa.BinaryArray:
 
 
 def _number(tag: int, values: Positions) -> pa.BinaryArray:
-    """Return a number field, omitted where it is 0."""
+    """Encode a number field, omitted for 0."""
     return _unless_empty(values != 0, _joined(bytes([tag]), varint_array(values)))
 
 
 def _field(tag: int, values: pa.BinaryArray) -> pa.BinaryArray:
-    """Return a bytes field, omitted where it is empty."""
+    """Encode a bytes field, omitted if empty."""
     lengths = np.diff(offsets_of(values)).astype(np.int64)
     return _unless_empty(lengths > 0, _joined(bytes([tag]), varint_array(lengths), values))
 

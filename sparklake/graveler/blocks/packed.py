@@ -27,37 +27,31 @@ class PackedBlocks(Protocol):
         ...
 
     @property
-    def last_keys(self) -> list[bytes]:
-        """The last key of each data block."""
-        ...
+    def last_keys(self) -> list[bytes]: ...
 
     @property
-    def first_key(self) -> bytes:
-        """The first key of the first data block."""
-        ...
+    def first_key(self) -> bytes: ...
 
-    def part(self, first: int, stop: int) -> PackedBlocks:
-        """Return some of the data blocks."""
-        ...
+    def part(self, first: int, stop: int) -> PackedBlocks: ...
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
-        """Return the contents of some data blocks; raise CorruptFileError."""
+        """Return the contents of data blocks by number."""
         ...
 
     def stretches(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, Positions]]:
-        """Yield parts of the file that hold some data blocks, in order.
+        """Yield slices of the file that hold data blocks, in order.
 
-        Each part has a row per data block: its offset in the part, its size in the part, the
-        size of its content, and its number of records. Nothing is verified.
+        Each slice has a row per data block: offset in the slice, size in it, content size and
+        number of records. Nothing is verified.
         """
         ...
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key, without caching the opened data block."""
+        """Return the stored value of a key, without caching."""
         ...
 
     def damage(self) -> CorruptFileError:
-        """Return an error that names the damaged file."""
+        """Return the error for a damaged file."""
         ...
 
 
@@ -67,10 +61,10 @@ Unit: TypeAlias = "EncodedRecords | PackedBlocks"
 
 @kernels.defines(kernels.unpack)
 def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -> pa.BinaryArray:
-    """Return the entries of data blocks, at least one; raise CorruptFileError.
+    """Return the entries of at least one data block.
 
-    The last record of each must have the id in `last_ids`. That verifies the identity of the
-    data block, and a checksum verifies its bytes.
+    The last record of each must have the id in `last_ids`. That verifies the identity of the data
+    block, and a checksum verifies its bytes.
     """
     contents: list[memoryview] = []
     for packed, numbers in parts:

@@ -19,7 +19,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 @kernels.defines(kernels.record_problem)
 def record_problem(block: Block, encoded: EncodedRecords) -> str:
-    """Return what is wrong with the records of a table, or "". All ids are computed."""
+    """Describe what is wrong with the records of a table, or return ""."""
     if problem := id_problem(block, encoded):
         return problem
     try:
@@ -40,7 +40,7 @@ def record_problem(block: Block, encoded: EncodedRecords) -> str:
 
 
 def id_problem(block: Block, encoded: EncodedRecords) -> str:
-    """Return what is wrong with the order or the ids of records of any kind, or ""."""
+    """Describe what is wrong with the order or the ids of any records, or return ""."""
     try:
         if not encoded.is_ascending:
             return "its keys do not ascend"
@@ -53,7 +53,7 @@ def id_problem(block: Block, encoded: EncodedRecords) -> str:
 
 
 def key_problem(encoded: EncodedRecords) -> str:
-    """Return which keys are not those of paths, or "". The records must be verified."""
+    """Describe verified records with keys of no path, or return ""."""
     keys = encoded.key_array()
     wrong = pc.greater(pc.binary_length(keys), MAX_KEY_BYTES).to_numpy(zero_copy_only=False)
     if wrong.any():
@@ -81,7 +81,6 @@ def _counted(wrong: Mask, encoded: EncodedRecords, what: str) -> str:
 
 
 def _identities_of(encoded: EncodedRecords) -> pa.BinaryArray:
-    """Return the identity in each stored value; raise IndexError or ValueError for other bytes."""
     lengths, starts = varints_at(encoded.data, encoded.value_starts)
     lengths >>= 1
     if (lengths < 0).any() or (starts + lengths > encoded.value_ends).any():
@@ -90,7 +89,7 @@ def _identities_of(encoded: EncodedRecords) -> pa.BinaryArray:
 
 
 def _wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray) -> Mask:
-    """Return which records do not end in the id of their key and identity, or differ in `ids`."""
+    """Return which records do not end in their id, or differ in `ids`."""
     pairs = pc.binary_join_element_wise(
         sha256_each(encoded.key_array()), sha256_each(identities), b""
     )
@@ -101,5 +100,4 @@ def _wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray
 
 
 def shown_key(key: bytes) -> str:
-    """Return a key as text, even if it is not UTF-8."""
     return key.decode(errors="replace")

@@ -1,8 +1,7 @@
 """SSTables: record files for RocksDB, its JNI reader and lakeFS's pebble.
 
-The format is format_version 2 with CRC-32C and Snappy. Records are in key order. sparklake's own
-tables have plain entries, each readable separately, and a directory. So a file can be read and
-written in columns, and only in part.
+The format is format_version 2 with CRC-32C and Snappy. Our own tables have plain entries, each
+readable separately, and a directory, so a file is read and written in columns, and in part.
 """
 
 from sparklake.graveler.sstable.foreign import make_plain_table, read_foreign, table_properties

@@ -1,7 +1,7 @@
 """The directory of a table: its data blocks, and the ids of all its records.
 
-The directory is an additional block in RocksDB's metaindex, which other readers ignore. With it,
-records are compared without their bytes, and single data blocks can be found, opened or copied.
+It is a block in RocksDB's metaindex that other readers ignore. With it, records are compared
+without their bytes, and single data blocks can be found, opened or copied.
 
 A data block ends after a record whose id's first byte is divisible by `BLOCK_RECORDS`, or at the
 cap of 4 x `BLOCK_RECORDS` records. As with the ends of ranges, a change moves only ends nearby.
@@ -29,8 +29,6 @@ _WORD = 8
 
 
 class BlockColumn(IntEnum):
-    """The numbers of each data block, in the order of a directory's rows."""
-
     COUNT = 0
     OFFSET = 1
     SIZE = 2
@@ -44,11 +42,7 @@ class BlockColumn(IntEnum):
 
 
 class Directory(NamedTuple):
-    """The content of a table's directory.
-
-    `numbers` has a row per BlockColumn and a column per data block. `first_keys` and `last_keys`
-    are the keys of the data blocks.
-    """
+    """The content of a directory. `numbers` has a row per BlockColumn, a column per block."""
 
     ids: Ids
     numbers: Positions
@@ -57,7 +51,7 @@ class Directory(NamedTuple):
 
 
 def block_ends(ids: Ids) -> Positions:
-    """Return the ends of a table's data blocks from its record ids, at least one."""
+    """Return the ends of data blocks from at least one record id."""
     first_bytes = np.ascontiguousarray(ids).view(np.uint8)[:, 0]
     ends = np.append(np.flatnonzero(first_bytes[:-1] % BLOCK_RECORDS == 0) + 1, len(ids))
     starts = np.concatenate(([0], ends[:-1]))
@@ -68,8 +62,6 @@ def block_ends(ids: Ids) -> Positions:
 
 
 class DescribedBlocks(NamedTuple):
-    """The rows of a directory for some data blocks. The places in the file are 0."""
-
     numbers: Positions
     first_keys: list[bytes]
     last_keys: list[bytes]
@@ -78,7 +70,7 @@ class DescribedBlocks(NamedTuple):
 def describe_blocks(
     records: EncodedRecords, starts: Positions, stops: Positions
 ) -> DescribedBlocks:
-    """Describe the data blocks of records between some positions."""
+    """Describe the data blocks of records, without their places in a file."""
     keys = records.keys
     numbers = np.zeros((len(BlockColumn), len(starts)), np.int64)
     numbers[BlockColumn.COUNT] = stops - starts
@@ -98,7 +90,6 @@ def _sums(values: Positions | Mask, starts: Positions, stops: Positions) -> Posi
 
 
 def directory_bytes(directory: Directory) -> bytes:
-    """Return the bytes of a directory."""
     ids, numbers, first_keys, last_keys = directory
     header = _HEADER.pack(len(ids), len(first_keys))
     words = np.ascontiguousarray(numbers, "<i8").tobytes()
@@ -106,10 +97,7 @@ def directory_bytes(directory: Directory) -> bytes:
 
 
 def read_directory(content: memoryview, data_bytes: int) -> Directory:
-    """Return the directory of a table whose data blocks are its first `data_bytes`.
-
-    Raises NotOurLayoutError for a directory that does not match the file.
-    """
+    """Parse the directory of a table whose data blocks are its first `data_bytes`."""
     try:
         records, blocks = _HEADER.unpack_from(content)
     except struct.error:
@@ -134,10 +122,9 @@ def read_directory(content: memoryview, data_bytes: int) -> Directory:
 
 
 def _check_numbers(numbers: Positions, records: int, data_bytes: int, key_bytes: int) -> None:
-    """Raise NotOurLayoutError for impossible numbers of a data block.
+    """Reject impossible numbers of data blocks.
 
-    Each number is bounded by the actual bytes before numbers are added, so sums do not
-    overflow.
+    Each number is bounded by the actual bytes before numbers are added, so sums do not overflow.
     """
     highest = numbers.max(axis=1)
     counts, offsets, sizes, raw_sizes = numbers[: BlockColumn.RAW_SIZE + 1]

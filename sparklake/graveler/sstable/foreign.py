@@ -42,11 +42,7 @@ _OTHER_ENTRIES = (
 
 
 def read_foreign(name: str, file: Content) -> list[Record]:
-    """Return the raw items of a table in key order.
-
-    Raises:
-        CorruptFileError: The file, which the error names, is not a table of a known layout.
-    """
+    """Return the raw items of a table in key order, or raise an error with its name."""
     try:
         return list(_records(file))
     except (NotOurLayoutError, CorruptFileError, IndexError, struct.error):
@@ -72,7 +68,6 @@ def _records(file: Content) -> Iterator[Record]:
 
 
 def _data_handles(file: Content, index: Handle, properties: dict[bytes, bytes]) -> Iterator[Handle]:
-    """Yield the handles of the data blocks, in the order of the index."""
     (kind,) = _NUMBER.unpack(properties.get(_INDEX_TYPE, bytes(_NUMBER.size)))
     odd = [each for each in (*_SWITCHES, *_OTHER_ENTRIES) if properties.get(each, b"\0") != b"\0"]
     if odd or kind not in (_BINARY_SEARCH, _TWO_LEVELS):
@@ -88,10 +83,7 @@ def _handles_in(file: Content, index: Handle) -> Iterator[Handle]:
 
 
 def _ascending(handles: Iterator[Handle]) -> Iterator[Handle]:
-    """Yield handles; raise NotOurLayoutError if blocks overlap.
-
-    A short file could refer to one block many times.
-    """
+    """Reject overlapping blocks: a short file could refer to one block many times."""
     for before, handle in pairwise([Handle(0, -TRAILER_BYTES), *handles]):
         if handle.offset < before.offset + before.size + TRAILER_BYTES:
             raise NotOurLayoutError
@@ -102,7 +94,7 @@ _BLOCK_BYTES = 32 * 1024
 
 
 def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> bytes:
-    """Return the table of records in key order, at least one, with extra properties."""
+    """Return the table of records in key order, with extra properties."""
     file = TableFile(compressed)
     index = []
     for block in _blocks(records):
@@ -126,10 +118,6 @@ def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> byt
 
 
 def table_properties(name: str, file: Content) -> dict[bytes, bytes]:
-    """Return the properties of a table of any writer.
-
-    Raises CorruptFileError with the table's name.
-    """
     try:
         return properties(file)
     except NotOurLayoutError:

@@ -2,8 +2,8 @@
 
 A block is its content, a byte for its compression, and a masked CRC-32C of both. A handle is the
 offset and the size of a block's content, as varints. The footer has the handles of the metaindex
-and the index. The metaindex names the properties and sparklake's directory. The index has the last
-key and the handle of each data block.
+and the index. The metaindex has the handles of the properties and of sparklake's directory. The
+index has the last key and the handle of each data block.
 """
 
 from __future__ import annotations
@@ -46,12 +46,10 @@ _snappy = pa.Codec("snappy")
 
 
 class NotOurLayoutError(Exception):
-    """An error for a table of another writer or a damaged table. Callers convert it."""
+    """A table of another writer or a damaged table. Callers convert it."""
 
 
 class Handle(NamedTuple):
-    """The place of a block's content in a file."""
-
     offset: int
     size: int
 
@@ -60,7 +58,7 @@ class Handle(NamedTuple):
 
 
 def compressed(content: bytes) -> tuple[bytes, bytes]:
-    """Return the body and the trailer of a block, compressed if that saves enough."""
+    """Return the body and trailer of a block, compressed if that saves enough."""
     body: bytes = _snappy.compress(content, asbytes=True)
     if len(body) > len(content) * _WORTHWHILE:
         return plain(content)
@@ -68,10 +66,7 @@ def compressed(content: bytes) -> tuple[bytes, bytes]:
 
 
 def plain(content: bytes) -> tuple[bytes, bytes]:
-    """Return the body and the trailer of an uncompressed block.
-
-    Readers require this form for properties.
-    """
+    """Return the body and trailer of an uncompressed block, as properties must be."""
     return content, _trailer(content, _UNCOMPRESSED)
 
 
@@ -81,10 +76,7 @@ def _trailer(body: bytes, kind: int) -> bytes:
 
 
 def small_block(items: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Return the content of a block of a few items in key order.
-
-    Each item is readable separately.
-    """
+    """Encode a block of a few items in key order, each readable separately."""
     entries, starts = bytearray(), []
     for key, value in items:
         starts.append(len(entries))
@@ -108,7 +100,6 @@ def number_bytes(number: int) -> bytes:
 
 
 def footer(meta_index: Handle, index: Handle) -> bytes:
-    """Return the footer of a file."""
     handles = handle_bytes(meta_index) + handle_bytes(index)
     return (
         bytes([_CRC32C])
@@ -126,10 +117,10 @@ def meta_blocks(file: Content) -> dict[bytes, Handle]:
 
 
 def ends_whole(file: Content) -> bool:
-    """Return whether a file ends as a table of its size does. Its data is not read.
+    """Return whether a file ends as a table of its size. Its data is not read.
 
-    The last block must match its checksum, and be where the footer says. A file that was cut off,
-    or that lacks a part before its end, has no such end.
+    The last block must match its checksum, and be where the footer says. A truncated file, or one
+    without a slice before its end, has no such end.
     """
     try:
         last, handles = _listed(file)
@@ -145,7 +136,7 @@ def _end(handle: Handle) -> int:
 
 
 def _listed(file: Content) -> tuple[Handle, dict[bytes, Handle]]:
-    """Return the handle of a file's last block, the metaindex, and those of `meta_blocks`."""
+    """Return the handle of the metaindex, the last block, and those of `meta_blocks`."""
     tail = file[-FOOTER_BYTES:]
     if len(tail) < FOOTER_BYTES:
         raise NotOurLayoutError
@@ -164,7 +155,7 @@ def _listed(file: Content) -> tuple[Handle, dict[bytes, Handle]]:
 
 
 def checked(file: Content, offset: int, size: int) -> bytes:
-    """Return a block of a file with its compression byte, verified by its checksum."""
+    """Return a block with its compression byte, after a check of its checksum."""
     end = offset + size + TRAILER_BYTES
     if end > len(file):
         raise NotOurLayoutError
@@ -180,11 +171,7 @@ def checked(file: Content, offset: int, size: int) -> bytes:
 
 
 def opened(file: Content, handle: Handle, raw_size: int | None = None) -> memoryview:
-    """Return the content of a block, verified by its checksum.
-
-    Raises:
-        NotOurLayoutError: The block is damaged, or has another size than `raw_size`.
-    """
+    """Return the content of a block, after a check of its checksum and `raw_size`."""
     block = checked(file, *handle)
     kind = block[-1]
     if kind == _UNCOMPRESSED:
@@ -197,7 +184,7 @@ def opened(file: Content, handle: Handle, raw_size: int | None = None) -> memory
 
 
 def _decompressed(block: bytes, kind: int, raw_size: int | None) -> bytes:
-    """Return a block's content. Its size is checked before memory is allocated."""
+    """Decompress a block. Its size is checked before memory is allocated."""
     size, start = read_varint(block, 0)
     limit = _MAX_ZSTD_BYTES if kind == _ZSTD else SNAPPY_RATIO * len(block)
     if kind not in (_SNAPPY, _ZSTD) or size > limit or raw_size not in (None, size):
@@ -210,7 +197,6 @@ def _decompressed(block: bytes, kind: int, raw_size: int | None) -> bytes:
 
 
 def properties(file: Content) -> dict[bytes, bytes]:
-    """Return the properties of a table of any writer; raise NotOurLayoutError."""
     handles = meta_blocks(file)
     try:
         return dict(block_items(opened(file, handles[PROPERTIES])))
@@ -221,7 +207,7 @@ def properties(file: Content) -> dict[bytes, bytes]:
 def block_items(content: memoryview) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and values of a block, with shared key prefixes restored.
 
-    Raises NotOurLayoutError, IndexError or struct.error for bytes that are not a block.
+    Raises NotOurLayoutError, IndexError or struct.error for other bytes.
     """
     data = bytes(content)
     (count,) = _COUNT.unpack_from(data, len(data) - _COUNT.size)
@@ -250,7 +236,7 @@ def block_items(content: memoryview) -> Iterator[tuple[bytes, bytes]]:
 
 
 def read_handle(view: bytes | memoryview, at: int) -> tuple[Handle, int]:
-    """Return the handle at a position, and the position after it; raise IndexError."""
+    """Return the handle at a position, and the position after it."""
     offset, at = read_varint(view, at)
     size, at = read_varint(view, at)
     return Handle(offset, size), at
@@ -261,7 +247,6 @@ def _masked(checksum: int) -> int:
 
 
 def damaged_table(name: str) -> CorruptFileError:
-    """Return the error for a table file whose records do not match its name."""
     return CorruptFileError(
         f"{name} does not contain the records that match its name; restore the file from a "
         "backup of the storage namespace"
@@ -269,7 +254,6 @@ def damaged_table(name: str) -> CorruptFileError:
 
 
 def out_of_order(key: bytes) -> CorruptFileError:
-    """Return the error for keys out of order in tables that were read."""
     return CorruptFileError(
         f"keys from {key!r} on are out of order, because a table is damaged; restore its file "
         "from a backup of the storage namespace"

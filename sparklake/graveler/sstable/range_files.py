@@ -42,13 +42,12 @@ _RANGES, _META_RANGES = "ranges", "metaranges"
 
 
 def table_key(table_id: str) -> str:
-    """Return the key of a range or metarange in a storage namespace."""
     return f"{METADATA_FOLDER}{table_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenRange:
-    """A new range. An open one must be joined with the range after it."""
+    """A new range. An open one must be joined with the next range."""
 
     info: RangeInfo
     closed: bool
@@ -65,10 +64,7 @@ def as_put(info: RangeInfo, replaced: Mapping[RangeId, RangeId]) -> RangeInfo:
 def write_ranges(
     blocks: Blocks, range_records: int, *, compress: bool = True
 ) -> Iterator[tuple[WrittenRange, bytes]]:
-    """Cut records in key order into ranges; yield each with its file.
-
-    Raises CorruptFileError for keys that do not ascend.
-    """
+    """Split records in key order into ranges; yield each with its file."""
     last = b""
     for stretch in split(blocks, range_records):
         info, file = make_range(stretch.records, compress=compress)
@@ -79,7 +75,7 @@ def write_ranges(
 
 
 def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, bytes]:
-    """Return the range of some records, at least one, and its file.
+    """Return the range of at least one record, and its file.
 
     Raises CorruptFileError for keys that do not ascend, because some of them would be lost.
     """
@@ -96,7 +92,7 @@ def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, byt
 
 
 def make_meta_range(ranges: Ranges) -> tuple[MetaRange, dict[str, bytes]]:
-    """Return the metarange of ranges in key order, and its file by key. No ranges have no file."""
+    """Return the metarange of ranges in key order, and its file by key. No ranges, no file."""
     if not ranges:
         return NO_TREE, {}
     listed = range_list(ranges)
@@ -109,7 +105,6 @@ def make_meta_range(ranges: Ranges) -> tuple[MetaRange, dict[str, bytes]]:
 
 
 def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange:
-    """Read and verify a metarange; raise MissingFileError or CorruptFileError."""
     if meta_range_id == EMPTY_META_RANGE:
         return NO_TREE
     if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
@@ -132,7 +127,6 @@ def read_ranges(
     """Stream the records of ranges in key order, restricted to an interval.
 
     Only ranges that overlap the interval are read, and each is verified before it is yielded.
-    Raises MissingFileError or CorruptFileError, which name the range.
     """
     for group in read_together(overlapping(ranges, interval)):
         inside = restricted(_read(store, [each.id for each in group], _RANGES), interval)
@@ -141,7 +135,7 @@ def read_ranges(
 
 
 def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
-    """Yield groups of ranges to read at once, bounded by number of files and by bytes."""
+    """Group ranges to read at once, bounded by files and bytes."""
     group: list[RangeInfo] = []
     for each in ranges:
         too_large = byte_count(group) + each.size > _BYTES_READ_AT_ONCE
@@ -154,19 +148,16 @@ def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
 
 
 def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
-    """Yield the verified records of each range.
-
-    Raises MissingFileError or CorruptFileError.
-    """
+    """Yield the verified records of each range."""
     files = store.get_many([table_key(each.id) for each in ranges])
     for each, file in zip(ranges, files, strict=True):
         yield _decoded(store, [file], [each.id], _RANGES)
 
 
 def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
-    """Yield the records of each range, packed and without an open file.
+    """Yield the packed records of each range, without an open file.
 
-    Raises MissingFileError or CorruptFileError, now or when records are read.
+    Errors are raised now or when records are read.
     """
     keys = [table_key(each.id) for each in ranges]
     for each, key, content in zip(ranges, keys, store.get_many(keys), strict=True):
@@ -177,7 +168,7 @@ def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Blo
 
 @dataclass(frozen=True, slots=True)
 class _RefetchedContent:
-    """The content of an object, fetched again for each part."""
+    """The content of an object, fetched again for each slice."""
 
     store: ObjectStore
     key: str
@@ -192,12 +183,11 @@ class _RefetchedContent:
 
 
 def read_range_file(content: Content, range_id: str) -> Block:
-    """Return the records in the bytes of a range, verified; raise CorruptFileError."""
     return _read_table(content, range_id, _RANGES)
 
 
 def read_meta_range_file(content: Content, meta_range_id: str) -> Block:
-    """Return the records in the bytes of a metarange, verified; raise CorruptFileError.
+    """Return the verified records of a metarange.
 
     There are none in the table that lakeFS writes when everything was deleted.
     """
@@ -217,7 +207,6 @@ def verify_table(table_id: str, content: bytes) -> None:
 
 
 def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
-    """Return the records of consecutive tables."""
     files = list(store.get_many([table_key(each) for each in table_ids]))
     return _decoded(store, files, table_ids, kind)
 
@@ -225,7 +214,7 @@ def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
 def _decoded(
     store: ObjectStore, files: Sequence[Content], table_ids: Sequence[str], kind: str
 ) -> Block:
-    """Return the records of table files, each verified here or by the store."""
+    """Return the records of consecutive tables, verified here or by the store."""
     pairs = zip(files, table_ids, strict=True)
     return concatenated(
         [_read_table(file, each, kind, trusted=store.traits.verifies) for file, each in pairs]

@@ -46,7 +46,7 @@ key."""
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """A table in memory. `contents` are the contents of opened data blocks."""
+    """A table in memory. `contents` are those of opened data blocks."""
 
     name: str
     file: Content
@@ -70,37 +70,31 @@ class DataBlocks:
 
     @property
     def numbers(self) -> Positions:
-        """The directory's numbers of the data blocks."""
         numbers: Positions = self.table.directory.numbers[:, self.first : self.stop]
         return numbers
 
     @property
     def counts(self) -> Positions:
-        """The number of records in each data block."""
         counts: Positions = self.numbers[BlockColumn.COUNT]
         return counts
 
     @property
     def first_keys(self) -> list[bytes]:
-        """The first key of each data block."""
         return self.table.directory.first_keys[self.first : self.stop]
 
     @property
     def last_keys(self) -> list[bytes]:
-        """The last key of each data block."""
         return self.table.directory.last_keys[self.first : self.stop]
 
     @property
     def first_key(self) -> bytes:
-        """The first key of the first data block."""
         return self.table.directory.first_keys[self.first]
 
     def part(self, first: int, stop: int) -> DataBlocks:
-        """Return some of the data blocks."""
         return DataBlocks(self.table, self.first + first, self.first + stop)
 
     def packed(self) -> bytes:
-        """Return the data blocks as in the file, each verified; raise CorruptFileError."""
+        """Return the data blocks as in the file, each verified."""
         spans = self.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1].T.tolist()
         packed, start = self.table.slice(self.first, self.stop)
         try:
@@ -111,7 +105,6 @@ class DataBlocks:
         return packed
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
-        """Return the contents of some data blocks; raise CorruptFileError."""
         known = self.table.contents
         missing = [number for number in numbers if self.first + number not in known]
         for row in _rows(missing):
@@ -119,14 +112,14 @@ class DataBlocks:
         return [known[self.first + number] for number in numbers]
 
     def without_ids(self) -> DataBlocks:
-        """Return the data blocks without their record ids, to find keys in little memory."""
+        """Drop the record ids, to find keys in little memory."""
         _, numbers, first_keys, last_keys = self.table.directory
         # A copy, because the numbers are a part of the bytes of the whole directory.
         directory = Directory(_NO_IDS, numbers.copy(), first_keys, last_keys)
         return DataBlocks(Table(self.table.name, self.table.file, directory), self.first, self.stop)
 
     def stretches(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, Positions]]:
-        """Yield parts of the file that hold some data blocks, each read at once."""
+        """Yield slices of the file that hold data blocks, each read at once."""
         chosen = self.numbers[:, numbers]
         offsets, ends = chosen[BlockColumn.OFFSET], chosen[_PLACE][:2].sum(axis=0) + TRAILER_BYTES
         cuts = np.flatnonzero(offsets[1:] - ends[:-1] > _GAP_BYTES) + 1
@@ -136,14 +129,13 @@ class DataBlocks:
             yield self.table.file[start : int(ends[stop - 1])], rows - [start, 0, 0, 0]
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key, without caching; raise CorruptFileError."""
         number = bisect_left(self.table.directory.last_keys, key, self.first, self.stop)
         return None if number == self.stop else self._search(number, _find, key)
 
     def find_many(self, keys: Keys) -> tuple[pa.BinaryArray, Positions]:
-        """Return the stored values of some of ascending keys, and the positions of these keys.
+        """Return the stored values of ascending keys, and the positions of the keys found.
 
-        Nothing is cached. Raises CorruptFileError.
+        Nothing is cached.
         """
         last_keys = keys_of(self.last_keys)
         at, _ = search(last_keys, keys)
@@ -166,7 +158,7 @@ class DataBlocks:
         return pa.concat_arrays(values), np.concatenate(positions)
 
     def reaching(self, key: bytes) -> bytes | None:
-        """Return the first key at or above a key, without caching; raise CorruptFileError."""
+        """Return the first key at or above a key, without caching."""
         number = bisect_left(self.table.directory.last_keys, key, self.first, self.stop)
         if number == self.stop:
             return None
@@ -193,7 +185,6 @@ class DataBlocks:
             raise self.damage() from None
 
     def damage(self) -> CorruptFileError:
-        """Return an error that names the damaged file."""
         return damaged_table(self.table.name)
 
 
@@ -206,9 +197,9 @@ def _find(content: bytes, size: int, raw_size: int, last_key: bytes, key: bytes)
 def _find_each(
     content: bytes, places: Positions, last_keys: Keys, keys: Keys, at: Positions
 ) -> tuple[pa.BinaryArray, Positions]:
-    """Return the stored values of some keys in data blocks, and the rows of these keys.
+    """Return the stored values of keys in data blocks, and the rows of the keys found.
 
-    `at` has the row in `places`, and in `last_keys`, of the data block that may contain each key.
+    `at` has the row in `places`, and in `last_keys`, of the data block of each key.
     """
     spans = places[:, :3].tolist()
     blocks = [opened(content, Handle(offset, size), raw) for offset, size, raw in spans]
@@ -227,7 +218,7 @@ def _reaching(
 
 
 def _rows(numbers: Sequence[int]) -> Iterator[range]:
-    """Yield ascending numbers as ranges without gaps."""
+    """Group ascending numbers into ranges without gaps."""
     start = 0
     for at, number in enumerate(numbers, 1):
         if at == len(numbers) or numbers[at] != number + 1:
@@ -238,8 +229,7 @@ def _rows(numbers: Sequence[int]) -> Iterator[range]:
 def read_sstable(name: str, file: Content) -> Block | None:
     """Return the records of a table by its directory, at least one.
 
-    Returns None for a table without a directory, which is another writer's or damaged. Raises
-    CorruptFileError for a damaged table of sparklake.
+    Returns None for a table without a directory, which is another writer's or damaged.
     """
     try:
         columns = _directory(file)
@@ -254,10 +244,7 @@ def read_sstable(name: str, file: Content) -> Block | None:
 
 @kernels.defines(kernels.read_directory)
 def _directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes]] | None:
-    """Return the directory of a table, after a check of all blocks besides its data.
-
-    Returns None for a table without a directory. Raises NotOurLayoutError for a damaged one.
-    """
+    """Return the directory, after a check of all blocks besides data; None without one."""
     try:
         handles = meta_blocks(file)
     except NotOurLayoutError:

@@ -1,4 +1,4 @@
-"""Verification of whole tables: their records, and what finds these in the file."""
+"""Verification of whole tables: their records, and the directory, index and properties."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _PLACES = [BlockColumn.OFFSET, BlockColumn.SIZE]
 
 
 def range_problem(block: Block) -> str:
-    """Return what is wrong with the records of a range, or ""."""
+    """Describe what is wrong with the records of a range, or return ""."""
     return record_problem(block, block.encoded) or key_problem(block.encoded)
 
 
 def tree_problem(block: Block) -> str:
-    """Return what is wrong with the records of a metarange, or ""."""
+    """Describe what is wrong with the records of a metarange, or return ""."""
     try:
         problem = id_problem(block, block.encoded)
         if not problem:
@@ -45,13 +45,10 @@ def tree_problem(block: Block) -> str:
 
 
 def layout_problem(block: Block) -> str:
-    """Return what is wrong with a file besides its records, or "". All records are opened.
+    """Describe what is wrong with a file besides its records, or return "".
 
     A wrong directory hides records from lookups, and a wrong index from other readers. The block
-    must be as it was read. One of another writer has no directory that is used.
-
-    Raises:
-        CorruptFileError: The records cannot be opened.
+    must be as it was read. All its records are opened.
     """
     if not len(block) or isinstance(block.units[0], EncodedRecords):
         return ""
@@ -66,7 +63,6 @@ def layout_problem(block: Block) -> str:
 
 
 def _is_described(blocks: DataBlocks, records: EncodedRecords, stops: np.ndarray) -> bool:
-    """Return whether a directory describes its records."""
     numbers, first_keys, last_keys = describe_blocks(
         records, np.concatenate(([0], stops[:-1])), stops
     )
@@ -81,7 +77,6 @@ def _is_described(blocks: DataBlocks, records: EncodedRecords, stops: np.ndarray
 
 
 def _index_problem(blocks: DataBlocks) -> str:
-    """Return what is wrong with the index or the properties of a file, or ""."""
     file, directory = blocks.table.file, blocks.table.directory
     handles = meta_blocks(file)
     index = handles[b""]

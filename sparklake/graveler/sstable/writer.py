@@ -64,14 +64,12 @@ class TableFile:
     size: int = 0
 
     def add(self, body: bytes, trailer: bytes) -> Handle:
-        """Append a block; return its handle."""
         handle = Handle(self.size, len(body))
         self.append(body)
         self.append(trailer)
         return handle
 
     def append(self, blocks: bytes) -> None:
-        """Append blocks with their trailers."""
         self.parts.append(blocks)
         self.size += len(blocks)
 
@@ -81,7 +79,7 @@ class TableFile:
         properties: Mapping[bytes, bytes],
         others: Sequence[tuple[bytes, Handle]] = (),
     ) -> bytes:
-        """Return the whole file. `others` are added to the metaindex after the properties."""
+        """Return the whole file. The metaindex has `others` after the properties."""
         items = sorted({**FIXED_PROPERTIES, **properties}.items())
         named = [(PROPERTIES, self.add(*plain(small_block(items)))), *others]
         meta_index = small_block([(name, handle_bytes(handle)) for name, handle in named])
@@ -90,7 +88,7 @@ class TableFile:
 
 
 class NewTable(NamedTuple):
-    """A new table. `size` is the bytes of its records' keys and stored values."""
+    """A new table. `size` is the bytes of its keys and stored values."""
 
     file: bytes
     size: int
@@ -98,10 +96,9 @@ class NewTable(NamedTuple):
 
 
 def make_table(block: Block, *, compress: bool = True) -> NewTable:
-    """Return the table of some records, at least one.
+    """Return the table of at least one record.
 
-    Data blocks that are copied keep their compression. Raises CorruptFileError for keys that do
-    not ascend.
+    Copied data blocks keep their compression. Raises CorruptFileError for keys that do not ascend.
     """
     return NewTable(*_table(block, compress, FIXED_PROPERTIES))
 
@@ -130,7 +127,7 @@ def _table(
 
 
 def own_properties(directory: Directory, data_bytes: int, index: Handle) -> Mapping[bytes, bytes]:
-    """Return the properties of a table that its directory and its index determine."""
+    """Return the properties that the directory and the index of a table determine."""
     count, sums = len(directory.ids), directory.numbers.sum(axis=1).tolist()
     numbers = {
         b"rocksdb.data.size": data_bytes,
@@ -189,8 +186,8 @@ def _taken_over(file: TableFile, blocks: DataBlocks) -> DescribedBlocks:
 class _NewBlocks:
     """Data blocks to encode from records.
 
-    `spans` has for each data block the bounds of its entries in `entries`, and the bounds of
-    its positions in `places`. `places` has the start of each entry in its data block.
+    `spans` has the bounds of each data block in `entries` and in `places`. `places` has the start
+    of each entry in its data block.
     """
 
     described: DescribedBlocks
@@ -201,7 +198,7 @@ class _NewBlocks:
 
     @classmethod
     def of(cls, block: Block, starts: Positions, stops: Positions) -> _NewBlocks:
-        """Open the leaves of a block between some positions."""
+        """Open the leaves of a block between positions."""
         covered = np.zeros(len(block.starts) + 1, np.int64)
         np.add.at(covered, block.leaves_at(starts), 1)
         np.add.at(covered, block.leaves_at(stops - 1) + 1, -1)
