@@ -27,7 +27,7 @@ class ChangeType(str, Enum):
 
 
 class Change(NamedTuple):
-    """A key whose stored values differ from left to right; None is an absent record."""
+    """A key with different stored values on two sides; None is an absent record."""
 
     key: bytes
     left: bytes | None
@@ -35,14 +35,13 @@ class Change(NamedTuple):
 
     @property
     def type(self) -> ChangeType:
-        """The kind of change."""
         if self.left is None:
             return ChangeType.ADDED
         return ChangeType.REMOVED if self.right is None else ChangeType.CHANGED
 
 
 class Conflict(NamedTuple):
-    """A key that source and dest changed differently. Values are stored values or None.
+    """A key changed differently by source and dest. Values are stored values or None.
 
     If the ancestors disagree on the key, `base` is None although ancestors may have the key.
     """
@@ -56,7 +55,7 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SideRows:
-    """Some records of a side, as positions in a block. NO_ROW is a missing record.
+    """Rows of a side, as positions in a block. NO_ROW is a missing record.
 
     `taken` is the block of the present records, if it was already taken.
     """
@@ -67,16 +66,14 @@ class SideRows:
 
     @property
     def present(self) -> Mask:
-        """The mask of rows with a record."""
         mask: Mask = self.at != NO_ROW
         return mask
 
     def where(self, mask: Mask) -> SideRows:
-        """Return some of the rows."""
         return SideRows(self.block, self.at[mask])
 
     def same_as(self, other: SideRows) -> Mask:
-        """Return the mask of rows whose two sides have equal records, or none."""
+        """Return the mask of rows with equal records on both sides, or none."""
         both = self.present & other.present
         same: Mask = self.present == other.present
         pairs = self.block.ids[self.at[both]] == other.block.ids[other.at[both]]
@@ -84,15 +81,13 @@ class SideRows:
         return same
 
     def keys(self) -> Keys:
-        """Return the keys of the present records."""
         return self.records().keys
 
     def records(self) -> Block:
-        """Return the present records."""
         return self.block.take(self.at[self.present]) if self.taken is None else self.taken
 
     def mask(self) -> Mask:
-        """Return the mask of the block's records that are among the rows."""
+        """Return the mask of the rows' records in the block."""
         chosen = np.zeros(len(self.block), bool)
         chosen[self.at[self.present]] = True
         return chosen
@@ -105,11 +100,11 @@ class SideRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockChanges:
-    """Keys on which two sides differ, in key order, with a row per key on each side.
+    """Differing keys of two sides, in key order, with a row per key on each side.
 
-    `base` has records for conflicts only, where left is dest and right is source. It has none
-    for conflicts that are `disputed`, on which the ancestors disagree. `taken` are the keys of
-    which a merge takes source's record.
+    `base` has records for conflicts only, where left is dest and right is source. It has none for
+    `disputed` conflicts, on which the ancestors disagree. `taken` are the keys of which a merge
+    takes source's record.
     """
 
     left: SideRows
@@ -133,7 +128,6 @@ class BlockChanges:
                 yield Change(key, left, right)
 
     def keys(self) -> pa.BinaryArray:
-        """Return the keys."""
         there = self.left.present
         left = self.left.keys().array()
         right = self.right.where(~there).keys().array()
@@ -141,7 +135,6 @@ class BlockChanges:
         return pa.concat_arrays([left, right]).take(pa.array(at))
 
     def where(self, mask: Mask) -> BlockChanges:
-        """Return some of the rows."""
         left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
         masks = (each[mask] for each in (self.conflicts, self.disputed, self.taken))
         return BlockChanges(left, right, base, *masks)
@@ -149,14 +142,11 @@ class BlockChanges:
 
 @dataclass(slots=True)
 class ChangeCounts:
-    """The counts of keys that a stream of changes added, removed and changed."""
-
     added: int = 0
     removed: int = 0
     changed: int = 0
 
     def add(self, changes: BlockChanges) -> None:
-        """Add the counts of changed keys."""
         added, removed = (int((~side.present).sum()) for side in (changes.left, changes.right))
         self.added += added
         self.removed += removed
@@ -164,7 +154,6 @@ class ChangeCounts:
 
     @property
     def total(self) -> int:
-        """The number of keys that differ."""
         return self.added + self.removed + self.changed
 
 
@@ -172,13 +161,11 @@ EditObserver = Callable[[Block, Mask, Block], None]
 """An observer of edits. It gets a block, the mask of dropped records, and the added records."""
 
 
-def ignore_edit(block: Block, dropped: Mask, added: Block) -> None:
-    """Ignore an edit."""
+def ignore_edit(block: Block, dropped: Mask, added: Block) -> None: ...
 
 
 ChangeObserver = Callable[[BlockChanges], None]
 """An observer of all differences between source and dest, whichever side changed."""
 
 
-def ignore_changes(changes: BlockChanges) -> None:
-    """Ignore changes."""
+def ignore_changes(changes: BlockChanges) -> None: ...

@@ -6,8 +6,6 @@ from enum import Enum
 
 
 class KeyOutcome(str, Enum):
-    """The outcome of a merge for one key."""
-
     SAME = "same"
     TAKE_SOURCE = "take-source"
     TAKE_DEST = "take-dest"
@@ -15,22 +13,19 @@ class KeyOutcome(str, Enum):
 
 
 class Strategy(str, Enum):
-    """The side that wins every conflict."""
+    """The winning side of every conflict."""
 
     SOURCE_WINS = "source-wins"
     DEST_WINS = "dest-wins"
 
 
 def classify(base: bytes | None, source: bytes | None, dest: bytes | None) -> KeyOutcome:
-    """Return the outcome of a three-way merge for one key, by record ids.
-
-    None is an absent record.
-    """
+    """Return the merge outcome of one key from record ids; None is an absent record."""
     return outcome_of(source == dest, source == base, dest == base)
 
 
 def outcome_of(source_is_dest: bool, source_is_base: bool, dest_is_base: bool) -> KeyOutcome:
-    """Return the three-way merge outcome for one key from the equality of its sides."""
+    """Return the merge outcome of one key from the equality of its sides."""
     if source_is_dest:
         return KeyOutcome.SAME
     if source_is_base:

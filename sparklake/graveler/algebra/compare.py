@@ -1,4 +1,4 @@
-"""Comparison of two or three sides: blocks with the outcome of each key, and diffs of streams."""
+"""Comparison of two or three sides: blocks with the outcome of each key, and diffs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ _OUTCOMES = {outcome: np.array([rule is outcome for rule in _RULES]) for outcome
 
 
 def two_way(left: SideRows, right: SideRows) -> BlockChanges:
-    """Return rows of two sides as changes without conflicts."""
     count = len(left.at)
     none = np.zeros(count, bool)
     return BlockChanges(left, right, SideRows(EMPTY, np.full(count, NO_ROW)), none, none, none)
@@ -36,7 +35,7 @@ def two_way(left: SideRows, right: SideRows) -> BlockChanges:
 def three_way(
     base: Block, source: Block, dest: Block
 ) -> tuple[BlockChanges, dict[KeyOutcome, Mask]]:
-    """Return the keys on which source and dest differ, with a mask per merge outcome."""
+    """Return the differences of source and dest, with a mask per merge outcome."""
     in_dest, in_source = compared(dest, source)
     if not len(in_dest.at):
         return two_way(in_dest, in_source), {}
@@ -52,7 +51,7 @@ def three_way(
 
 
 def compared(left: Block, right: Block) -> tuple[SideRows, SideRows]:
-    """Return the keys whose records differ, in key order, as rows of both sides."""
+    """Return the differing keys of two blocks, in key order, as rows of both."""
     in_left, in_right = unequal_rows(left.ids, right.ids)
     if not len(in_left) and not len(in_right):
         return SideRows(left, in_left), SideRows(right, in_right)
@@ -64,7 +63,7 @@ def compared(left: Block, right: Block) -> tuple[SideRows, SideRows]:
 
 
 def _disputed(rows: SideRows) -> Mask:
-    """Return the mask of base rows that mark a disagreement of ancestors."""
+    """Return the mask of base rows with a disagreement of ancestors."""
     mask = np.zeros(len(rows.at), bool)
     there = np.flatnonzero(rows.present)
     if len(there):
@@ -73,7 +72,7 @@ def _disputed(rows: SideRows) -> Mask:
 
 
 def _ancestors(base: Block, in_dest: SideRows, in_source: SideRows) -> SideRows:
-    """Return base's records of the keys on which two sides differ.
+    """Return base's records of the differing keys of two sides.
 
     Most are found by id, because one of the sides has the same record.
     """
@@ -90,12 +89,12 @@ def _ancestors(base: Block, in_dest: SideRows, in_source: SideRows) -> SideRows:
 
 
 def _at(positions: Positions, rows: Positions) -> Positions:
-    """Return the positions in some rows; any number for NO_ROW."""
+    """Return the positions in the given rows; any number for NO_ROW."""
     return positions[rows] if len(positions) else rows
 
 
 def diff(left: Blocks, right: Blocks) -> Iterator[BlockChanges]:
-    """Yield the keys whose records differ between two sides, in key order."""
+    """Yield the differing keys of two sides, in key order."""
     for before, after in aligned(left, right):
         changes = two_way(*compared(before, after))
         if len(changes):

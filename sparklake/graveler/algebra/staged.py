@@ -27,7 +27,7 @@ def apply(
     counts: ChangeCounts,
     observe_edit: EditObserver = ignore_edit,
 ) -> Iterator[Block]:
-    """Yield records with staged layers applied, newest layer first.
+    """Apply staged layers, newest first, to records.
 
     A staged record of equal identity is not a change: the committed record stays.
     """
@@ -62,7 +62,7 @@ def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block
 
 
 def _staged_changes(block: Block, staged: Block) -> tuple[BlockChanges, Positions]:
-    """Return the changes of staged records to a block, and their keys' positions."""
+    """Return the changes of staged records to a block, and their positions."""
     places, found = block.find(staged.keys)
     committed = SideRows(block, np.where(found, places, NO_ROW))
     rows = np.arange(len(staged))

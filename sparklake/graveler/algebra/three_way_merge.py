@@ -46,8 +46,7 @@ def merge(
 ) -> Iterator[Block]:
     """Yield the records of a three-way merge.
 
-    Base is read only where source and dest differ. Conflicts of a few blocks are decided
-    together.
+    Base is read only where source and dest differ. Conflicts of a few blocks are decided together.
     """
     waiting = _UndecidedBlocks()
     for base_block, source_block, dest_block in aligned(base, source, dest):
@@ -97,7 +96,7 @@ class _UndecidedBlocks:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is no conflict to decide, or a limit of the batch is reached."""
+        """Whether there is no conflict to decide, or the batch is full."""
         return (
             not self.conflicts
             or self.conflicts >= CONFLICTS_AT_ONCE

@@ -68,7 +68,6 @@ def read_dump_manifest(store: ObjectStore) -> DumpManifest:
 
 
 def parse_manifest(body: bytes, what: str) -> DumpManifest:
-    """Parse a manifest. `what` describes the file in errors."""
     return decode_json(
         body, DumpManifest, what, "dump the refs again, or restore the file from a backup"
     )
@@ -133,7 +132,6 @@ def dump_table_ids(store: ObjectStore, manifest: DumpManifest) -> list[str]:
 
 
 def dump_roots(manifest: DumpManifest) -> tuple[tuple[str, Entity], ...]:
-    """Return a dump's metaranges, each with its kind of records."""
     return (
         (manifest.branches_meta_range_id, Entity.BRANCH),
         (manifest.commits_meta_range_id, Entity.COMMIT),
@@ -176,7 +174,7 @@ def read_refs(store: ObjectStore, manifest: DumpManifest) -> RefsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class FoundDump:
-    """The valid part of a dump, and all problems with the rest.
+    """The valid part of a dump, and all other problems.
 
     `unread` are the kinds of files that were unreadable, at least in part. `refused` are the new
     names of branches with invalid records.
@@ -197,7 +195,7 @@ def find_refs(
 
 
 def find_dump(store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str]) -> FoundDump:
-    """Return the valid part of a dump, and all problems with the rest.
+    """Return the valid part of a dump, and all other problems.
 
     `renames` maps old names to new ones. A bare old name means both the branch and the tag of this
     name; `heads/NAME` is the branch alone, and `tags/NAME` the tag.
@@ -218,7 +216,7 @@ def find_dump(store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, 
 
 
 def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
-    """Return the problems of names shared by several branches and tags."""
+    """Report names shared by several branches and tags."""
     counts = Counter(each.name for each in refs.named)
     return [
         InvalidDumpError(
@@ -402,7 +400,7 @@ def _check_kept(commit: Commit, version: int) -> None:
 def _graph_problems(
     commit: Commit, generations: Mapping[str, int], invalid: Collection[str]
 ) -> list[InvalidDumpError]:
-    """Return the problems of a commit with its parents, except known `invalid` ones."""
+    """Report problems of a commit with its parents, except known `invalid` ones."""
     missing = [
         InvalidDumpError(
             f"the parent {each} of commit {commit.id} in the dump is missing or has no lower "
@@ -442,7 +440,6 @@ def raise_all(problems: Sequence[SparklakeError]) -> None:
 
 
 def problem_text(problems: Sequence[SparklakeError]) -> str:
-    """Return the first problems and their number as one text."""
     if len(problems) == 1:
         return str(problems[0])
     more = len(problems) - _MOST_SHOWN

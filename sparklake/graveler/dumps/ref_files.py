@@ -116,7 +116,7 @@ def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str
 
 
 def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
-    """Return the kind of records in a lakeFS file, "" for a tree's, and the file's type.
+    """Return a lakeFS file's kind of records, "" for a tree's, and its type.
 
     Both are "" for a file of sparklake.
     """

@@ -22,11 +22,10 @@ Generation = Callable[[CommitId], int]
 def merge_bases(
     left: CommitId, right: CommitId, parents: Parents, generation: Generation
 ) -> list[CommitId]:
-    """Return the best common ancestors: those that are not ancestors of another one.
+    """Return the best common ancestors, by descending generation, then by id.
 
-    They are sorted by descending generation, then by id. Commits are visited by descending
-    generation, so all descendants of a commit are visited before the commit is popped. Its
-    marks are final then.
+    None of them is an ancestor of another one. Commits are visited by descending generation, so all
+    descendants of a commit are visited before it is popped. Its marks are final then.
     """
     marks: dict[CommitId, int] = {}
     queue: list[tuple[int, CommitId]] = []
@@ -61,7 +60,7 @@ def merge_bases(
 def own_commits(
     head: CommitId, other: CommitId, parents: Parents, generation: Generation
 ) -> list[CommitId]:
-    """Return the first-parent commits of a head that `other` lacks, oldest first.
+    """Return the first-parent commits of a head missing in `other`, oldest first.
 
     Merges that only brought in commits of `other` are omitted, too. The history of `other` is
     visited only down to where it meets the first-parent line.
@@ -108,7 +107,7 @@ class _Ancestors:
 def ahead_behind(
     left: CommitId, right: CommitId, parents: Parents, generation: Generation
 ) -> tuple[int, int]:
-    """Return the number of commits that only left contains, and that only right contains.
+    """Return the number of commits only left contains, and only right contains.
 
     Histories are visited by descending generation, and only until they are the same.
     """
@@ -136,7 +135,7 @@ def ahead_behind(
 
 
 class _Reach(NamedTuple):
-    """The members that lead to a commit, as a bit set.
+    """The members reachable from a commit's children, as a bit set.
 
     With `is_nested`, one child alone leads to all of them.
     """
@@ -149,7 +148,7 @@ _NOTHING = _Reach(0, is_nested=True)
 
 
 def needed_bases(commits: Sequence[Commit], kept: Container[CommitId]) -> set[CommitId]:
-    """Return the commits outside of `kept` that may be bases of merges among kept commits.
+    """Return the commits outside of `kept` that may be bases of merges of kept commits.
 
     `commits` has parents first. Bases of virtual merges are included, and bases of later merges of
     commits whose parents are kept: a best common ancestor of two later commits is one of two kept
@@ -175,6 +174,6 @@ def needed_bases(commits: Sequence[Commit], kept: Container[CommitId]) -> set[Co
 
 
 def _joined(reach: _Reach, members: int) -> _Reach:
-    """Return the reach of a commit with one more child."""
+    """Add one more child to the reach of a commit."""
     union = reach.members | members
     return _Reach(union, union == members or (reach.is_nested and union == reach.members))

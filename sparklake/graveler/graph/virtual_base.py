@@ -1,7 +1,4 @@
-"""The virtual merge base of a criss-cross history.
-
-Several best common ancestors are merged, as in Git.
-"""
+"""The virtual merge base of a criss-cross history: merged best common ancestors, as in Git."""
 
 from __future__ import annotations
 
@@ -23,8 +20,6 @@ Tree = TypeVar("Tree")
 
 @dataclass(frozen=True, slots=True)
 class _Virtual(Generic[Tree]):
-    """The merge of two ancestors, each of which may be virtual."""
-
     parents: tuple[CommitId, CommitId]
     generation: int
     tree: Tree
@@ -34,8 +29,8 @@ class _Virtual(Generic[Tree]):
 class VirtualBases(Generic[Tree]):
     """A cache of virtual merge bases. Each merge of two ancestors is made once.
 
-    `merge` gets the unique name of a virtual merge and the trees of base, source and dest.
-    `empty` is the base of ancestors without a common ancestor.
+    `merge` gets the unique name of a virtual merge and the trees of base, source and dest. `empty`
+    is the base of ancestors without a common ancestor.
     """
 
     parents: Callable[[CommitId], Sequence[CommitId]]
@@ -46,7 +41,7 @@ class VirtualBases(Generic[Tree]):
     _made: dict[CommitId, _Virtual[Tree]] = field(default_factory=dict)
 
     def of(self, bases: Sequence[CommitId]) -> Tree:
-        """Return the merged tree of best common ancestors, which are given best first."""
+        """Return the merged tree of best common ancestors, given best first."""
         # An explicit stack: nested criss-crosses can be deeper than Python's recursion
         # limit.
         waiting, found = [self._merged(bases)], None
@@ -64,7 +59,7 @@ class VirtualBases(Generic[Tree]):
     def _merged(
         self, bases: Sequence[CommitId]
     ) -> Generator[Sequence[CommitId], CommitId | None, CommitId | None]:
-        """Yield bases that must be merged first; return the merge of the given bases."""
+        """Yield bases to merge first; return the merge of the given bases."""
         if not bases:
             return None
         *others, merged = bases
@@ -105,11 +100,9 @@ def disagreement(key: bytes, name: CommitId) -> bytes:
 
 
 def disagreements(stored: pa.BinaryArray) -> Mask:
-    """Return the mask of stored values that mark a disagreement of ancestors."""
     mask: Mask = pc.starts_with(stored, _HEAD).to_numpy(zero_copy_only=False)
     return mask
 
 
 def is_disagreement(stored: bytes) -> bool:
-    """Return whether a stored value marks a disagreement of ancestors."""
     return stored.startswith(_HEAD)

@@ -1,4 +1,4 @@
-"""Change summaries of commits, which let the log of a path skip commits.
+"""Change summaries of commits, with which the log of a path skips commits.
 
 A summary has hashes of the changed names, and intervals where the names are unknown. It may contain
 more than the commit changed, but never less. So it only proves that a commit did not touch a path.
@@ -41,12 +41,11 @@ class SearchTarget:
 
     @staticmethod
     def key(key: bytes) -> SearchTarget:
-        """Return the search for one key."""
         return SearchTarget(Interval(key, successor(key)), key)
 
     @staticmethod
     def prefix(prefix: bytes) -> SearchTarget:
-        """Return the search for a key prefix, by the name of its last whole folder."""
+        """Search for a key prefix, by the name of its last whole folder."""
         return SearchTarget(prefix_interval(prefix), prefix[: prefix.rfind(b"/") + 1])
 
 
@@ -71,12 +70,11 @@ class ChangeSummary:
 
 @dataclass(slots=True)
 class ChangedKeys:
-    """The keys that a stream of edits changes; None for more than MOST_KEYS."""
+    """The changed keys of a stream of edits; None for more than MOST_KEYS."""
 
     keys: set[bytes] | None = field(default_factory=set)
 
     def observe(self, block: Block, dropped: Mask, added: Block) -> None:
-        """Add the keys of the dropped records of a block and of the added records."""
         if self.keys is None:
             return
         gone = np.flatnonzero(dropped)
@@ -97,17 +95,17 @@ class ChangedKeys:
 
 @dataclass(frozen=True, slots=True)
 class KnownKeys:
-    """A superset of the keys that differ between two trees in ordered intervals."""
+    """A superset of the differing keys of two trees in ordered intervals."""
 
     keys: frozenset[bytes]
     within: Sequence[Interval]
 
 
 def summary_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> ChangeSummary:
-    """Return the summary of the differences between two trees.
+    """Summarize the differences of two trees.
 
-    Differences in the intervals of `known` are listed by name. Other differences are found by
-    range ids and summarised as intervals.
+    Differences in the intervals of `known` are listed by name. Other differences are found by range
+    ids and summarized as intervals.
     """
     if known is None:
         return ChangeSummary(
@@ -132,13 +130,11 @@ def names_hashed(keys: Iterable[bytes]) -> Hashes:
 
 
 def name_hashes(names: Iterable[bytes]) -> Hashes:
-    """Return the hashes of names, in the order of the names."""
     joined = b"".join(sha256(name).digest()[:_HASH_BYTES] for name in names)
     return np.frombuffer(joined, "<u8")
 
 
 def name_hash(name: bytes) -> np.uint64:
-    """Return the hash of one name."""
     found: np.uint64 = name_hashes([name])[0]
     return found
 
@@ -154,13 +150,12 @@ _decode = msgspec.msgpack.Decoder(_Stored).decode
 
 
 def encode_summary(summary: ChangeSummary) -> bytes:
-    """Return the stored bytes of a summary."""
     intervals = [(each.start, each.stop) for each in summary.intervals]
     return _encode(_Stored(_VERSION, summary.names.astype("<u8").tobytes(), intervals))
 
 
 def decode_summary(stored: bytes) -> ChangeSummary | None:
-    """Return a stored summary; None for an unknown format, as if there were none."""
+    """Parse a summary; None for an unknown format, as if there were none."""
     try:
         found = _decode(stored)
         names = np.frombuffer(found.names, "<u8")
@@ -178,7 +173,7 @@ def _overlap(one: Interval, other: Interval) -> bool:
 
 
 class _Cover:
-    """The union of intervals in order. Adjoining intervals are joined."""
+    """The union of ordered intervals."""
 
     def __init__(self, intervals: Sequence[Interval]) -> None:
         self._joined: list[Interval] = []

@@ -1,7 +1,7 @@
-"""Plans of verbs restricted to chosen paths. Other keys are copied unread.
+"""Plans of verbs restricted to selected paths. Other keys are copied unread.
 
-Only ranges that straddle a bound of the chosen paths are cut, and are read on both sides of the
-cut. A task body reads whole ranges, so it also gets the chosen keys.
+Only ranges that straddle a bound of the selected paths are cut, and are read on both sides of the
+cut. A task body reads whole ranges, so it also gets the selected keys.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 def plan_filtered_merge(
     base: Ranges, source: Ranges, dest: Ranges, path_filter: PathFilter
 ) -> Plan:
-    """Return the plan of a merge of the chosen keys. Other keys keep dest's value."""
+    """Plan a merge of the selected keys. Other keys keep dest's value."""
     if path_filter.is_everything:
         return plan_merge(base, source, dest)
     segments = segments_apart(base, source, dest)
@@ -42,14 +42,14 @@ def plan_filtered_merge(
 
 
 def plan_without(ranges: Ranges, path_filter: PathFilter) -> Plan:
-    """Return the plan of ranges without the chosen keys."""
+    """Plan the removal of the selected keys."""
     tiles = path_filter.tiles(EVERYTHING)
     pieces = (piece for part, chosen in tiles if not chosen for piece in _kept(ranges, part))
     return Plan(tuple(pieces), open_tails(ranges))
 
 
 def plan_restore(left: Ranges, right: Ranges, path_filter: PathFilter) -> Plan:
-    """Return the plan that restores left's chosen keys from right, as staged records.
+    """Plan staged records that restore left's selected keys from right.
 
     Where left has no records, the ranges of right are copied by id.
     """
@@ -67,7 +67,7 @@ def plan_restore(left: Ranges, right: Ranges, path_filter: PathFilter) -> Plan:
 
 
 def filtered_plan(plan: Plan, path_filter: PathFilter) -> Plan:
-    """Return a plan that only reads the opened pieces, restricted to the chosen keys."""
+    """Drop the copied pieces, and restrict the opened ones to the selected keys."""
     if path_filter.is_everything:
         return Plan(plan.stretches)
     parts = (part for piece in plan.stretches for part in _chosen_parts(piece, path_filter))
@@ -75,7 +75,7 @@ def filtered_plan(plan: Plan, path_filter: PathFilter) -> Plan:
 
 
 def filtered_side(side: SideStream, path_filter: PathFilter) -> SideStream:
-    """Return the part of a side that may contain chosen keys."""
+    """Drop the ranges and rows of a side without selected keys."""
     if path_filter.is_everything:
         return side
     ranges = (each for part in path_filter.intervals for each in overlapping(side.ranges, part))
@@ -136,7 +136,7 @@ def _is_filled(piece: OpenPiece) -> bool:
 
 
 def _hull(segment: Segment) -> Interval:
-    """Return the interval from the first key of a segment's ranges to the last key."""
+    """Return the interval from the first key of a segment's ranges to the last."""
     sides = [side for side in segment.sides if side]
     first, last = min(side[0].min_key for side in sides), max(side[-1].max_key for side in sides)
     return Interval(first, successor(last))

@@ -26,17 +26,17 @@ def plan_apply(
     touched: Iterable[Interval],
     path_filter: PathFilter = ALL,
 ) -> Plan:
-    """Return the plan of writing staged layers, newest first, over a base.
+    """Plan the writing of staged layers, newest first, over a base.
 
-    All staged keys are in the intervals `touched`, in order of ascending start. A layer's range
-    is copied by id if nothing else overlaps it and all of it is chosen.
+    All staged keys are in the intervals `touched`, in order of ascending start. A layer's range is
+    copied by id if nothing else overlaps it and all of it is selected.
     """
     pieces = _layered(base, _adopted(base, layers, path_filter), layers, list(touched))
     return Plan(tuple(pieces), open_tails(base, *(layer.ranges for layer in layers)))
 
 
 def plan_view(base: Ranges, layers: Sequence[SideStream], touched: Iterable[Interval]) -> Plan:
-    """Return the plan of reading `touched` through layers, newest first, over a base.
+    """Plan reading `touched` through layers, newest first, over a base.
 
     Every record of a layer is opened.
     """
@@ -44,7 +44,7 @@ def plan_view(base: Ranges, layers: Sequence[SideStream], touched: Iterable[Inte
 
 
 def plan_listing(base: Ranges, layers: Sequence[SideStream], within: Interval = EVERYTHING) -> Plan:
-    """Return the plan of reading an interval through staged layers over a base."""
+    """Plan reading an interval through staged layers over a base."""
     return plan_view(base, layers, [within]).restricted(within)
 
 
@@ -86,7 +86,7 @@ def _cells(
 
 
 def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -> Iterator[Window]:
-    """Yield adopted ranges, base ranges near `touched`, and rows of other base ranges.
+    """Yield adopted ranges, base ranges near `touched`, and runs of other base ranges.
 
     Every adopted range is inside `touched`.
     """
@@ -103,7 +103,7 @@ def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -
 
 
 def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]]:
-    """Yield the positions of ranges that may be touched, as (first, stop)."""
+    """Yield the positions of possibly touched ranges, as (first, stop)."""
     first = stop = 0
     for spot in touched:
         start = max(0, min(position_reaching(base, spot.start), len(base) - 1))
@@ -119,7 +119,7 @@ def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]
 def _adopted(
     base: Ranges, layers: Sequence[SideStream], path_filter: PathFilter
 ) -> list[RangeInfo]:
-    """Return the layers' ranges, in key order, that go into the result unchanged."""
+    """Return the layers' ranges, in key order, that are copied unchanged."""
     found = []
     for at, layer in enumerate(layers):
         others = (*layers[:at], *layers[at + 1 :])

@@ -11,7 +11,7 @@ from sparklake.graveler.planning.plan import OpenPiece, Piece, Plan, joined_side
 
 @dataclass(frozen=True, slots=True)
 class TaskPiece:
-    """An opened piece and its position in its plan, which identifies its results."""
+    """An opened piece, and its position in its plan, which identifies its results."""
 
     position: int
     piece: OpenPiece
@@ -19,13 +19,11 @@ class TaskPiece:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A unit of work: pieces in key order."""
-
     pieces: tuple[TaskPiece, ...]
 
 
 def pack_tasks(plan: Plan, task_records: int) -> list[Task]:
-    """Return tasks that read about `task_records` records each. A piece is never cut."""
+    """Return tasks of about `task_records` records each. A piece is never cut."""
     tasks: list[Task] = []
     held: list[TaskPiece] = []
     records = 0
@@ -43,7 +41,7 @@ def pack_tasks(plan: Plan, task_records: int) -> list[Task]:
 
 
 def coalesced(plan: Plan, task_records: int) -> Plan:
-    """Return a plan with adjoining opened pieces joined, up to a number of records.
+    """Join adjoining opened pieces, up to a number of records.
 
     A joined stream is split into ranges as a whole, so its segments need no stitching.
     """
@@ -71,7 +69,7 @@ def coalesced(plan: Plan, task_records: int) -> Plan:
 
 
 def divided(plan: Plan, task_records: int) -> Plan:
-    """Return a plan whose opened pieces have at most about `task_records` records.
+    """Cut opened pieces into parts of at most about `task_records` records.
 
     Pieces are cut where a range of some side ends. The result may have no range end there: the
     parts are stitched, as any two pieces are.

@@ -1,4 +1,4 @@
-"""Path filters: the part of the key space that a verb is restricted to."""
+"""Path filters: restrictions of a verb to parts of the key space."""
 
 from __future__ import annotations
 
@@ -20,23 +20,21 @@ from sparklake.graveler.keys import (
 
 @dataclass(frozen=True, slots=True)
 class PathFilter:
-    """The chosen keys: intervals in ascending order, with gaps between them."""
+    """The selected keys: intervals in ascending order, with gaps between them."""
 
     intervals: tuple[Interval, ...]
 
     @property
     def is_everything(self) -> bool:
-        """Whether all keys are chosen."""
         return self.intervals == (EVERYTHING,)
 
     @property
     def hull(self) -> Interval:
-        """The interval from the first chosen key to the last one."""
         return Interval(self.intervals[0].start, self.intervals[-1].stop)
 
     @property
     def prefix(self) -> bytes:
-        """The common prefix of all chosen keys."""
+        """The common prefix of all selected keys."""
         start, stop = self.hull.start, self.hull.stop or b""
         shared = 0
         while start[shared : shared + 1] == stop[shared : shared + 1] != b"":
@@ -47,7 +45,7 @@ class PathFilter:
         return bool(self.parts(Interval(key, successor(key))))
 
     def parts(self, interval: Interval) -> tuple[Interval, ...]:
-        """Return the chosen parts of an interval."""
+        """Return the selected parts of an interval."""
         first = bisect_right(self.intervals, interval.start, key=lambda each: each.start)
         found = []
         for at in range(max(0, first - 1), len(self.intervals)):
@@ -60,11 +58,10 @@ class PathFilter:
         return tuple(found)
 
     def holds(self, interval: Interval) -> bool:
-        """Return whether all keys of an interval are chosen."""
         return self.parts(interval) == (interval,)
 
     def tiles(self, interval: Interval) -> Iterator[tuple[Interval, bool]]:
-        """Yield the parts of an interval in order, and whether each is chosen."""
+        """Yield the parts of an interval in order, and whether each is selected."""
         start: bytes | None = interval.start
         for part in self.parts(interval):
             if start is not None and start < part.start:
@@ -83,10 +80,9 @@ PATHS_NOUN = "the paths to choose"
 
 
 def filter_for(paths: Sequence[str] | None) -> PathFilter:
-    """Return the keys of objects and of prefixes. A prefix ends with a '/'.
+    """Return the filter of objects and prefixes, which end with '/'.
 
-    None is everything. Raises InvalidKeyError. Raises InvalidInputError for no path at all,
-    because an empty list does not mean everything.
+    None is everything. An empty list is an error, because it does not mean everything.
     """
     if paths is None:
         return ALL
@@ -103,7 +99,7 @@ def _interval(key: bytes) -> Interval:
 
 
 def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
-    """Yield intervals of ascending starts, with adjoining and overlapping ones joined."""
+    """Join adjoining and overlapping intervals of ascending starts."""
     held: Interval | None = None
     for each in intervals:
         if held is None:

@@ -34,18 +34,16 @@ class SideStream:
 
     @property
     def records(self) -> int:
-        """The number of records in the stream."""
         return record_count(self.ranges) + len(self.rows)
 
     @property
     def bytes(self) -> int:
-        """The number of raw bytes in the stream."""
         return byte_count(self.ranges) + sum(len(key) + len(stored) for key, stored in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedPiece:
-    """A piece of a plan that is copied by id. New ranges come from a staged layer."""
+    """A piece copied by id. New ranges come from a staged layer."""
 
     ranges: Ranges
     is_new: bool = False
@@ -53,7 +51,7 @@ class CopiedPiece:
 
 @dataclass(frozen=True, slots=True)
 class OpenPiece:
-    """A piece of a plan that must be read: an interval and the sides' streams in it."""
+    """A piece to read: an interval and the sides' streams in it."""
 
     interval: Interval
     sides: tuple[SideStream, ...]
@@ -85,42 +83,38 @@ class Plan:
 
     @property
     def copied(self) -> tuple[RangeInfo, ...]:
-        """The ranges copied by id."""
         return tuple(each for piece in self.stretches_copied for each in piece.ranges)
 
     @property
     def adopted(self) -> tuple[RangeInfo, ...]:
-        """The ranges of staged layers that are copied by id. All their records are added."""
+        """The copied ranges of staged layers. All their records are added."""
         copied = (piece for piece in self.stretches_copied if piece.is_new)
         return tuple(each for piece in copied for each in piece.ranges)
 
     @property
     def stretches_copied(self) -> tuple[CopiedPiece, ...]:
-        """The pieces copied by id."""
         return tuple(piece for piece in self.pieces if isinstance(piece, CopiedPiece))
 
     @property
     def stretches(self) -> tuple[OpenPiece, ...]:
-        """The pieces that must be read."""
+        """The pieces to read."""
         return tuple(piece for piece in self.pieces if isinstance(piece, OpenPiece))
 
     @property
     def streams(self) -> tuple[SideStream, ...]:
-        """One stream per side with all ranges to read. A range shared by pieces occurs once."""
+        """One stream per side with all ranges to read, each range once."""
         return tuple(map(joined_side, zip(*(piece.sides for piece in self.stretches), strict=True)))
 
     @property
     def records(self) -> int:
-        """The number of records to read."""
         return sum(side.records for side in self.streams)
 
     @property
     def bytes(self) -> int:
-        """The number of raw bytes to read."""
         return sum(side.bytes for side in self.streams)
 
     def restricted(self, within: Interval) -> Plan:
-        """Return a plan that only reads the opened pieces, restricted to an interval."""
+        """Drop the copied pieces, and restrict the opened ones to an interval."""
         cuts = ((piece, common(piece.interval, within)) for piece in self.stretches)
         inside = (
             piece if interval == piece.interval else part_of(piece, interval)
@@ -134,7 +128,7 @@ class Plan:
 
 
 def plan_diff(left: Ranges, right: Ranges, within: Interval = EVERYTHING) -> Plan:
-    """Return the plan of a two-way diff. It copies nothing and omits equal segments."""
+    """Plan a two-way diff. It copies nothing and omits equal segments."""
     opened = (
         opened_piece(segment)
         for segment in segments_apart(overlapping(left, within), overlapping(right, within))
@@ -144,7 +138,6 @@ def plan_diff(left: Ranges, right: Ranges, within: Interval = EVERYTHING) -> Pla
 
 
 def plan_merge(base: Ranges, source: Ranges, dest: Ranges) -> Plan:
-    """Return the plan of a three-way merge."""
     pieces = map(merge_piece, segments_apart(base, source, dest))
     return Plan(tuple(pieces), open_tails(base, source, dest))
 
@@ -152,7 +145,7 @@ def plan_merge(base: Ranges, source: Ranges, dest: Ranges) -> Plan:
 def plan_three_way_diff(
     base: Ranges, source: Ranges, dest: Ranges, within: Interval = EVERYTHING
 ) -> Plan:
-    """Return the plan of a merge's changes to dest.
+    """Plan a diff of a merge's changes to dest.
 
     It opens segments where source differs from base.
     """
@@ -165,7 +158,6 @@ def plan_three_way_diff(
 
 
 def opened_piece(segment: Segment) -> OpenPiece:
-    """Return the piece of a segment that is read."""
     return OpenPiece(segment.interval, tuple(SideStream(tuple(side)) for side in segment.sides))
 
 
@@ -175,15 +167,11 @@ def settle(segment: Segment) -> KeyOutcome:
 
 
 def _digest(ranges: Ranges) -> bytes | None:
-    """Return bytes that are equal for equal ranges; None for no ranges.
-
-    None has the same meaning as the absent record of a key.
-    """
+    """Return bytes that are equal for equal ranges; None, an absent side, for no ranges."""
     return "".join(each.id for each in ranges).encode() or None
 
 
 def merge_piece(segment: Segment) -> Piece:
-    """Return the piece of a merge for a segment."""
     _, source, dest = segment.sides
     outcome = settle(segment)
     if outcome is KeyOutcome.CONFLICT:
@@ -192,7 +180,7 @@ def merge_piece(segment: Segment) -> Piece:
 
 
 def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
-    """Return the plan of replacing a base's records in an interval with other ranges.
+    """Plan the replacement of a base's records in an interval with other ranges.
 
     Only base ranges that straddle a bound of the interval are read.
     """
@@ -203,7 +191,7 @@ def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
 
 
 def plan_matched(present: Ranges, imported: Ranges, within: Interval) -> Plan:
-    """Return the plan of comparing imported ranges with the present ones in an interval.
+    """Plan the comparison of imported ranges with the present ones in an interval.
 
     The result has the imported keys only. An imported range is copied by id if it overlaps no
     present range, or an equal one.
@@ -235,7 +223,7 @@ def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:
 
 
 def joined_side(sides: Iterable[SideStream]) -> SideStream:
-    """Return one side of several pieces, in key order, as a single stream."""
+    """Join one side of several pieces, in key order, into a single stream."""
     held = tuple(sides)
     # A staged run's range may overlap several pieces. It is read once.
     ranges = dict.fromkeys(each for side in held for each in side.ranges)
@@ -243,7 +231,6 @@ def joined_side(sides: Iterable[SideStream]) -> SideStream:
 
 
 def part_of(piece: OpenPiece, interval: Interval) -> OpenPiece:
-    """Return the part of a piece that is in an interval."""
     return OpenPiece(interval, tuple(side_in(side, interval) for side in piece.sides))
 
 
@@ -253,7 +240,6 @@ def side_in(side: SideStream, interval: Interval) -> SideStream:
 
 
 def rows_in(side: SideStream, interval: Interval) -> tuple[Record, ...]:
-    """Return the staged rows of a side that are in an interval."""
     first = bisect_left(side.rows, (interval.start,))
     last = len(side.rows) if interval.stop is None else bisect_left(side.rows, (interval.stop,))
     return side.rows[first:last]

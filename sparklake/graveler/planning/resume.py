@@ -24,18 +24,18 @@ from sparklake.graveler.ranges import Ranges, overlapping
 
 @dataclass(frozen=True, slots=True)
 class ExecutedPlan:
-    """A plan that was executed, as it was planned, and the resulting tree."""
+    """A plan before its execution, and the resulting tree."""
 
     plan: Plan
     ranges: Ranges
 
 
 def reusing(plan: Plan, made: ExecutedPlan, *, layered: bool = False) -> Plan:
-    """Return a plan that copies the results of an executed plan of the same verb.
+    """Copy the results of an executed plan of the same verb into a plan.
 
-    A piece stays opened if a range of the executed tree begins in it and ends in a changed
-    piece. With `layered`, the sides after the first are staged layers. A layer without records
-    in a piece is ignored there.
+    A piece stays opened if a range of the executed tree begins in it and ends in a changed piece.
+    With `layered`, the sides after the first are staged layers. A layer without records in a piece
+    is ignored there.
     """
     pieces: list[Piece] = []
     plan, other = _apart(plan), _apart(made.plan)
@@ -47,7 +47,7 @@ def reusing(plan: Plan, made: ExecutedPlan, *, layered: bool = False) -> Plan:
 
 
 def _apart(plan: Plan) -> Plan:
-    """Return a plan that copies each range separately, to isolate the changed ranges."""
+    """Copy each range separately, to isolate the changed ranges."""
     pieces: list[Piece] = []
     for piece in plan.pieces:
         if isinstance(piece, CopiedPiece):
@@ -58,7 +58,7 @@ def _apart(plan: Plan) -> Plan:
 
 
 def _distances(plan: Plan, other: Plan, *, layered: bool) -> Iterator[int | None]:
-    """Yield for each piece the offset of its equal in another plan; None without one.
+    """Yield each piece's offset to its equal in another plan; None without one.
 
     Pieces with the same offset are consecutive in both plans.
     """

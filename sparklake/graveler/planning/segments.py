@@ -45,7 +45,7 @@ def segments(*sides: Ranges) -> Iterator[Segment]:
 
 
 def segments_apart(*sides: Ranges) -> Iterator[Segment]:
-    """Yield the segments of sides. Consecutive segments with equal sides are one."""
+    """Yield the segments of sides, with consecutive equal ones joined."""
     return tiled(
         cluster
         for window in windows(*sides)
@@ -81,7 +81,7 @@ def changed_intervals(left: Ranges, right: Ranges, most: int) -> list[Interval]:
 
 
 def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
-    """Return at most `most` intervals that cover some intervals, which are in order."""
+    """Cover ordered intervals with at most `most` intervals."""
     step = -(-len(intervals) // most) or 1
     return [
         Interval(intervals[at].start, intervals[min(at + step, len(intervals)) - 1].stop)
@@ -90,17 +90,14 @@ def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
 
 
 def reach(sides: Sequence[Ranges]) -> Interval:
-    """Return the least interval that covers all ranges of some sides."""
+    """Return the smallest interval that covers all ranges."""
     held = [side for side in sides if side]
     last = max(side[-1].max_key for side in held)
     return Interval(min(side[0].min_key for side in held), successor(last))
 
 
 def _common(sides: Sequence[Ids]) -> Positions:
-    """Return the positions of the ranges common to all sides.
-
-    A row is a range, and a column is a side.
-    """
+    """Return the positions of the ranges common to all sides: a row each, a column per side."""
     columns = [np.arange(len(sides[0]))]
     columns += [_positions(sides[0], other) for other in sides[1:]]
     table = np.stack(columns, axis=1)

@@ -17,14 +17,14 @@ CAP_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class NewRangeRecords:
-    """The records of one new range. `closed` means that they stop at a true range end."""
+    """The records of one new range. `closed` ones stop at a true range end."""
 
     records: Block
     closed: bool
 
 
 def split(blocks: Blocks, range_records: int) -> Iterator[NewRangeRecords]:
-    """Cut records in key order into the records of ranges.
+    """Split records in key order into ranges.
 
     The records begin at a range start. At most one range and one block are in memory at a time.
     Only the last stretch may be open.
@@ -85,8 +85,8 @@ def stitch(
 ) -> RangeList:
     """Return the ranges of a whole tree from rows in key order.
 
-    Reads only open tails and the ranges after them, up to the next common range end. At most
-    two ranges are in memory. All other ranges are copied as slices, without visiting each one.
+    Reads only open tails and the ranges after them, up to the next common range end. At most two
+    ranges are in memory. All other ranges are copied as slices, without visiting each one.
     """
     made: list[Ranges] = []
     carry = EMPTY

@@ -30,8 +30,6 @@ _MOST_COMPARED = 10_000
 
 
 class StepKind(str, Enum):
-    """The direction of a step through history."""
-
     ANCESTOR = "~"
     PARENT = "^"
 
@@ -84,7 +82,6 @@ def _step(text: str, kind: str, digits: str) -> RefStep:
 
 
 def is_commit_id(text: str) -> bool:
-    """Return whether a string is a full commit id."""
     return _COMMIT_ID.fullmatch(text) is not None
 
 
@@ -93,7 +90,6 @@ def is_commit_id_prefix(text: str) -> bool:
 
 
 def is_part_of_name(text: str) -> bool:
-    """Return whether a branch name can have all the given characters."""
     return _PART_OF_NAME.fullmatch(text) is not None
 
 
