@@ -11,13 +11,12 @@ _is_string_view = getattr(pa.types, "is_string_view", lambda _: False)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether a type is one of Arrow's types of text."""
     tests = (pa.types.is_string, pa.types.is_large_string, _is_string_view)
     return any(test(kind) for test in tests)
 
 
 def with_column(batch: pa.RecordBatch, field: pa.Field | str, column: pa.Array) -> pa.RecordBatch:
-    """Return a batch with a column: in place of the one of its name, or at the end."""
+    """Replace the column of this name, or append the column."""
     if isinstance(field, str):
         field = pa.field(field, column.type)
     columns, schema = batch.columns, batch.schema
@@ -42,10 +41,7 @@ def pack_batches(batches: Sequence[pa.RecordBatch], compression: str | None = No
 
 
 def unpack(packed: bytes, columns: Sequence[str] | None = None) -> list[pa.RecordBatch]:
-    """Return the batches in bytes. The batches share the memory of the bytes.
-
-    With `columns`, the batches have only these columns, in the order of the bytes.
-    """
+    """Return the batches in bytes, sharing their memory, with the given columns only."""
     if not packed:
         return []
     options = None

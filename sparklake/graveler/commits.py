@@ -48,7 +48,6 @@ class Commit:
 
 
 def commits_html(caption: str, commits: Iterable[Commit]) -> str:
-    """Return an HTML table of commits for notebooks."""
     rows = (
         {
             "commit": each.id[:12],
@@ -64,7 +63,7 @@ def commits_html(caption: str, commits: Iterable[Commit]) -> str:
 
 
 def is_generation(generation: int, parents: Iterable[int]) -> bool:
-    """Return whether a commit can have a generation: one above those of all its parents.
+    """Return whether a generation is above those of all parents.
 
     It may be higher by any number: in lakeFS a squash merge counts its source, which is no parent.
     """
@@ -80,10 +79,7 @@ def new_commit(
     meta_range_id: MetaRangeId,
     metadata: Mapping[str, str] | None = None,
 ) -> Commit:
-    """Return a commit with its id.
-
-    The generation is one more than the highest generation of a parent.
-    """
+    """Return a commit with its id, one generation above its highest parent."""
     parent_ids = tuple(parent.id for parent in parents)
     labels = dict(sorted((metadata or {}).items()))
     return Commit(
@@ -99,7 +95,6 @@ def new_commit(
 
 
 def first_commit(creation_date: int) -> Commit:
-    """Return the first commit of a repository."""
     return new_commit(
         parents=(),
         committer="",
@@ -117,7 +112,6 @@ def commit_id(
     meta_range_id: str,
     metadata: Mapping[str, str],
 ) -> CommitId:
-    """Return lakeFS's id of a commit."""
     listed = b"\x03" + hash_int(len(parents)) + b"".join(map(hash_string, parents))
     parts = (
         hash_string("commit:v1"),
@@ -144,20 +138,15 @@ def computed_id(commit: Commit) -> CommitId:
 
 
 def hash_int(value: int) -> bytes:
-    """Return the bytes that lakeFS hashes for an int64."""
     return _INT64.pack(b"\x02\x08", value)
 
 
 def hash_string(text: str) -> bytes:
-    """Return the bytes that lakeFS hashes for a string."""
     return b"\x01" + _sized(text.encode())
 
 
 def hash_map(mapping: Mapping[str, str]) -> bytes:
-    """Return the bytes that lakeFS hashes for a map of strings.
-
-    The items are in the byte order of the keys.
-    """
+    """Return lakeFS's hash input for a map of strings, in the byte order of the keys."""
     items = sorted(mapping.items(), key=lambda item: item[0].encode())
     pairs = b"".join(hash_string(key) + hash_string(value) for key, value in items)
     return b"\x04" + hash_int(len(items)) + pairs

@@ -30,8 +30,6 @@ NO_METADATA = hash_map({})
 
 
 class AddressType(IntEnum):
-    """The interpretation of an address."""
-
     BY_PREFIX_DEPRECATED = 0
     """Full when it has a scheme, relative otherwise."""
     RELATIVE = 1
@@ -57,7 +55,6 @@ class Entry:
 
     @property
     def is_relative(self) -> bool:
-        """Whether the address is a key in the storage namespace."""
         return is_relative(self.address, self.address_type)
 
 
@@ -85,7 +82,7 @@ def _hash_content_type(content_type: str) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Return the protobuf bytes of an entry. Equal entries give equal bytes: maps are sorted."""
+    """Serialize an entry. Equal entries give equal bytes: maps are sorted."""
     message = EntryMessage(
         address=entry.address,
         size=entry.size,
@@ -103,7 +100,6 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(data: bytes) -> Entry:
-    """Return the entry in a record's data; raise CorruptFileError."""
     address, size, checksum, mtime, metadata, content_type, address_type = entry_fields(data)
     kind = _ADDRESS_TYPES[address_type]
     return Entry(
@@ -118,10 +114,9 @@ def decode_entry(data: bytes) -> Entry:
 
 
 def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, int]:
-    """Return the fields of an entry in a record's data, in the order of `Entry`.
+    """Return the fields of a serialized entry, in the order of `Entry`.
 
-    Raises CorruptFileError. Use it to decode one object at a time: constructing an Entry costs
-    as much as decoding it.
+    Use it to decode one object at a time: constructing an Entry costs as much as decoding it.
     """
     try:
         message: Any = EntryMessage.FromString(data)
@@ -145,7 +140,7 @@ def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, 
 
 
 def entry_record(path: str, entry: Entry) -> Record:
-    """Return the record of an object; raise InvalidKeyError or InvalidRowsError."""
+    """Return the record of a new object, after a check of its path and entry."""
     check_entry(path, entry)
     try:
         return encode_record(object_key(path), entry_identity(entry), encode_entry(entry))
@@ -154,7 +149,7 @@ def entry_record(path: str, entry: Entry) -> Record:
 
 
 def check_entry(path: str | bytes, entry: Entry) -> None:
-    """Raise InvalidRowsError for a size or an mtime that no record may have."""
+    """Raise InvalidRecordError for a size or an mtime that no record may have."""
     if not 0 <= entry.size <= MAX_SIZE:
         raise InvalidRowsError(
             f"the size of {path!r} is {entry.size}: use a number of bytes, 0 or more"
@@ -167,5 +162,4 @@ def check_entry(path: str | bytes, entry: Entry) -> None:
 
 
 def record_entry(record: Record) -> Entry:
-    """Return the entry in a stored record."""
     return decode_entry(record_data(*record))

@@ -56,7 +56,6 @@ def path_pattern(glob: str) -> re.Pattern[str]:
 
 
 def is_word(glob: str, word: str) -> bool:
-    """Return whether a glob matches a whole word, as in `word_pattern`."""
     return word_pattern(glob).fullmatch(word) is not None
 
 
@@ -69,7 +68,7 @@ def _within(glob: str, one: str, numbers: Iterator[int]) -> str:
 
 
 def _starred(pieces: Sequence[str], gap: str, numbers: Iterator[int]) -> str:
-    """Return the expression of pieces with any number of gaps between two pieces."""
+    """Join pieces with any number of gaps between two of them."""
     first, *rest = pieces
     if not rest:
         return first

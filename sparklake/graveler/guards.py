@@ -42,8 +42,8 @@ _RESETTING_VERBS = frozenset({"hard-reset", "undo"})
 def actions_of(verb: str) -> tuple[Action, ...]:
     """Return the actions of a verb on a branch; empty for a verb never blocked.
 
-    A rebase makes commits and abandons the previous ones, so it is a commit and a reset. An
-    unknown verb counts as a commit.
+    A rebase makes commits and abandons the previous ones, so it is a commit and a reset. An unknown
+    verb counts as a commit.
     """
     if verb in _UNBLOCKED_VERBS:
         return ()
@@ -54,16 +54,13 @@ def actions_of(verb: str) -> tuple[Action, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The actions that one branch refuses."""
+    """The rejected actions of one branch."""
 
     read_only: bool = False
     protected: frozenset[Action] = frozenset()
 
     def check(self, branch: str, *actions: Action | None) -> None:
-        """Raise ReadOnlyError or ProtectedError if the branch refuses one of the actions.
-
-        No protection blocks the action None.
-        """
+        """Raise ReadOnlyError or ProtectedError for a rejected action. Nothing blocks None."""
         if self.read_only:
             raise read_only_error()
         for action in filter(self.protected.__contains__, filter(None, actions)):
@@ -78,7 +75,6 @@ OPEN = Guard()
 
 
 def read_only_error() -> ReadOnlyError:
-    """Return the error of a change to a read-only repository."""
     return ReadOnlyError(
         "the repository is read-only: `sparklake repo set lakefs://REPO --writable` allows changes"
     )
@@ -110,7 +106,6 @@ class ProtectionRule:
             raise InvalidInputError(f"a rule must block at least one of {known}")
 
     def covers(self, branch: str) -> bool:
-        """Return whether the pattern fits a whole name."""
         return fits(self.pattern, branch)
 
 
@@ -118,8 +113,8 @@ class ProtectionRule:
 class RepositorySettings:
     """The settings of a repository: guards, labels and retention.
 
-    `protection` has one rule per pattern, in the order of patterns. Without retention every
-    commit is kept.
+    `protection` has one rule per pattern, in the order of patterns. Without retention every commit
+    is kept.
     """
 
     read_only: bool = False
@@ -128,7 +123,6 @@ class RepositorySettings:
     retention: Retention | None = None
 
     def guard(self, branch: str) -> Guard:
-        """Return the guard of a branch by its name."""
         protected: frozenset[Action] = frozenset()
         if not branch.startswith(TRANSACTION_PREFIX):
             protected = protected.union(

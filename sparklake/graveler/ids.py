@@ -23,12 +23,11 @@ EMPTY_META_RANGE = MetaRangeId("")
 
 
 def record_id(key: bytes, identity: bytes) -> RecordId:
-    """Return the valueRecordID of one record."""
     return RecordId(sha256(sha256(key).digest() + sha256(identity).digest()).digest())
 
 
 def file_id(record_ids: bytes | memoryview) -> str:
-    """Return the fileID of records from their concatenated ids, in key order."""
+    """Return the fileID of concatenated record ids, in key order."""
     return sha256(record_ids).hexdigest()
 
 
@@ -48,12 +47,12 @@ def is_generation(range_id: str, first: str) -> bool:
 
 
 def next_generation(range_id: RangeId) -> RangeId:
-    """Return the id for the records of a range whose objects were deleted."""
+    """Return the id for the records of a range with deleted objects."""
     return _moved_by(range_id, 1)
 
 
 def earlier_generation(range_id: RangeId) -> RangeId:
-    """Return the id that `range_id` is the next generation of, if it is a later one."""
+    """Return the id of the previous generation, if `range_id` is a later one."""
     return _moved_by(range_id, -1)
 
 
@@ -71,7 +70,7 @@ _MOST_BITS = 64
 
 
 def varint(number: int) -> bytes:
-    """Return the varint of a number, 0 or more."""
+    """Encode a number, 0 or more."""
     if number < 0x80:
         return _SHORT[number]
     if number < 0x4000:
@@ -85,17 +84,14 @@ def varint(number: int) -> bytes:
 
 
 def zigzag(number: int) -> bytes:
-    """Return the zigzag varint of a number, 0 or more.
-
-    The encoding reserves one bit for a sign.
-    """
+    """Encode a number, 0 or more, with a bit reserved for a sign."""
     return varint(2 * number)
 
 
 def read_varint(data: Any, at: int) -> tuple[int, int]:
     """Return the varint at a position, and the position after it.
 
-    Raises IndexError for a varint that is cut off or has more than ten bytes.
+    Raises IndexError for a varint that is truncated or has more than ten bytes.
     """
     number = shift = 0
     while True:

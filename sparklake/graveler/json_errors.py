@@ -1,4 +1,4 @@
-"""Decode JSON files of a lake, which may contain any bytes."""
+"""Decoding of a lake's JSON files, which may contain any bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 def decode_json(
     body: bytes | str, kind: type[T], what: str, remedy: str = "restore the file from a backup"
 ) -> T:
-    """Return what JSON of a form says; raise CorruptFileError, which calls the file `what`."""
+    """Decode JSON of a schema, or raise CorruptFileError, where the file is `what`."""
     try:
         return msgspec.json.decode(body, type=kind)
     except BAD_JSON as error:

@@ -285,7 +285,7 @@ def make_table(
 
 
 def _source(table: Table, first: int, stop: int) -> tuple[Bytes, int, Positions, Bytes]:
-    """Return the bytes of consecutive data blocks, their position, and the table's directory."""
+    """Return consecutive data blocks, their position, and the table's directory."""
     content, base = table.slice(first, stop)
     directory = table.directory
     keys = b"".join((*directory.first_keys, *directory.last_keys))
@@ -328,7 +328,7 @@ def open_folder(place: Path, start: str, skipped: str) -> Any:
 def read_folder(
     folder: Any, rows: int, others: list[str]
 ) -> Iterator[tuple[pa.StringArray, Any, Any]]:
-    """Yield the keys, sizes and times of plain files; collect the names of other entries."""
+    """Yield the keys, sizes and times of plain files; collect the names of others."""
     while True:
         names, sizes, mtimes, more = folder.read(rows)
         others += more
@@ -349,7 +349,7 @@ def _column(items: Any) -> tuple[Bytes, Any]:
 
 
 def _texts(bounds: Any, data: Bytes) -> pa.StringArray:
-    """Return texts that a kernel verified."""
+    """Return texts verified by a kernel."""
     return pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data))
 
 

@@ -10,7 +10,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 
 def object_key(path: str) -> bytes:
-    """Return the key of a path for a new object; raise InvalidKeyError for an invalid path."""
+    """Return the key of a path for a new object."""
     key = existing_key(path)
     if path.startswith("/") or "\0" in path or (".." in path and ".." in path.split("/")):
         raise InvalidKeyError(
@@ -20,9 +20,9 @@ def object_key(path: str) -> bytes:
 
 
 def existing_key(path: str) -> bytes:
-    """Return the key of a path, to read or remove its object; raise InvalidKeyError.
+    """Return the key of a path, to read or remove its object.
 
-    Other programs may have written keys that `object_key` refuses.
+    Other programs may have written keys that `object_key` rejects.
     """
     _check_text(path)
     try:
@@ -39,7 +39,7 @@ def existing_key(path: str) -> bytes:
 
 
 def path_tuple(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
-    """Return a list of paths as a tuple; raise InvalidInputError for a string.
+    """Reject a string in place of a list of paths.
 
     A string would be read as a list of its letters, and a `*` among them would mean everything.
     """
@@ -49,7 +49,6 @@ def path_tuple(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
 
 
 def key_prefix(prefix: str) -> bytes:
-    """Return the key prefix of all paths with a prefix; raise InvalidKeyError."""
     _check_text(prefix)
     try:
         return prefix.encode()
@@ -74,7 +73,7 @@ def key_folders(key: bytes) -> Iterator[bytes]:
 
 
 def key_path(key: bytes) -> str:
-    """Return the path of a key; raise InvalidKeyError where it is not UTF-8."""
+    """Return the path of a key, which must be UTF-8."""
     try:
         return key.decode()
     except UnicodeDecodeError as error:
@@ -93,7 +92,6 @@ class Interval:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the interval contains no key."""
         return self.stop is not None and self.stop <= self.start
 
 
@@ -107,12 +105,11 @@ def common(one: Interval, other: Interval) -> Interval:
 
 
 def prefix_interval(prefix: bytes) -> Interval:
-    """Return the interval of all keys that begin with a prefix."""
     return Interval(prefix, prefix_end(prefix))
 
 
 def disjoint_prefixes(prefixes: Iterable[bytes]) -> list[bytes]:
-    """Return prefixes in order, without those that begin with another one."""
+    """Sort prefixes, and drop those that begin with another one."""
     found: list[bytes] = []
     for each in sorted(prefixes):
         if not (found and each.startswith(found[-1])):
@@ -121,12 +118,11 @@ def disjoint_prefixes(prefixes: Iterable[bytes]) -> list[bytes]:
 
 
 def successor(key: bytes) -> bytes:
-    """Return the least string above a key."""
     return key + b"\x00"
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the least string above all keys with a prefix; None when there is none."""
+    """Return the least string above all keys with a prefix; None without one."""
     trimmed = prefix.rstrip(b"\xff")
     if not trimmed:
         return None
@@ -146,7 +142,7 @@ _NAME_CHARACTERS = 60
 
 
 def is_file_name(key: str, *, has_folders: bool) -> bool:
-    """Return whether a key can be the name of a file in any folder, or of an object in a bucket.
+    """Return whether a key can be the name of a file in any folder, or of an object.
 
     With `has_folders`, no part may be empty.
     """
@@ -157,7 +153,7 @@ def is_file_name(key: str, *, has_folders: bool) -> bool:
 
 
 def escaped_key(key: str) -> str:
-    """Return a key percent-encoded, as one name: '/', '%', NUL, and the names '.' and '..'."""
+    """Encode a key as one name, with '/', '%', NUL, and the names '.' and '..' escaped."""
     text = "".join(_ENCODED.get(each, each) for each in key)
     return _DOTS.get(text, text)
 

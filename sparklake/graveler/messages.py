@@ -29,7 +29,7 @@ def _field(name: str, number: int, kind: Any, type_name: str = "", *, many: bool
 
 
 def _string_map(owner: str, name: str, number: int) -> tuple[Any, Any]:
-    """Return the field of a `map<string, string>`, and the nested message behind it."""
+    """Return the field of a `map<string, string>`, and its nested message."""
     entry = descriptor_pb2.DescriptorProto(name=f"{name.capitalize()}Entry")
     entry.field.append(_field("key", 1, _Field.TYPE_STRING))
     entry.field.append(_field("value", 2, _Field.TYPE_STRING))
@@ -163,7 +163,7 @@ def _message_class(pool: Any, file: str, package: str, descriptor: Any) -> Any:
 
 
 def _keep_classes(descriptor: Any) -> None:
-    """Keep the classes of the messages in a message.
+    """Keep the classes of nested messages.
 
     protobuf 4.24 keeps them only until the next garbage collection. A later access to such a field
     crashes the process.

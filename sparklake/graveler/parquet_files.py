@@ -11,7 +11,7 @@ from sparklake.errors import CorruptFileError
 
 
 def decode_parquet(body: bytes, what: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the rows of a Parquet file; raise CorruptFileError, which calls the file `what`."""
+    """Parse a Parquet file, or raise CorruptFileError, where the file is `what`."""
     try:
         return parquet.read_table(native_reader(body), columns=columns)
     except (pa.ArrowException, OSError) as error:
@@ -23,8 +23,8 @@ def decode_parquet(body: bytes, what: str, columns: Sequence[str] | None = None)
 def native_reader(body: bytes) -> pa.BufferReader:
     """Return a reader of a copy of bytes in Arrow's own memory.
 
-    Arrow's threads drop what they have read a moment after the rows are returned. An object of
-    Python needs the interpreter for that, and a process that is ending then aborts.
+    Arrow's threads drop their input a moment after the rows are returned. An object of Python needs
+    the interpreter for that, and an ending process then aborts.
     """
     copy = pa.allocate_buffer(len(body))
     pa.FixedSizeBufferWriter(copy).write(body)

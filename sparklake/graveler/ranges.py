@@ -30,7 +30,7 @@ class RangeInfo:
     """A metarange's record of one range.
 
     `size` is the raw bytes of keys and values: the bytes that a reader decodes, independent of
-    compression. Only staged runs have `tombstones`, which are records that delete their key.
+    compression. Only staged runs have `tombstones`, records that delete their key.
     """
 
     id: RangeId
@@ -42,7 +42,6 @@ class RangeInfo:
 
 
 def record_count(ranges: Iterable[RangeInfo]) -> int:
-    """Return the number of records in ranges."""
     return sum(each.count for each in ranges)
 
 
@@ -103,7 +102,6 @@ class RangeList(Sequence[RangeInfo]):
 
     @cached_property
     def max_keys(self) -> list[bytes]:
-        """The greatest key of each range."""
         keys: list[bytes] = self.block.key_array().to_pylist()
         return keys
 
@@ -117,12 +115,11 @@ class MetaRange:
 
     @property
     def count(self) -> int:
-        """The number of records in the tree."""
         return record_count(self.ranges)
 
 
 def range_list(*parts: Ranges) -> RangeList:
-    """Return one list of consecutive parts. Only parts outside of a RangeList are encoded."""
+    """Join consecutive parts. Only parts outside of a RangeList are encoded."""
     new = [each for part in parts if not isinstance(part, RangeList) for each in part]
     encoded, at = block_of_records(list(map(_range_record, new))), 0
     blocks = []
@@ -154,7 +151,6 @@ def overlapping(ranges: Ranges, interval: Interval) -> Ranges:
 
 
 def overlaps(ranges: Ranges, interval: Interval) -> bool:
-    """Return whether one of the ranges may contain keys of an interval."""
     first = position_reaching(ranges, interval.start)
     stop = interval.stop
     return first < len(ranges) and (stop is None or ranges[first].min_key < stop)
@@ -168,7 +164,6 @@ def position_reaching(ranges: Ranges, key: bytes, lo: int = 0) -> int:
 
 
 def max_keys(ranges: Ranges) -> list[bytes]:
-    """Return the greatest key of each range."""
     if isinstance(ranges, RangeList):
         return ranges.max_keys
     return [each.max_key for each in ranges]
@@ -186,7 +181,6 @@ def _range_record(each: RangeInfo) -> Record:
 
 
 def _range_info(record: Record) -> RangeInfo:
-    """Return the range in a metarange's record; raise CorruptFileError."""
     decoded = decode_record(*record)
     try:
         message = RangeDataMessage.FromString(decoded.data)

@@ -33,12 +33,11 @@ class ValueRecord:
 
     @property
     def id(self) -> RecordId:
-        """The valueRecordID."""
         return record_id(self.key, self.identity)
 
 
 def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
-    """Return the stored form of a record; raise InvalidKeyError or InvalidRowsError."""
+    """Return the stored form of a record, after a check of its sizes."""
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise InvalidKeyError(
             f"a key must have 1 to {MAX_KEY_BYTES} bytes, but this one has {len(key)}: {key[:80]!r}"
@@ -63,28 +62,23 @@ def tombstone(key: bytes) -> Record:
 
 
 def is_tombstone(stored: bytes) -> bool:
-    """Return whether a stored value deletes its key."""
     return stored.startswith(_TOMBSTONE_HEAD)
 
 
 def decode_record(key: bytes, stored: bytes) -> ValueRecord:
-    """Return the parts of a stored record; raise CorruptFileError for other bytes."""
     identity, data, _ = _fields(key, stored)
     return ValueRecord(key, identity, data)
 
 
 def identity_of(key: bytes, stored: bytes | None) -> bytes | None:
-    """Return the identity in a stored value, None without one; raise CorruptFileError."""
     return None if stored is None else decode_record(key, stored).identity
 
 
 def stored_record_id(stored: bytes | None) -> bytes | None:
-    """Return the id of a stored record, or None without a value."""
     return stored and stored[-RECORD_ID_BYTES:]
 
 
 def record_data(key: bytes, stored: bytes) -> bytes:
-    """Return the data of a stored record; raise CorruptFileError for other bytes."""
     return _fields(key, stored)[1]
 
 
@@ -94,7 +88,7 @@ def has_trailer(key: bytes, stored: bytes) -> bool:
 
 
 def with_trailer(key: bytes, stored: bytes) -> Record:
-    """Return a lakeFS record with its record id appended to the value."""
+    """Append the record id to the value of a lakeFS record."""
     identity, _, rest = _fields(key, stored)
     return key, stored[: len(stored) - rest] + record_id(key, identity)
 

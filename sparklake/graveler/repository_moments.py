@@ -25,7 +25,7 @@ def repository_snapshot(
     collected: Set[CommitId],
     now: int,
 ) -> RepositorySnapshot:
-    """Return a repository with the commits and trees that its rules give up at `now`."""
+    """Return a repository, with its expiring commits and trees at `now`."""
     expiring = expired_commits(refs, retention, now) - expired_at.keys()
     known = {**expired_at, **dict.fromkeys(expiring, now)}
     collecting = collectable_trees(refs.commits, known, retention, now) - collected
@@ -55,12 +55,10 @@ def collectable_trees(
 
 
 def collection_running_error() -> CollectionRunningError:
-    """Return the error for work that excludes collections while one is running."""
     return CollectionRunningError(
         "a garbage collection or a dump of refs is running: wait for its end"
     )
 
 
 def purge_running_error() -> PurgeRunningError:
-    """Return the error for a purge while another one is running."""
     return PurgeRunningError("another purge of this repository is running: wait for its end")

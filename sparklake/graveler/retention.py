@@ -2,7 +2,7 @@
 
 From each branch and tag, the first parents are kept up to and with the first commit older than the
 retention. That commit is the branch's content when the retention period began. Commits off all
-these lines are kept for the default retention. Verbs refuse an expired commit.
+these lines are kept for the default retention. Verbs reject an expired commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DAY = 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class BranchRetention:
-    """The retention, in days, of branches whose names fit a pattern."""
+    """The retention, in days, of branches with matching names."""
 
     pattern: str
     days: int
@@ -37,10 +37,10 @@ class BranchRetention:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The retention of commits, in days. The first rule that fits a branch's name applies.
+    """The retention of commits, in days. The first matching rule of a branch applies.
 
-    The trees of an expired commit are kept for another `tree_days` after it has expired. None
-    keeps them for ever, as rules of earlier versions do.
+    The trees of an expired commit are kept for another `tree_days` after it has expired. None keeps
+    them for ever, as rules of earlier versions do.
     """
 
     default_days: int
@@ -56,14 +56,13 @@ class Retention:
             raise InvalidInputError("a pattern has two retention rules: remove one")
 
     def days(self, branch: str) -> int:
-        """Return how many days the commits of a branch are kept."""
         fitting = (each.days for each in self.branches if fits(each.pattern, branch))
         return next(fitting, self.default_days)
 
 
 @dataclass(frozen=True, slots=True)
 class FirstParentLine:
-    """The first parents from a commit on, kept back to `since` (unix seconds).
+    """The first parents from a commit on, back to `since` (unix seconds).
 
     Also kept is the first commit that is not younger than `since`.
     """
@@ -73,7 +72,6 @@ class FirstParentLine:
 
 
 def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -> set[CommitId]:
-    """Return the commits that have expired at `now`, in unix seconds."""
     if retention is None:
         return set()
 
@@ -95,10 +93,10 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
 
 
 def commit_dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
-    """Return the date of each commit, at least the date of its latest ancestor.
+    """Return the date of each commit, at least that of its latest ancestor.
 
-    `commits` has parents first. Without this correction, one commit with a slow clock would
-    make all its ancestors expire. Raises CorruptFileError if a parent is missing.
+    `commits` has parents first. Without this correction, one commit with a slow clock would make
+    all its ancestors expire. Raises CorruptFileError if a parent is missing.
     """
     found: dict[CommitId, int] = {}
     for each in commits:
@@ -153,7 +151,6 @@ def _behind(
 
 
 def expired_error(commit_id: CommitId) -> ExpiredError:
-    """Return the error of reading or naming the objects of an expired commit."""
     return ExpiredError(
         f"commit {commit_id[:12]} has expired by the retention rules of the repository: a "
         "garbage collection may have deleted its objects, so it can no longer be used. "
@@ -164,7 +161,6 @@ def expired_error(commit_id: CommitId) -> ExpiredError:
 
 
 def collected_error(commit_id: CommitId) -> ExpiredError:
-    """Return the error of listing or comparing a commit whose tree was deleted."""
     return ExpiredError(
         f"commit {commit_id[:12]} has expired, and a garbage collection has deleted its tree by "
         "the rules of the repository: it can no longer be listed or compared. `sparklake log` "

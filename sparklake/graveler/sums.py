@@ -15,25 +15,19 @@ MAX_SUM = (1 << 63) - 1
 
 
 def bounded(total: int) -> int:
-    """Return a sum, capped at MAX_SUM."""
     return min(total, MAX_SUM)
 
 
 def bounded_sum(sizes: Iterable[int]) -> int:
-    """Return the sum of sizes, capped at MAX_SUM."""
     return bounded(sum(sizes))
 
 
 def column_sum(sizes: Positions) -> int:
-    """Return the sum of a column of sizes, capped at MAX_SUM."""
     return int(sizes.sum()) if _is_safe(sizes) else bounded_sum(sizes.tolist())
 
 
 def run_sums(sizes: Positions, starts: Positions) -> Positions:
-    """Return the sum of each run of sizes, capped at MAX_SUM.
-
-    `starts` are the positions where the runs begin.
-    """
+    """Return the sum of each run of sizes, which begin at `starts`."""
     if _is_safe(sizes):
         return np.add.reduceat(sizes, starts)
     exact = np.add.reduceat(sizes.astype(object), starts)

@@ -30,7 +30,6 @@ _A_MICROSECOND = timedelta(microseconds=1)
 
 
 def is_storable(nanoseconds: int) -> bool:
-    """Return whether a record may have a time, in unix nanoseconds."""
     return FIRST_SECOND <= nanoseconds // SECOND <= LAST_SECOND
 
 
@@ -40,15 +39,12 @@ def shown_microseconds(nanoseconds: int) -> int:
 
 
 def shown_nanoseconds(nanoseconds: int) -> int:
-    """Return a time in unix nanoseconds, shown within the years 1 to 9999.
-
-    It is cut to whole microseconds.
-    """
+    """Return unix nanoseconds in whole microseconds, within the years 1 to 9999."""
     return shown_microseconds(nanoseconds) * MICROSECOND
 
 
 def checked_microseconds(nanoseconds: int) -> int:
-    """Return a time in unix microseconds for a column that refuses other years.
+    """Return unix microseconds for a column that rejects other years.
 
     A time in another year stays outside of the years 1 to 9999, and fits in 64 bits.
     """
@@ -57,7 +53,6 @@ def checked_microseconds(nanoseconds: int) -> int:
 
 
 def shown_second(seconds: int) -> int:
-    """Return a time in unix seconds, within the years 1 to 9999."""
     return min(max(seconds, FIRST_SECOND), LAST_SECOND)
 
 
@@ -67,7 +62,6 @@ def datetime_of(seconds: int) -> datetime:
 
 
 def datetime_of_nanoseconds(nanoseconds: int) -> datetime:
-    """Return unix nanoseconds as a datetime in UTC, within the years 1 to 9999."""
     return _EPOCH + timedelta(microseconds=shown_microseconds(nanoseconds))
 
 

@@ -41,10 +41,9 @@ class Layer:
 class BranchState:
     """A branch at one moment: its head, and its staging layers, newest first.
 
-    A hidden branch is listed on request only. From `expires` on, in unix seconds, it may be
-    pruned. `is_expired` is by the store's own clock. `fence` counts the garbage collections
-    that have begun. A change that makes the branch refer to objects carries the fence at which
-    its work began.
+    A hidden branch is listed on request only. From `expires` on, in unix seconds, it may be pruned.
+    `is_expired` is by the store's own clock. `fence` counts the started garbage collections. A
+    change that makes the branch refer to objects carries the fence at which its work began.
     """
 
     name: str
@@ -58,7 +57,6 @@ class BranchState:
 
     @property
     def may_be_pruned(self) -> bool:
-        """Whether the branch has expired and is not protected."""
         return self.is_expired and not self.guard.protected
 
     @property
@@ -74,9 +72,9 @@ class BranchState:
 
 @dataclass(frozen=True, slots=True)
 class LayerCut:
-    """The removal of all records in some intervals from staging layers.
+    """The removal of all records in intervals from staging layers.
 
-    `runs` is the rest of each run that the intervals overlap, by layer id.
+    `runs` is the remainder of each run that the intervals overlap, by layer id.
     """
 
     within: Sequence[Interval]
@@ -91,15 +89,15 @@ class BranchMove:
     `applied_layers` are the staging layers that the new head contains: all of them must still
     exist, and exactly these are removed.
 
-    With a cut, the new head contains only the cut part of these layers. The rest stays under
+    With a cut, the new head contains only the cut part of these layers. The remainder stays under
     new ids, so an operation that has read these layers, or layers added on top since, loses the
-    race. `change_summaries` is stored with the commits: the change summary of each commit, where it
-    is known. `fence` is the fence of a branch of the repository, read before anything that the new
-    head refers to was read or written. `once` is recorded with the move. `latest` is the sequence
-    of the branch's latest operation: the move fails if there is a later one, even if the head is
-    the expected one again. `runs` are the staged runs that the mover has seen: the move fails if
-    there are others. A run may be a write of a table, which is valid only over the state that it
-    has seen, so a new head may not come below it unseen. None is for a head that reads the same.
+    race. `change_summaries` has the known change summaries of the commits. `fence` is the fence of
+    a branch of the repository, read before anything that the new head refers to was read or
+    written. `once` is recorded with the move. `latest` is the sequence of the branch's latest
+    operation: the move fails if there is a later one, even if the head is the expected one again.
+    `runs` are the staged runs that the mover has seen: the move fails if there are others. A run
+    may be a write of a table, which is valid only over the state that it has seen, so a new head
+    may not come below it unseen. None is for a head that reads the same.
     """
 
     branch: str
@@ -120,8 +118,7 @@ class BranchMove:
 class Branches(Protocol):
     """The branches of one repository.
 
-    A change raises ReadOnlyError or ProtectedError if the branch's guard refuses it at that
-    moment.
+    A change raises ReadOnlyError or ProtectedError if the branch's guard rejects it at that moment.
     """
 
     def create(
@@ -134,9 +131,9 @@ class Branches(Protocol):
         lifetime: timedelta | None = None,
         once: OnceRecord | None = None,
     ) -> BranchState:
-        """Create a branch in constant time; raise AlreadyExistsError.
+        """Create a branch in constant time.
 
-        Raises ExpiredError for an expired commit.
+        Raises AlreadyExistsError, or ExpiredError for an expired commit.
         """
 
     def find(self, name: str) -> BranchState | None:
@@ -148,7 +145,7 @@ class Branches(Protocol):
     def delete(
         self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
     ) -> None:
-        """Delete a branch; raise RefNotFoundError.
+        """Delete a branch; raise RefNotFoundError for a missing one.
 
         Raises DirtyBranchError for a branch with staged changes, unless they are discarded. With
         `if_expired`, raises RaceLostError for a branch that may not be pruned.
@@ -160,11 +157,11 @@ class Branches(Protocol):
     def move(self, move: BranchMove) -> None:
         """Apply a compare-and-swap, all of it or nothing.
 
-        Raises RaceLostError for another head than the expected one, and for an applied
-        layer that is gone or not sealed. Raises RefNotFoundError for a missing branch,
-        CollectionStartedError for another fence, and ExpiredError for a move to an expired
-        commit that is not one of `commits`. An expired commit in `commits` becomes valid
-        again. A move to the same head, which only removes layers, is not logged.
+        Raises RaceLostError for another head than the expected one, and for an applied layer that
+        is missing or not sealed. Raises RefNotFoundError for a missing branch,
+        CollectionStartedError for another fence, and ExpiredError for a move to an expired commit
+        outside of `commits`. An expired commit in `commits` becomes valid again. A move to the same
+        head, which only removes layers, is not logged.
         """
 
     def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
@@ -182,12 +179,12 @@ class Staging(Protocol):
     """The staged records of a repository's branches.
 
     Values are stored records, as in a table. All methods raise RefNotFoundError for a missing
-    branch, and RaceLostError for a missing layer: a commit or a reset removed it since the
-    branch was read, so read the branch again. A change raises ReadOnlyError or ProtectedError
-    if the branch's guard refuses it at that moment.
+    branch, and RaceLostError for a missing layer: a commit or a reset removed it since the branch
+    was read, so read the branch again. A change raises ReadOnlyError or ProtectedError if the
+    branch's guard rejects it at that moment.
 
-    `fence` is as in a BranchMove. It is None if nothing is staged that refers to an object.
-    `once` is recorded with the change.
+    `fence` is as in a BranchMove. It is None if nothing is staged that refers to an object. `once`
+    is recorded with the change.
     """
 
     def put(
@@ -215,16 +212,15 @@ class Staging(Protocol):
     ) -> Layer:
         """Seal the layers below, and add a run on top.
 
-        `seen` is the branch as `seal` returned it: raises RaceLostError if its head or its
-        layers have changed since. `write` is the id of a write to the branch, which becomes
-        done: raises WriteFinishedError if it is not open any more.
+        `seen` is the branch as `seal` returned it: raises RaceLostError if its head or its layers
+        have changed since. `write` is the id of a write to the branch, which becomes done: raises
+        WriteFinishedError if it is not open any more.
         """
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
         """Seal all layers, so that later writes go into a new one; return the branch.
 
-        On return no write into a sealed layer is in progress. `action` is the reason for
-        the seal, which the guard checks.
+        On return no write into a sealed layer is in progress. The guard checks `action`.
         """
 
     def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
@@ -254,7 +250,7 @@ class Staging(Protocol):
     ) -> None:
         """Remove records from a branch's layers, and add a run on top.
 
-        `seen` is the branch as `seal` returned it. An empty layer is dropped. Each other
-        layer gets a new id, so a commit that has read it loses the race. Raises
-        RaceLostError if the head or the layers have changed since.
+        `seen` is the branch as `seal` returned it. An empty layer is dropped. Each other layer gets
+        a new id, so a commit that has read it loses the race. Raises RaceLostError if the head or
+        the layers have changed since.
         """

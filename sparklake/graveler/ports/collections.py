@@ -16,9 +16,8 @@ from sparklake.graveler.records import Record
 class RepositorySnapshot:
     """A repository at one moment: refs, commits, and rows of staging layers.
 
-    `expired` are the commits that had expired before. `expiring` are the commits that expire at
-    this moment. In the same way, the trees of `collected` commits were given up before, and those
-    of `collecting` commits at this moment.
+    `expired` commits expired before, and `expiring` ones at this moment. In the same way, the trees
+    of `collected` commits were given up before, and those of `collecting` ones at this moment.
     """
 
     refs: RefsSnapshot
@@ -30,12 +29,12 @@ class RepositorySnapshot:
 
     @property
     def treeless(self) -> Set[CommitId]:
-        """The commits that keep no tree from this moment on."""
+        """The commits without a tree from this moment on."""
         return self.collected | self.collecting
 
     @property
     def unkept(self) -> Set[CommitId]:
-        """The commits that keep no objects from this moment on."""
+        """The commits without kept objects from this moment on."""
         return self.expired | self.expiring
 
 
@@ -43,12 +42,12 @@ class Collections(Protocol):
     """The garbage collections of one repository, at most one at a time."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude every other collection; raise CollectionRunningError if one is in progress."""
+        """Exclude other collections. Raises CollectionRunningError during one."""
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
         """Exclude dumps of refs and every other collection of trees.
 
-        Both change which tables of the namespace are named, apart from branches.
+        Both change which tables of the namespace are referenced, apart from branches.
         """
 
     def look(self) -> AbstractContextManager[RepositorySnapshot]:
@@ -69,7 +68,7 @@ class Collections(Protocol):
         """
 
     def end_tree_sweep(self) -> None:
-        """Count a sweep that has deleted tables, or a repair that has given one another content.
+        """Count a sweep that has deleted tables, or a repair that changed one.
 
         Whoever reads a ref afterwards sees a higher `RepositoryRefs.tree_sweeps`.
         """

@@ -26,10 +26,7 @@ class Tags(Protocol):
     def create(
         self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
     ) -> TagInfo:
-        """Create a tag; raise AlreadyExistsError, or ExpiredError for an expired commit.
-
-        `once` is recorded with it.
-        """
+        """Create a tag; raise AlreadyExistsError, or ExpiredError for an expired commit."""
 
     def find(self, name: str) -> TagInfo | None:
         """Return a tag."""
@@ -48,13 +45,13 @@ class Commits(Protocol):
         """Return a commit."""
 
     def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
-        """Return up to `limit` commits whose id begins with a prefix, in the order of ids."""
+        """Return up to `limit` commits by a prefix of their ids, in order."""
 
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
         """Return the given commits and their ancestors, nearest first, at most `limit`.
 
-        One round trip. The order is by the least number of steps from a given commit, then
-        by id. Each commit occurs once.
+        One round trip. The order is by the least number of steps from a given commit, then by id.
+        Each commit occurs once.
         """
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
@@ -68,19 +65,16 @@ class Commits(Protocol):
         """Return the stored change summaries of commits, where they exist."""
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Return which of some commits have expired.
+        """Return the expired ones of the given commits.
 
         The head of a branch and the commit of a tag never count as expired.
         """
 
     def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Return which of some commits have lost their trees to a garbage collection.
-
-        All of them have expired.
-        """
+        """Return the commits without a tree, deleted by a collection. All have expired."""
 
     def restore(self, commits: Sequence[Commit]) -> None:
-        """Add commits, and replace those of the same ids. The ids must prove the content.
+        """Add commits, replacing those of the same ids. The ids must prove the content.
 
         This repairs a damaged store, and deletes their change summaries: a commit never changes
         otherwise.
@@ -132,13 +126,10 @@ class Operations(Protocol):
         """Return the oldest operation."""
 
     def latest(self, refs: Collection[str] | None = None) -> Mapping[str, Operation]:
-        """Return the latest operation of each of some refs that has one, or of all.
-
-        One round trip.
-        """
+        """Return the latest operation of each given ref, or of all, in one round trip."""
 
     def reached(self, commits: Mapping[str, CommitId], after: Operation | None = None) -> Set[str]:
-        """Return which of some refs an operation has moved to or from the commit given for it.
+        """Return the refs that an operation moved to or from their given commit.
 
         Only operations that are younger than `after` count, by their dates.
         """

@@ -15,8 +15,8 @@ Watch: TypeAlias = Callable[[int], object]
 class StoredObject:
     """The metadata of one object. `mtime` is in unix nanoseconds.
 
-    `checksum` is the store's ETag without quotes, or "" without an ETag. `is_opaque` means that
-    the checksum is not an MD5, even if it looks like one. Listings do not set it.
+    `checksum` is the store's ETag without quotes, or "" without an ETag. `is_opaque` means that the
+    checksum is not an MD5, even if it looks like one. Listings do not set it.
     """
 
     key: str
@@ -49,9 +49,9 @@ class StoreTraits:
 
 
 class Content(Protocol):
-    """The bytes of an object. Some parts may be read only on request.
+    """The bytes of an object. Some slices may be read only on request.
 
-    Reading a part raises the same errors as an ObjectStore.
+    Reading a slice raises the same errors as an ObjectStore.
     """
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ContentPart:
-    """A part of an object's bytes. `size` is the size of the whole object."""
+    """A slice of an object's bytes. `size` is the size of the whole object."""
 
     body: bytes
     size: int
@@ -96,10 +96,10 @@ class ObjectStore(Protocol):
         """
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
-        """Yield the contents of objects in the order of keys. Reads overlap where that pays.
+        """Yield the contents of objects in the order of keys. Reads may overlap.
 
-        An error is raised at its object's turn. An iterator that is closed early begins no
-        more reads.
+        An error is raised in its object's place. An iterator that is closed early starts no more
+        reads.
         """
 
     def get_to_file(self, key: str, path: Path) -> None:
@@ -111,8 +111,8 @@ class ObjectStore(Protocol):
     def put_if_absent(self, key: str, body: bytes) -> bool:
         """Write an object unless it exists; return whether this call wrote it.
 
-        Atomic: exactly one of several writers wins, and no reader sees part of an object.
-        Durable on return.
+        Atomic: exactly one of several writers wins, and no reader sees a partial object. Durable on
+        return.
         """
 
     def replace(self, key: str, body: bytes) -> None:
@@ -122,19 +122,19 @@ class ObjectStore(Protocol):
         """
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Write objects unless they exist, many at a time; all are durable on return.
+        """Write absent objects; return the keys that this call wrote.
 
-        Returns the keys that this call wrote.
+        All are durable on return.
         """
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        """Write each local file unless its key exists; all are durable on return.
+        """Write local files to absent keys; return the keys that this call wrote.
 
-        Returns the keys that this call wrote. A store may hard-link the files, so they must
-        never change afterwards. `watch` gets the bytes of each part of a file that is sent in
-        parts, from any thread.
+        All are durable on return. A store may hard-link the files, so they must never change
+        afterwards. `watch` gets the bytes of each part of a file that is sent in parts, from any
+        thread.
         """
 
     def find(self, key: str) -> StoredObject | None:
@@ -149,9 +149,9 @@ class ObjectStore(Protocol):
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
         """Yield the objects under a prefix, in undefined order.
 
-        The prefix is empty or ends with '/'. With `level`, yields only the objects without
-        a further '/', and the folders of the others. Names that no key may have are
-        included: file names that are not UTF-8 have surrogates.
+        The prefix is empty or ends with '/'. With `level`, yields only the objects without a
+        further '/', and the folders of the others. Names that no key may have are included: file
+        names that are not UTF-8 have surrogates.
         """
 
     def delete(self, key: str) -> None:

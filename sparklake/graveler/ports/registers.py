@@ -23,8 +23,8 @@ class WriteState(str, Enum):
 class Write:
     """A write of files to a new place in the storage namespace, for a branch.
 
-    `place` is a key without a trailing '/'. All its files are below `place`, and nothing else
-    is. `started_at` is in unix seconds, by the store's own clock.
+    `place` is a key without a trailing '/'. All its files are below `place`, and nothing else is.
+    `started_at` is in unix seconds, by the store's own clock.
     """
 
     id: str
@@ -36,7 +36,7 @@ class Write:
 
 
 class Writes(Protocol):
-    """The writes of one repository. `Staging.add_run` ends a write when it stages its files."""
+    """The writes of one repository. `Staging.add_run` finishes a write."""
 
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
         """Register a write before its first file exists.
@@ -65,8 +65,8 @@ class PurgeState(str, Enum):
 class PurgeCounts:
     """The findings of a purge.
 
-    `addresses` and `size`, in bytes, are the deleted objects. `external` are addresses outside
-    of the storage namespace. `shared` are addresses that paths outside of the purge also use.
+    `addresses` and `size`, in bytes, are the deleted objects. `external` are addresses outside of
+    the storage namespace. `shared` are addresses that paths outside of the purge also use.
     """
 
     paths: int = 0
@@ -95,10 +95,10 @@ class Purge:
 
 
 class Purges(Protocol):
-    """The purges of one repository, kept as long as the repository. One runs at a time."""
+    """The purges of one repository, kept as long as it exists. One runs at a time."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude every other purge; raise PurgeRunningError if one is in progress."""
+        """Exclude other purges. Raises PurgeRunningError during one."""
 
     def add(self, purge: Purge) -> None:
         """Store a purge. For a deleted repository this is a no-op.
@@ -141,8 +141,8 @@ class HookResult:
 class HookRun:
     """The outcome of all hooks of one event.
 
-    `ref` is the branch or tag. `commit_id` is the commit about to be made or named. If the
-    event was refused, that commit may not exist. `date` is in unix seconds.
+    `ref` is the branch or tag. `commit_id` is the commit about to be made or referenced. If the
+    event was rejected, that commit may not exist. `date` is in unix seconds.
     """
 
     id: str
@@ -156,7 +156,7 @@ class HookRun:
 
 
 class HookRuns(Protocol):
-    """The hook runs of one repository, kept as long as the repository."""
+    """The hook runs of one repository, kept as long as it exists."""
 
     def add(self, run: HookRun) -> None:
         """Store a run. For a deleted repository this is a no-op."""

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 class RepositoryInfo:
     """The lake's record of a repository.
 
-    `uid` is new each time a repository is created, so a re-created repository never sees the
-    state of the previous one. `range_records` sets where its ranges end. `settings` are as of
-    the lookup.
+    `uid` is new each time a repository is created, so a re-created repository never sees the state
+    of the previous one. `range_records` sets where its ranges end. `settings` are as of the lookup.
     """
 
     name: str
@@ -40,8 +39,8 @@ class RepositoryInfo:
 class RefsSnapshot:
     """All refs of a repository at one moment, and all its commits, parents first.
 
-    Branches and tags are in the byte order of their names. Commits are in the order of
-    generation and id.
+    Branches and tags are in the byte order of their names. Commits are in the order of generation
+    and id.
     """
 
     branches: tuple[BranchState, ...]
@@ -65,8 +64,7 @@ class SettingsStore(Protocol):
     ) -> RepositorySettings:
         """Replace the settings with an edit of them; return the new settings.
 
-        Edits are serialised. On return nothing that the new settings refuse is in progress.
-        Raises RepositoryNotFoundError.
+        Edits are serialized. On return nothing that the new settings reject is in progress.
         """
 
 
@@ -78,9 +76,9 @@ class RepositoryRefs(Protocol):
 
     @property
     def tree_sweeps(self) -> int:
-        """The number of tree sweeps that had ended at the latest read of a ref or commit.
+        """The number of finished tree sweeps at the latest read of a ref or commit.
 
-        A table of one id may name other objects after a sweep than before it.
+        A table of one id may reference other objects after a sweep than before it.
         """
 
     @property
@@ -128,10 +126,9 @@ class RefStore(Protocol):
     ) -> None:
         """Create a repository with refs and commits, and nothing staged.
 
-        The `collected` commits have expired and have no trees.
-
-        One transaction, which logs each ref. The branches must include the default one.
-        Raises the errors of `create_repository`.
+        One transaction, which logs each ref. The branches must include the default one. The
+        `collected` commits have expired and have no trees. Raises the errors of
+        `create_repository`.
         """
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
@@ -141,9 +138,9 @@ class RefStore(Protocol):
         """Return all repositories in the byte order of their names."""
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
-        """Delete a repository and its refs; its objects stay. Raises RepositoryNotFoundError.
+        """Delete a repository and its refs; its objects stay.
 
-        Raises ReadOnlyError for a read-only repository, unless forced.
+        Raises RepositoryNotFoundError, or ReadOnlyError unless forced.
         """
 
     def refs(self, uid: str, *, force: bool = False) -> RepositoryRefs:
