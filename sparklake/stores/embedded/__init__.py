@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from sparklake.errors import InvalidInputError, MissingDependencyError, RefStoreUnavailableError
 from sparklake.stores.embedded import server
@@ -22,9 +22,6 @@ from sparklake.stores.embedded.home import (
     start_lock,
 )
 from sparklake.stores.embedded.locks import FileLock, locked
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # psutil is imported when it is needed, but a server without it could not be stopped.
 if find_spec("psutil") is None:

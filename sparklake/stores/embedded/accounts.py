@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from pathlib import Path
+from typing import TypedDict
 
 from sparklake.errors import RefStoreUnavailableError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _UNPRIVILEGED = ("postgres", "nobody")
 

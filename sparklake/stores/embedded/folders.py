@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sparklake.errors import RefStoreUnavailableError
-
-if TYPE_CHECKING:
-    from sparklake.stores.embedded.accounts import Account
+from sparklake.stores.embedded.accounts import Account
 
 _SYSTEM_FOLDER = "/var/lib/sparklake"
 _PRIVATE = 0o700

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.stores.objects.digests import contradicts, may_be_md5
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CHUNK_BYTES = 1 << 20
 

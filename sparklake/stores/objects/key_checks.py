@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from sparklake.errors import InvalidKeyError, InvalidUriError
 from sparklake.uri import is_utf8
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def check_key(key: str) -> None:

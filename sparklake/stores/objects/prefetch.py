@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
 
 from sparklake.interrupts import Threads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 READS_AHEAD = 16
 """The maximum number of objects that are being read or waiting to be consumed."""

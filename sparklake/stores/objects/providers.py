@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sparklake.graveler.ports import ObjectStore, StoreTraits
-    from sparklake.stores.objects.destinations import Destination
+from sparklake.graveler.ports import ObjectStore, StoreTraits
+from sparklake.stores.objects.destinations import Destination
 
 
 @dataclass(frozen=True, slots=True)

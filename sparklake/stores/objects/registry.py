@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidUriError
+from sparklake.graveler.ports import ObjectStore, StoreTraits
+from sparklake.stores.objects.destinations import Destination
 from sparklake.stores.objects.key_checks import invalid_uri
 from sparklake.stores.objects.local.provider import LOCAL
+from sparklake.stores.objects.providers import StoreProvider
 from sparklake.stores.objects.s3.provider import S3
 from sparklake.uri import is_utf8
-
-if TYPE_CHECKING:
-    from sparklake.graveler.ports import ObjectStore, StoreTraits
-    from sparklake.stores.objects.destinations import Destination
-    from sparklake.stores.objects.providers import StoreProvider
 
 BUILT_IN: tuple[StoreProvider, ...] = (LOCAL, S3)
 """The stores of this package."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from sparklake.graveler.ports import RefStore
 from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.migrations import migrate
 from sparklake.stores.postgres.ref_store import PostgresRefStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sparklake.graveler.ports import RefStore
 
 __all__ = ["connect_ref_store", "existing_ref_store"]
 

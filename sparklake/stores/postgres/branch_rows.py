@@ -7,21 +7,16 @@ seal waits for this lock.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparklake.errors import RefNotFoundError
 from sparklake.graveler.guards import Action, Guard, check_fence
-from sparklake.graveler.ports import Layer, LayerKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    import psycopg
-
-    from sparklake.graveler.ids import CommitId, MetaRangeId
-    from sparklake.graveler.keys import Interval
-    from sparklake.graveler.ports import LayerCut
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.keys import Interval
+from sparklake.graveler.ports import Layer, LayerCut, LayerKind
+from sparklake.stores.postgres.sessions import Session
 
 
 @dataclass(slots=True)
@@ -49,7 +44,7 @@ TREE_SWEEPS = "(SELECT tree_sweeps FROM sparklake.repositories WHERE uid = %(uid
 
 
 def lock_branch(
-    connection: psycopg.Connection,
+    connection: Session,
     scope: Scope,
     branch: str,
     *actions: Action | None,
@@ -79,7 +74,7 @@ def guard_of(read_only: bool, protected: Sequence[str]) -> Guard:
     return Guard(read_only, frozenset(map(Action, protected)))
 
 
-def layers_of(connection: psycopg.Connection, uid: str, branch: str) -> tuple[Layer, ...]:
+def layers_of(connection: Session, uid: str, branch: str) -> tuple[Layer, ...]:
     """Return the layers of a locked branch, newest first."""
     rows = connection.execute(
         "SELECT id, kind, sealed, meta_range_id FROM sparklake.layers"
@@ -96,7 +91,7 @@ def layer_of(row: tuple[Any, ...]) -> Layer:
 
 
 def hold_open_layer(
-    connection: psycopg.Connection, scope: Scope, branch: str, fence: int | None
+    connection: Session, scope: Scope, branch: str, fence: int | None
 ) -> int | None:
     """Keep the open layer open until the transaction ends; return its id.
 
@@ -124,7 +119,7 @@ def hold_open_layer(
 
 
 def insert_layer(
-    connection: psycopg.Connection, uid: str, branch: str, meta_range_id: str | None = None
+    connection: Session, uid: str, branch: str, meta_range_id: str | None = None
 ) -> int:
     """Add a layer on top of a locked branch: an open one for rows, or a run."""
     row = connection.execute(
@@ -144,7 +139,7 @@ def insert_layer(
     return int(row[0])
 
 
-def seal_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
+def seal_layers(connection: Session, uid: str, branch: str) -> None:
     """Seal the layers of a locked branch, after the writes in progress."""
     connection.execute(
         "UPDATE sparklake.layers SET sealed = true"
@@ -153,9 +148,7 @@ def seal_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
     )
 
 
-def drop_sealed_layers(
-    connection: psycopg.Connection, uid: str, branch: str, layer_ids: Sequence[int]
-) -> int:
+def drop_sealed_layers(connection: Session, uid: str, branch: str, layer_ids: Sequence[int]) -> int:
     """Remove sealed layers of a locked branch and their rows; return their number."""
     gone = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s"
@@ -165,7 +158,7 @@ def drop_sealed_layers(
     return _drop_rows(connection, gone)
 
 
-def drop_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
+def drop_layers(connection: Session, uid: str, branch: str) -> None:
     """Remove every layer of a locked branch and its rows."""
     gone = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s RETURNING id",
@@ -175,7 +168,7 @@ def drop_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
 
 
 def cut_layers(
-    connection: psycopg.Connection, uid: str, branch: str, layer_ids: Collection[int], cut: LayerCut
+    connection: Session, uid: str, branch: str, layer_ids: Collection[int], cut: LayerCut
 ) -> bool:
     """Remove records from sealed layers of a locked branch; return whether all exist.
 
@@ -193,9 +186,7 @@ def cut_layers(
     return True
 
 
-def _drop_from_layer(
-    connection: psycopg.Connection, layer: Layer, within: Sequence[Interval]
-) -> None:
+def _drop_from_layer(connection: Session, layer: Layer, within: Sequence[Interval]) -> None:
     connection.execute(
         """
         DELETE FROM sparklake.staged_rows r
@@ -211,7 +202,7 @@ def _drop_from_layer(
     )
 
 
-def _renew_layer(connection: psycopg.Connection, layer: Layer, run: MetaRangeId | None) -> None:
+def _renew_layer(connection: Session, layer: Layer, run: MetaRangeId | None) -> None:
     """Give a layer the highest id, or remove an empty layer.
 
     `run` is the rest of a run.
@@ -233,7 +224,7 @@ def _renew_layer(connection: psycopg.Connection, layer: Layer, run: MetaRangeId 
     )
 
 
-def drop_repository_layers(connection: psycopg.Connection, uid: str) -> None:
+def drop_repository_layers(connection: Session, uid: str) -> None:
     """Remove every layer of a locked repository, after locking its branches."""
     connection.execute(
         "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
@@ -245,7 +236,7 @@ def drop_repository_layers(connection: psycopg.Connection, uid: str) -> None:
     _drop_rows(connection, gone)
 
 
-def _drop_rows(connection: psycopg.Connection, layers: Sequence[tuple[int]]) -> int:
+def _drop_rows(connection: Session, layers: Sequence[tuple[int]]) -> int:
     """Delete the rows of deleted layers.
 
     It must be a separate statement: the deletion of the layers waited for their writers, and

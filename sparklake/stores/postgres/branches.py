@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 
 from sparklake.errors import AlreadyExistsError, DirtyBranchError, RaceLostError, RefNotFoundError
 from sparklake.graveler.guards import Action, actions_of
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, LayerKind, RefVerb
+from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres.branch_rows import (
     TREE_SWEEPS,
     Scope,
@@ -31,17 +35,11 @@ from sparklake.stores.postgres.commits import (
     log_operation,
     renew_commits,
 )
+from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.once import add_once_record
+from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import hold_settings
 from sparklake.stores.postgres.turns import TURN, holding, wait_for_turn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import timedelta
-
-    from sparklake.graveler.ids import CommitId
-    from sparklake.graveler.ports.once import OnceRecord
-    from sparklake.stores.postgres.connections import Connections
 
 # One statement reads a branch and its layers at one moment. With `force` nothing is read-only.
 _SELECT = f"""
@@ -60,14 +58,14 @@ ALL_BRANCHES = _SELECT + " ORDER BY b.name, l.id DESC"
 ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
 
 
-def locked_state(connection: psycopg.Connection, scope: Scope, name: str) -> BranchState:
+def locked_state(connection: Session, scope: Scope, name: str) -> BranchState:
     """Return a locked branch, which therefore exists."""
     values = {"uid": scope.uid, "force": scope.force, "name": name}
     (found,) = states_of(connection.execute(ONE_BRANCH, values).fetchall(), scope)
     return found
 
 
-def all_branches(connection: psycopg.Connection, uid: str) -> Sequence[BranchState]:
+def all_branches(connection: Session, uid: str) -> Sequence[BranchState]:
     """Return all branches in the byte order of their names, within a transaction."""
     return states_of(connection.execute(ALL_BRANCHES, {"uid": uid, "force": False}).fetchall())
 
@@ -235,7 +233,7 @@ class PostgresBranches:
                     to_commit=move.to,
                 )
 
-    def _check_latest(self, connection: psycopg.Connection, move: BranchMove) -> None:
+    def _check_latest(self, connection: Session, move: BranchMove) -> None:
         """Raise RaceLostError if the branch, which is locked, has a later operation."""
         if move.latest is None:
             return
@@ -247,7 +245,7 @@ class PostgresBranches:
         if row != (move.latest,):
             raise RaceLostError(f"branch {move.branch!r} has moved, and moved back")
 
-    def _check_runs(self, connection: psycopg.Connection, move: BranchMove) -> None:
+    def _check_runs(self, connection: Session, move: BranchMove) -> None:
         """Raise RaceLostError if the branch, which is locked, has runs that are new to a move."""
         if move.runs is None:
             return
@@ -255,7 +253,7 @@ class PostgresBranches:
         if any(each.kind is LayerKind.RUN and each.id not in move.runs for each in layers):
             raise RaceLostError.of_new_run(move.branch)
 
-    def _take_layers(self, connection: psycopg.Connection, move: BranchMove) -> bool:
+    def _take_layers(self, connection: Session, move: BranchMove) -> bool:
         """Remove the layers applied by a move; return whether all existed."""
         applied = sorted(set(move.applied_layers))
         if move.cut is not None:
@@ -281,7 +279,7 @@ class PostgresBranches:
     def _turn(self, name: str) -> str:
         return f"{self._uid}/{name}"
 
-    def _swap(self, connection: psycopg.Connection, move: BranchMove) -> None:
+    def _swap(self, connection: Session, move: BranchMove) -> None:
         actions = actions_of(move.verb)
         is_new = any(each.id == move.to for each in move.commits)
         try:

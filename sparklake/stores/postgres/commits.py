@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, Literal
 
 from psycopg.types.json import Jsonb
 
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.refs.names import name_taken
 from sparklake.graveler.retention import expired_error
-from sparklake.stores.postgres.branch_rows import TREE_SWEEPS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
-
-    import psycopg
-
-    from sparklake.graveler.ids import CommitId
-    from sparklake.stores.postgres.branch_rows import Scope
-    from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, Scope
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.sessions import Session
 
 BULK_COMMITS = 1000
 """The fewest commits of a bulk load. The statistics of fewer are left to autovacuum."""
@@ -212,15 +207,13 @@ class PostgresCommits:
         return [_commit(row) for row in rows]
 
 
-def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
+def all_commits(connection: Session, uid: str) -> Sequence[Commit]:
     """Return all commits by generation and id, within a transaction."""
     query = _SELECT + " WHERE c.repository_uid = %(uid)s ORDER BY c.generation, c.id"
     return [_commit(row) for row in connection.execute(query, {"uid": uid})]
 
 
-def insert_commit(
-    connection: psycopg.Connection, uid: str, commit: Commit, touched: bytes | None
-) -> bool:
+def insert_commit(connection: Session, uid: str, commit: Commit, touched: bytes | None) -> bool:
     """Add a commit, within the transaction that moves a branch to it.
 
     Returns whether the commit is new.
@@ -228,9 +221,7 @@ def insert_commit(
     return connection.execute(_INSERT, _row(uid, commit, touched)).rowcount > 0
 
 
-def mark_expired(
-    connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId], now: int
-) -> None:
+def mark_expired(connection: Session, uid: str, commit_ids: Sequence[CommitId], now: int) -> None:
     """Mark commits as expired, within the transaction that raises the fence."""
     if commit_ids:
         connection.execute(
@@ -240,9 +231,7 @@ def mark_expired(
         )
 
 
-def mark_collected(
-    connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]
-) -> None:
+def mark_collected(connection: Session, uid: str, commit_ids: Sequence[CommitId]) -> None:
     """Mark the trees of expired commits as collected, within the transaction of the fence."""
     if commit_ids:
         connection.execute(
@@ -252,7 +241,7 @@ def mark_collected(
         )
 
 
-def check_not_expired(connection: psycopg.Connection, uid: str, commit_id: CommitId) -> None:
+def check_not_expired(connection: Session, uid: str, commit_id: CommitId) -> None:
     """Raise ExpiredError for an expired commit, within a transaction."""
     query = f"SELECT {IS_KEPT}"
     row = connection.execute(query, {"uid": uid, "commit": commit_id}).fetchone()
@@ -260,9 +249,7 @@ def check_not_expired(connection: psycopg.Connection, uid: str, commit_id: Commi
         raise expired_error(commit_id)
 
 
-def claim_name(
-    connection: psycopg.Connection, uid: str, name: str, other: Literal["branch", "tag"]
-) -> None:
+def claim_name(connection: Session, uid: str, name: str, other: Literal["branch", "tag"]) -> None:
     """Keep a name to one kind of refs until the transaction ends.
 
     Raises:
@@ -279,7 +266,7 @@ def claim_name(
         raise name_taken(other, name)
 
 
-def renew_commits(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:
+def renew_commits(connection: Session, uid: str, commit_ids: Sequence[CommitId]) -> None:
     """Remove the expiry of re-created commits, under a branch's lock."""
     connection.execute(
         "DELETE FROM sparklake.expired_commits WHERE repository_uid = %s AND commit_id = ANY(%s)",
@@ -287,7 +274,7 @@ def renew_commits(connection: psycopg.Connection, uid: str, commit_ids: Sequence
     )
 
 
-def insert_commits(connection: psycopg.Connection, uid: str, commits: Sequence[Commit]) -> None:
+def insert_commits(connection: Session, uid: str, commits: Sequence[Commit]) -> None:
     """Add many commits at once; update the planner's statistics after a bulk load.
 
     Until autovacuum visits the table, Postgres would plan walks with the old size of the table.
@@ -329,7 +316,7 @@ def _commit(row: tuple[Any, ...]) -> Commit:
 
 
 def log_operation(
-    connection: psycopg.Connection,
+    connection: Session,
     uid: str,
     who: str,
     verb: str,

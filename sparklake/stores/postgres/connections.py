@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +32,6 @@ from sparklake.errors import (
 from sparklake.stores.postgres.sessions import LockTimeout, Session, WatchedCursor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from typing_extensions import LiteralString
 
 CONNECT_SECONDS = 10
@@ -179,7 +178,7 @@ class Connections:
     @contextmanager
     def transaction(
         self, begin: LiteralString = "BEGIN", lock_seconds: float | None = None
-    ) -> Iterator[psycopg.Connection]:
+    ) -> Iterator[Session]:
         """Yield a connection for one transaction; commit unless there is an error."""
         bound = LOCK_SECONDS if lock_seconds is None else lock_seconds
         with self._errors_told():
@@ -193,7 +192,7 @@ class Connections:
             finally:
                 self._give_back(connection)
 
-    def retried(self, work: Callable[[psycopg.Connection], _Result]) -> _Result:
+    def retried(self, work: Callable[[Session], _Result]) -> _Result:
         """Run a transaction that takes several locks; return the result of `work`.
 
         While another session holds one of the locks, the transaction is rolled back and retried.
@@ -278,7 +277,7 @@ class Connections:
                 return
         connection.close()
 
-    def _roll_back(self, connection: psycopg.Connection) -> None:
+    def _roll_back(self, connection: Session) -> None:
         try:
             connection.execute("ROLLBACK")
         except psycopg.Error:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from sparklake.errors import RefStoreUnavailableError
-
-if TYPE_CHECKING:
-    import psycopg
-
-    from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.sessions import Session
 
 # Any constant works that no other program in the same database uses.
 _LOCK = 0x737061726B6C616B
@@ -51,7 +47,7 @@ def migrate(connections: Connections) -> None:
         if _version(connection, str(connections.target), newest) == newest:
             return
 
-    def apply_missing(connection: psycopg.Connection) -> None:
+    def apply_missing(connection: Session) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         version = _version(connection, str(connections.target), newest)
         if version is None:
@@ -63,7 +59,7 @@ def migrate(connections: Connections) -> None:
     connections.retried(apply_missing)
 
 
-def _version(connection: psycopg.Connection, target: str, newest: int) -> int | None:
+def _version(connection: Session, target: str, newest: int) -> int | None:
     """Return the version of the schema; None for no schema."""
     found = connection.execute(
         "SELECT 1 FROM pg_catalog.pg_tables"
@@ -81,7 +77,7 @@ def _version(connection: psycopg.Connection, target: str, newest: int) -> int | 
     return version
 
 
-def _bootstrap(connection: psycopg.Connection) -> None:
+def _bootstrap(connection: Session) -> None:
     # CREATE SCHEMA IF NOT EXISTS requires the right to create a schema even if it exists.
     found = connection.execute("SELECT to_regnamespace('sparklake') IS NOT NULL").fetchone()
     if found is None or not found[0]:
@@ -94,7 +90,7 @@ def _bootstrap(connection: psycopg.Connection) -> None:
     )
 
 
-def _apply(connection: psycopg.Connection, migration: Migration) -> None:
+def _apply(connection: Session, migration: Migration) -> None:
     connection.execute(migration.script)
     connection.execute(
         "INSERT INTO sparklake.schema_migrations (version, name) VALUES (%s, %s)",

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import psycopg
 
 from sparklake.errors import IdempotencyKeyInUseError, RepositoryNotFoundError
 from sparklake.graveler.ports.once import OnceRecord
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.turns import holding, wait_for_turn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sparklake.stores.postgres.connections import Connections
 
 # An expired key is free again. Some others are deleted in passing, except those that a concurrent
 # statement deletes.
@@ -65,7 +62,7 @@ class PostgresOnceKeys:
             yield wait_for_turn(connection, f"{self._uid} once {key}", seconds)
 
 
-def add_once_record(connection: psycopg.Connection, uid: str, record: OnceRecord | None) -> None:
+def add_once_record(connection: Session, uid: str, record: OnceRecord | None) -> None:
     """Add a record, if there is one, as the first statement of a transaction.
 
     The statement locks the repository, which comes first in the order of locks. It waits for the

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence, Set
 
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import Operation
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence, Set
-
-    from sparklake.graveler.ids import CommitId
-    from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.connections import Connections
 
 _OPERATION = """
     sequence, floor(extract(epoch FROM date))::bigint, who, verb, ref, from_commit, to_commit,

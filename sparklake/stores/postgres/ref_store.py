@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
+from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import read_only_error
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.objects.namespaces import refuse_overlapping
 from sparklake.stores.postgres.branch_rows import Scope, drop_repository_layers
@@ -19,6 +22,7 @@ from sparklake.stores.postgres.commits import (
     mark_collected,
     mark_expired,
 )
+from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.once import PostgresOnceKeys
 from sparklake.stores.postgres.operations import PostgresOperations
 from sparklake.stores.postgres.registers import (
@@ -28,18 +32,10 @@ from sparklake.stores.postgres.registers import (
     PostgresPurges,
     snapshot_of,
 )
+from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import PostgresSettings, columns_of, settings_of
 from sparklake.stores.postgres.staging import PostgresStaging, PostgresWrites
 from sparklake.stores.postgres.tags import PostgresTags
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    import psycopg
-
-    from sparklake.graveler.commits import Commit
-    from sparklake.graveler.ids import CommitId
-    from sparklake.stores.postgres.connections import Connections
 
 _RANGE_RECORDS = "range_records"
 
@@ -115,7 +111,7 @@ class PostgresRefStore:
     def delete_repository(self, name: str, *, force: bool = False) -> None:
         """Delete a repository and its refs; its log stays."""
 
-        def delete(connection: psycopg.Connection) -> None:
+        def delete(connection: Session) -> None:
             row = connection.execute(
                 "SELECT uid, read_only FROM sparklake.repositories WHERE name = %s FOR UPDATE",
                 (name,),
@@ -181,7 +177,7 @@ def _info(row: tuple[Any, ...]) -> RepositoryInfo:
     )
 
 
-def _refuse_taken(connection: psycopg.Connection, info: RepositoryInfo) -> None:
+def _refuse_taken(connection: Session, info: RepositoryInfo) -> None:
     taken = connection.execute(
         "SELECT 1 FROM sparklake.repositories WHERE name = %s OR uid = %s", (info.name, info.uid)
     ).fetchone()
@@ -194,7 +190,7 @@ def _refuse_taken(connection: psycopg.Connection, info: RepositoryInfo) -> None:
     refuse_overlapping(info.storage_namespace, others)
 
 
-def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> None:
+def _insert_repository(connection: Session, info: RepositoryInfo) -> None:
     connection.execute(
         """
         INSERT INTO sparklake.repositories
@@ -217,7 +213,7 @@ def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> 
     )
 
 
-def _insert_names(connection: psycopg.Connection, info: RepositoryInfo, refs: RefsSnapshot) -> None:
+def _insert_names(connection: Session, info: RepositoryInfo, refs: RefsSnapshot) -> None:
     """Insert branches and tags, after their commits."""
     cursor, uid = connection.cursor(), info.uid
     guards = [info.settings.guard(each.name) for each in refs.branches]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg.types.json import Jsonb
 
@@ -25,20 +26,15 @@ from sparklake.graveler.repository_moments import (
     purge_running_error,
     repository_snapshot,
 )
+from sparklake.stores.postgres.branch_rows import Scope
 from sparklake.stores.postgres.branches import all_branches
 from sparklake.stores.postgres.commits import all_commits, mark_collected, mark_expired
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import lock_settings, settings_of
 from sparklake.stores.postgres.staging import layer_rows
 from sparklake.stores.postgres.tags import all_tags
 from sparklake.stores.postgres.turns import holding
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import psycopg
-
-    from sparklake.stores.postgres.branch_rows import Scope
-    from sparklake.stores.postgres.connections import Connections
 
 ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -80,7 +76,7 @@ class PostgresCollections:
     def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
         with ExitStack() as held:
 
-            def raise_fences(connection: psycopg.Connection) -> RepositorySnapshot:
+            def raise_fences(connection: Session) -> RepositorySnapshot:
                 lock_settings(connection, self._scope)
                 _raise_fences(connection, self._uid)
                 # It sees everything published. Nothing can be published while the
@@ -118,7 +114,7 @@ def _held(
         yield
 
 
-def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
+def snapshot_of(connection: Session, uid: str) -> RefsSnapshot:
     """Return all refs and all commits, within a transaction of one snapshot."""
     return RefsSnapshot(
         tuple(all_branches(connection, uid)),
@@ -127,7 +123,7 @@ def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
     )
 
 
-def _moment(connection: psycopg.Connection, uid: str) -> tuple[RepositorySnapshot, int]:
+def _moment(connection: Session, uid: str) -> tuple[RepositorySnapshot, int]:
     """Return a repository, and the time in unix seconds."""
     refs, rows = snapshot_of(connection, uid), partial(layer_rows, connection, uid)
     found = connection.execute(_NOW, {"uid": uid}).fetchone()
@@ -146,7 +142,7 @@ def _moment(connection: psycopg.Connection, uid: str) -> tuple[RepositorySnapsho
     return moment, now
 
 
-def _raise_fences(connection: psycopg.Connection, uid: str) -> None:
+def _raise_fences(connection: Session, uid: str) -> None:
     """Raise the fences of a locked repository, after the writes in progress."""
     connection.execute("UPDATE sparklake.repositories SET fence = fence + 1 WHERE uid = %s", (uid,))
     connection.execute(

@@ -6,23 +6,18 @@ together, in the order of all locks: the repository, its branches, their layers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from sparklake.errors import RepositoryNotFoundError
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings, read_only_error
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.stores.postgres.branch_rows import guard_of, seal_layers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import psycopg
-
-    from sparklake.stores.postgres.branch_rows import Scope
-    from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.branch_rows import Scope, guard_of, seal_layers
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.sessions import Session
 
 _SELECT = """
     SELECT read_only, protection, metadata, retention
@@ -45,7 +40,7 @@ class PostgresSettings:
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
 
-        def change(connection: psycopg.Connection) -> RepositorySettings:
+        def change(connection: Session) -> RepositorySettings:
             query = _SELECT + " FOR NO KEY UPDATE"
             rows = connection.execute(query, {"uid": self._uid}).fetchall()
             settings = edit(_found(rows))
@@ -60,7 +55,7 @@ class PostgresSettings:
         return self._connections.retried(change)
 
 
-def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:
+def lock_settings(connection: Session, scope: Scope) -> None:
     """Lock a repository for the transaction."""
     query = _SELECT + " FOR NO KEY UPDATE"
     settings = _found(connection.execute(query, {"uid": scope.uid}).fetchall())
@@ -68,7 +63,7 @@ def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:
         raise read_only_error()
 
 
-def hold_settings(connection: psycopg.Connection, scope: Scope) -> RepositorySettings:
+def hold_settings(connection: Session, scope: Scope) -> RepositorySettings:
     """Keep the settings unchanged until the transaction ends; return them.
 
     Raises ReadOnlyError, unless forced. For a deleted repository it returns the defaults.
@@ -115,7 +110,7 @@ def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:
     return settings_of(*rows[0])
 
 
-def _guard_branches(connection: psycopg.Connection, uid: str, settings: RepositorySettings) -> None:
+def _guard_branches(connection: Session, uid: str, settings: RepositorySettings) -> None:
     """Update the guards of all branches.
 
     Their layers are sealed. This waits for writes in progress, and makes later writers lock the

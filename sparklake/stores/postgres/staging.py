@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 from uuid import uuid4
 
 from sparklake.errors import (
@@ -12,9 +13,11 @@ from sparklake.errors import (
     WriteFinishedError,
 )
 from sparklake.graveler.guards import Action
+from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import disjoint_prefixes, prefix_end
-from sparklake.graveler.ports import BranchState, Layer, LayerKind, Write, WriteState
-from sparklake.graveler.records import MAX_KEY_BYTES
+from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind, Write, WriteState
+from sparklake.graveler.ports.once import OnceRecord
+from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.stores.postgres.branch_rows import (
     Scope,
     cut_layers,
@@ -26,18 +29,9 @@ from sparklake.stores.postgres.branch_rows import (
     seal_layers,
 )
 from sparklake.stores.postgres.branches import locked_state
+from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.once import add_once_record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import psycopg
-
-    from sparklake.graveler.ids import CommitId, MetaRangeId
-    from sparklake.graveler.ports import LayerCut
-    from sparklake.graveler.ports.once import OnceRecord
-    from sparklake.graveler.records import Record
-    from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.sessions import Session
 
 _COLUMNS = "id, place, branch, who, floor(extract(epoch FROM started_at))::bigint, state"
 
@@ -106,7 +100,7 @@ class PostgresWrites:
         return [_write(row) for row in rows]
 
 
-def end_write(connection: psycopg.Connection, uid: str, branch: str, write_id: str) -> None:
+def end_write(connection: Session, uid: str, branch: str, write_id: str) -> None:
     """End an open write to a locked branch."""
     ended = connection.execute(
         "UPDATE sparklake.writes SET state = 'done'"
@@ -263,9 +257,7 @@ class PostgresStaging:
                 insert_layer(connection, self._uid, branch, run)
 
 
-def layer_rows(
-    connection: psycopg.Connection, uid: str, layer_id: int, *prefixes: bytes
-) -> Iterator[Record]:
+def layer_rows(connection: Session, uid: str, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
     """Stream the records of a rows layer in key order, within a snapshot transaction."""
     if not connection.execute(
         "SELECT 1 FROM sparklake.layers WHERE repository_uid = %s AND id = %s", (uid, layer_id)
@@ -283,15 +275,13 @@ def layer_rows(
             yield from cursor.execute(_ROWS_OF_PREFIXES, values)
 
 
-def _check_seen(
-    connection: psycopg.Connection, uid: str, head: CommitId, seen: BranchState
-) -> None:
+def _check_seen(connection: Session, uid: str, head: CommitId, seen: BranchState) -> None:
     """Verify that a locked branch is unchanged since it was read."""
     if (head, layers_of(connection, uid, seen.name)) != seen.content:
         raise RaceLostError(f"branch {seen.name!r} has changed: look at it again")
 
 
-def _upsert(connection: psycopg.Connection, layer_id: int, rows: Sequence[Record]) -> None:
+def _upsert(connection: Session, layer_id: int, rows: Sequence[Record]) -> None:
     for start in range(0, len(rows), _PUT_ROWS):
         keys, values = zip(*rows[start : start + _PUT_ROWS], strict=True)
         connection.execute(

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import psycopg
 
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import RefVerb, TagInfo
+from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, Scope
 from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, claim_name, log_operation
+from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.once import add_once_record
+from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import hold_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sparklake.graveler.ids import CommitId
-    from sparklake.graveler.ports.once import OnceRecord
-    from sparklake.stores.postgres.connections import Connections
-
 
 _ALL = """
     SELECT name, commit_id FROM sparklake.tags WHERE repository_uid = %(uid)s ORDER BY name
@@ -92,6 +88,6 @@ class PostgresTags:
             )
 
 
-def all_tags(connection: psycopg.Connection, uid: str) -> Sequence[TagInfo]:
+def all_tags(connection: Session, uid: str) -> Sequence[TagInfo]:
     """Return all tags in the byte order of their names, within a transaction."""
     return [TagInfo(*row) for row in connection.execute(_ALL, {"uid": uid})]

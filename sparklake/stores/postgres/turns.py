@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg
 
 from sparklake.errors import RefStoreUnavailableError
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.sessions import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from typing_extensions import LiteralString
-
-    from sparklake.stores.postgres.connections import Connections
 
 TURN: LiteralString = "hashtextextended(%(turn)s, 0)"
 """The name of a lock as a number."""
 
 
 @contextmanager
-def holding(connections: Connections) -> Iterator[psycopg.Connection]:
+def holding(connections: Connections) -> Iterator[Session]:
     """Yield a connection that keeps its locks until the end of the block."""
     with ExitStack() as held:
         yield held.enter_context(connections.transaction())
@@ -30,7 +29,7 @@ def holding(connections: Connections) -> Iterator[psycopg.Connection]:
             held.close()
 
 
-def wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) -> bool:
+def wait_for_turn(connection: Session, turn: str, seconds: float) -> bool:
     """Take a lock for the rest of the transaction; return whether it is held.
 
     Postgres serves waiters in FIFO order.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError
+from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects.destinations import CHUNK_BYTES, ExpectedObject
 from sparklake.stores.objects.local.files import (
     NO_FILE_ERRORS,
@@ -23,11 +24,6 @@ from sparklake.stores.objects.local.files import (
     sync,
 )
 from sparklake.stores.objects.local.store import LocalStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sparklake.graveler.ports import ObjectStore
 
 _MOST_NAME_BYTES = 255
 _MOST_PATH_BYTES = 4095

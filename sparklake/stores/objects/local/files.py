@@ -6,9 +6,10 @@ import errno
 import os
 import shutil
 import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 from uuid import uuid4
 
 from sparklake.errors import (
@@ -20,9 +21,6 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
 from sparklake.stores.objects.key_checks import check_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _CANNOT_LINK = {
     errno.EXDEV,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
-from sparklake.graveler.ports import StoreTraits
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local.files import (
     NO_FILE_ERRORS,
@@ -35,9 +36,6 @@ from sparklake.stores.objects.local.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
     from sparklake.stores.objects.local.columns import FileColumns
 
 ABANDONED_SECONDS = 24 * 3600

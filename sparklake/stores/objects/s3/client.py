@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from sparklake.config import S3Timeouts
@@ -21,9 +22,6 @@ from sparklake.errors import (
 )
 from sparklake.interrupts import check_interrupted
 from sparklake.stores.objects.s3.waits import WAITS, timeouts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 try:
     from boto3.session import Session

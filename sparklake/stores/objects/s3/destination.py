@@ -5,22 +5,19 @@ from __future__ import annotations
 import hashlib
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 from boto3.s3.transfer import TransferConfig
 
 from sparklake.errors import InvalidKeyError
+from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects.destinations import CHUNK_BYTES, CheckedStream, ExpectedObject
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.files import NO_FILE_ERRORS, open_stream, store_errors
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.objects.s3.client import s3_client, s3_errors
 from sparklake.stores.objects.s3.store import S3Store
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sparklake.graveler.ports import ObjectStore
 
 _MOST_KEY_BYTES = 1024
 _PART_BYTES = 16 << 20
