@@ -42,7 +42,6 @@ class OwnNamespace:
         return self.find_key(address) is not None
 
     def find_key(self, address: str) -> str | None:
-        """Return the key of a normalised address in the namespace, or None."""
         if self._is_local:
             path = find_local_path(address)
             place = "" if path is None else self._real_place(path)
@@ -58,7 +57,6 @@ class OwnNamespace:
         return place if is_inside or not _is_link(place) else os.path.realpath(place)
 
     def full_addresses(self, entries: EntryColumns) -> pa.StringArray:
-        """Return the addresses of entries as `canonical` URIs."""
         return self._without_links(full_addresses(self.uri, entries))
 
     def canonical(self, addresses: pa.StringArray) -> pa.StringArray:

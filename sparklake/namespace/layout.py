@@ -66,7 +66,6 @@ def collection_folder(run_id: str) -> str:
 
 
 def candidates_key(run_id: str) -> str:
-    """Return the key of the ids of tree files that a collection may delete."""
     return f"{collection_folder(run_id)}tables"
 
 
@@ -100,17 +99,14 @@ def purge_receipt_folder(purge_id: str) -> str:
 
 
 def purge_list_folder(purge_id: str) -> str:
-    """Return the folder of the list of objects to delete."""
     return f"{purge_folder(purge_id)}found/"
 
 
 def purge_plan_key(purge_id: str) -> str:
-    """Return the key of the names of the files in that list."""
     return f"{purge_folder(purge_id)}plan.json"
 
 
 def purge_claim_key(purge_id: str) -> str:
-    """Return the key of the decision whether a purge deletes."""
     return f"{purge_folder(purge_id)}claim"
 
 

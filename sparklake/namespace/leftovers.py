@@ -27,7 +27,6 @@ def unfinished_checks(store: ObjectStore) -> dict[str, list[StoredObject]]:
 
 
 def probes(store: ObjectStore) -> Iterator[StoredObject]:
-    """Yield the probes for write permission left by killed processes."""
     yield from store.list(PROBE_PREFIX)
 
 

@@ -19,17 +19,14 @@ def decide_once(store: ObjectStore, key: str, decision: bytes) -> bytes:
 
 
 def open_markers(store: ObjectStore) -> list[str]:
-    """Return the keys of the markers of open sweeps."""
     return [each.key for each in store.list(SWEEP_MARKER_KEY)]
 
 
 def is_sweep_open(store: ObjectStore) -> bool:
-    """Return whether a collection may be deleting objects."""
     return bool(open_markers(store))
 
 
 def check_sweep(store: ObjectStore, marker: str) -> None:
-    """Raise CollectionRunningError after another process ends the sweep of a marker."""
     if store.find(marker) is None:
         raise sweep_ended_error()
 

@@ -23,7 +23,6 @@ _ID_BYTES = 32
 
 
 def encode_ids(table_ids: Iterable[str]) -> bytes:
-    """Encode ids of tree files as a file of candidates."""
     return b"".join(map(bytes.fromhex, sorted(table_ids)))
 
 
@@ -39,7 +38,6 @@ def put_tables(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
 
 
 def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
-    """Raise CollectionRunningError for a tree file that a collection may be deleting."""
     candidates = _candidates(store)
     found = next((each for each in keys if each in candidates), None)
     if found is not None:
@@ -67,7 +65,6 @@ def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
 
 
 def _candidates(store: ObjectStore) -> Collection[str]:
-    """Return the keys of the tree files that open collections may delete."""
     found: set[str] = set()
     for marker in open_markers(store):
         # Without its file, a sweep has just ended, or deletes no tables.

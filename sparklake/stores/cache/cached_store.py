@@ -81,7 +81,6 @@ class CachedStore:
             yield content if table_id is None else self._enter(table_id, content[:])
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Create a local file of an object."""
         if _find_table_id(key) is None:
             self._inner.get_to_file(key, path)
             return
@@ -106,7 +105,6 @@ class CachedStore:
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        """Write each local file unless its key exists; return the written keys."""
         return self._inner.put_files_if_absent(files, watch)
 
     def find(self, key: str) -> StoredObject | None:
@@ -116,11 +114,9 @@ class CachedStore:
         return self._inner.checksum(key)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the store's objects with a key prefix."""
         return self._inner.list(prefix)
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
-        """Yield the objects below a prefix, or one level of them."""
         return self._inner.scan(prefix, level=level)
 
     def delete(self, key: str) -> None:

@@ -35,7 +35,6 @@ class CacheCounts:
 
     @property
     def reads(self) -> int:
-        """The number of all reads."""
         return self.hits + self.misses
 
 
@@ -56,12 +55,10 @@ class Tally:
         self._counts = {self._process: CacheCounts()}
 
     def add(self, counts: CacheCounts) -> None:
-        """Add counts of this process."""
         with self._lock:
             self._counts[self._process] += counts
 
     def report(self) -> tuple[str, CacheCounts]:
-        """Return this process's name and its total counts."""
         with self._lock:
             return self._process, self._counts[self._process]
 
@@ -75,7 +72,6 @@ class Tally:
             self._counts[process] = max(known, counts, key=lambda each: each.reads)
 
     def total(self) -> CacheCounts:
-        """Return the total counts of all processes."""
         with self._lock:
             return reduce(add, self._counts.values())
 

@@ -104,18 +104,15 @@ class DiskCache:
             self._write(path, content)
 
     def drop(self, store: str, table_id: str) -> None:
-        """Delete a table from the cache, if it is there."""
         with self._forgiven():
             self._path(store, table_id).unlink(missing_ok=True)
 
     def usage(self) -> CacheUsage:
-        """Return the contents of the cache, counted file by file."""
         with store_errors(self.folder):
             kept = self._kept()
             return CacheUsage(len(kept), sum(each.size for each in kept))
 
     def clear(self) -> CacheUsage:
-        """Delete all tables; return the previous usage."""
         with store_errors(self.folder), self._locked() as lock:
             kept = self._kept()
             for path in (*(each.path for each in kept), self.folder / _INCOMING):
@@ -211,7 +208,6 @@ def _cache(folder: Path, max_bytes: int) -> DiskCache | None:
 
 
 def _content(header: bytes, content: bytes) -> bytes | None:
-    """Return the content of a file, or None if it is damaged."""
     if len(header) < _HEADER.size:
         return None
     magic, checksum, length = _HEADER.unpack(header)
@@ -220,7 +216,6 @@ def _content(header: bytes, content: bytes) -> bytes | None:
 
 
 def _read_number(lock: int) -> int | None:
-    """Return the recorded number of bytes, or None without a record."""
     noted = os.pread(lock, 32, 0)
     return int(noted) if noted.isdigit() else None
 

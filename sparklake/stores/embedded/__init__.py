@@ -57,7 +57,6 @@ class EmbeddedServer:
         self._leave(wait=True)
 
     def _leave(self, *, wait: bool = False) -> None:
-        """Release the share. The last one stops the server, and waits for its end on `wait`."""
         share, self._share = self._share, None
         atexit.unregister(self._leave)
         if share is None or self._pid != os.getpid():
@@ -66,7 +65,6 @@ class EmbeddedServer:
 
 
 def _stop_if_last(layout: Layout, share: FileLock, *, wait: bool = False) -> None:
-    """Release a share; stop the server if no other process has one."""
     try:
         with locked(start_lock(layout.folder), _LOCK_SECONDS):
             is_last = share.try_take()
@@ -107,7 +105,6 @@ def running_dsn(home: Path) -> str:
 
 
 def stop_unused(home: Path) -> None:
-    """Stop the server of a home if no process uses it."""
     layout = find_layout(home)
     if layout is not None:
         _stop_if_last(layout, FileLock(layout.holders))

@@ -16,8 +16,6 @@ _READ, _ENTER = 0o4, 0o1
 
 
 class SpawnOptions(TypedDict, total=False):
-    """The options of `subprocess` to run a program as another account."""
-
     user: int
     group: int
     extra_groups: list[int]
@@ -39,12 +37,10 @@ class Account:
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def may_read(self, path: Path) -> bool:
-        """Return whether permissions let the account read a file through its folders."""
         path = path.resolve()
         return all(self._has(folder, _ENTER) for folder in path.parents) and self._has(path, _READ)
 
     def may_enter(self, folder: Path) -> bool:
-        """Return whether permissions let the account enter a folder and its parents."""
         folder = folder.resolve()
         return all(self._has(part, _ENTER) for part in (folder, *folder.parents))
 

@@ -42,7 +42,6 @@ def programs(account: Account) -> Path:
 
 
 def _wheel() -> Path:
-    """Return the installation folder of the wheel."""
     found = util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise MissingDependencyError(

@@ -15,7 +15,6 @@ _ENTER_ONLY = 0o711
 
 
 def private_folder(path: Path, owner: Account) -> Path:
-    """Return a private folder, created if needed."""
     made = _make(path, _PRIVATE)
     if made and owner.uid != os.geteuid():
         os.chown(path, owner.uid, owner.gid, follow_symlinks=False)

@@ -37,12 +37,10 @@ class Layout:
 
     @property
     def data(self) -> Path:
-        """The data directory of Postgres."""
         return self.base / "data"
 
     @property
     def log(self) -> Path:
-        """The server's log."""
         return self.base / "log"
 
     @property
@@ -52,12 +50,10 @@ class Layout:
 
     @property
     def alive(self) -> Path:
-        """The lock file of the server and all its processes."""
         return self.folder / "server.lock"
 
     @property
     def watched(self) -> Path:
-        """The lock file of the server's watcher."""
         return self.folder / "watcher.lock"
 
 
@@ -86,7 +82,6 @@ def prepare_layout(folder: Path) -> Layout:
 
 
 def find_layout(home: Path) -> Layout | None:
-    """Return the layout of a home, or None if it has no Postgres yet."""
     folder = home.resolve() / "postgres"
     if not folder.is_dir():
         return None

@@ -24,11 +24,9 @@ class FileLock:
         _OPEN.add(self)
 
     def share(self, seconds: float) -> None:
-        """Take a shared lock."""
         self._wait(fcntl.LOCK_SH, seconds)
 
     def take(self, seconds: float) -> None:
-        """Take an exclusive lock."""
         self._wait(fcntl.LOCK_EX, seconds)
 
     def try_take(self) -> bool:
@@ -69,7 +67,6 @@ class FileLock:
 
 @contextmanager
 def locked(path: Path, seconds: float) -> Iterator[None]:
-    """Hold an exclusive lock on a file."""
     lock = FileLock(path)
     try:
         lock.take(seconds)

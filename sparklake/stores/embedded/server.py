@@ -98,7 +98,6 @@ def ensure_watched(layout: Layout) -> None:
 
 
 def find_running(layout: Layout) -> str | None:
-    """Return the connection string of a ready server, else None. Nothing changes."""
     sockets = _ready_sockets(layout)
     return None if sockets is None else _dsn(sockets)
 
@@ -202,7 +201,6 @@ def _listener(layout: Layout, lines: list[str]) -> int | None:
 
 
 def _running_sockets(layout: Layout) -> Path | None:
-    """Return the folder of the running server's socket, if it exists and is private."""
     if not _is_alive(layout):
         return None
     sockets = _ready_sockets(layout)
@@ -221,7 +219,6 @@ def _ready_sockets(layout: Layout) -> Path | None:
 
 
 def _pid_lines(layout: Layout) -> list[str]:
-    """Return the lines of the server's pid file; empty without a file."""
     try:
         return _pid_file(layout).read_text().splitlines()
     except FileNotFoundError:

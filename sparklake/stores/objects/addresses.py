@@ -44,7 +44,6 @@ def shown_addresses(addresses: pa.StringArray) -> pa.StringArray:
 
 
 def stored_address(address: str) -> str:
-    """Return a full address in the form of records."""
     if address.startswith((_FILE, _LOCAL)):
         return f"{_LOCAL}{normalise_object_uri(address)[len(_FILE) :]}"
     return canonical_scheme(address)
@@ -65,7 +64,6 @@ def stored_addresses(addresses: pa.StringArray) -> pa.StringArray:
 
 
 def canonical_scheme(address: str) -> str:
-    """Return an address with the canonical scheme of its store."""
     provider = find_provider(address.partition("://")[0])
     if provider is None or provider.to_canonical is None:
         return address
@@ -73,7 +71,6 @@ def canonical_scheme(address: str) -> str:
 
 
 def canonical_schemes(addresses: pa.StringArray) -> pa.StringArray:
-    """Return addresses with the canonical scheme of their store."""
     for each in all_providers():
         if each.to_canonical is not None:
             addresses = each.to_canonical.column(addresses)
@@ -97,7 +94,6 @@ def spark_uri(uri: str) -> str:
 
 
 def spark_uris(uris: pa.StringArray) -> pa.StringArray:
-    """Return canonical URIs in Spark's spelling."""
     for each in all_providers():
         if each.to_spark is not None:
             uris = each.to_spark.column(uris)
@@ -112,12 +108,10 @@ def unsupported_addresses(addresses: pa.StringArray) -> pa.BooleanArray:
 
 
 def are_local(addresses: pa.StringArray) -> pa.BooleanArray:
-    """Return the mask of canonical addresses of local files."""
     return pc.starts_with(addresses, _FILE)
 
 
 def local_paths(addresses: pa.StringArray) -> pa.StringArray:
-    """Return the paths of local addresses."""
     return pc.utf8_slice_codeunits(addresses, len(_FILE))
 
 

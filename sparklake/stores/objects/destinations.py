@@ -29,7 +29,6 @@ class ExpectedObject:
     content_type: str
 
     def check_size(self, size: int) -> None:
-        """Raise CorruptFileError for a wrong size."""
         if size != self.size:
             raise self.corrupt(f"has {size} bytes, not {self.size}")
 
@@ -50,18 +49,15 @@ class ExpectedObject:
 
     @property
     def has_md5(self) -> bool:
-        """Whether the checksum may be an MD5 of the bytes."""
         return may_be_md5(self.checksum)
 
     def missing(self) -> MissingFileError:
-        """Return the error for a missing object."""
         return MissingFileError(
             f"{self.path!r} is missing at {self.address}: it was moved or deleted outside the "
             "lake; restore it there"
         )
 
     def corrupt(self, what: str) -> CorruptFileError:
-        """Return the error for a changed object; `what` is the difference."""
         return CorruptFileError(
             f"{self.path!r} {what} at {self.address}: it was overwritten outside the lake; "
             "restore the original"
@@ -124,7 +120,6 @@ class CheckedStream(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return `size` bytes, or fewer at the end."""
         parts = []
         left = self._wanted.size - self._size if size < 0 else size
         while left > 0 and (part := self._stream.read(left)):

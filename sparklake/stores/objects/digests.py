@@ -11,7 +11,6 @@ _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def may_be_md5(checksum: str) -> bool:
-    """Return whether a checksum may be the MD5 of an object's bytes."""
     return _MD5.fullmatch(checksum) is not None
 
 

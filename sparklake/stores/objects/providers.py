@@ -25,7 +25,6 @@ class Rewrite:
         return re.sub(self.pattern, self.replacement, uri)
 
     def column(self, uris: Any) -> Any:
-        """Rewrite the URIs of an Arrow array."""
         # Lazy import: small commands do not need Arrow.
         import pyarrow.compute as pc
 

@@ -30,7 +30,6 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 def provider_of(uri: str) -> StoreProvider:
-    """Return the provider for a URI or path."""
     if not uri:
         raise InvalidUriError(f"The URI of the store is empty: use {_forms()}.")
     if "\0" in uri or not is_utf8(uri):
@@ -100,7 +99,6 @@ def open_destination(uri: str) -> Destination:
 
 
 def normalise_object_uri(uri: str) -> str:
-    """Return the canonical URI of an object."""
     root, key = provider_of(uri).split(uri)
     if not key:
         raise invalid_uri(uri, "has no object key: add one")

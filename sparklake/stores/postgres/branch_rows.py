@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import RefNotFoundError
 from sparklake.graveler.guards import Action, Guard, check_fence
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import Layer, LayerCut, LayerKind
+from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.sessions import Session
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 
 @dataclass(slots=True)
@@ -26,7 +30,6 @@ class SeenSweeps:
     count: int = 0
 
     def see(self, count: int) -> None:
-        """Record the number of tree sweeps in a read."""
         self.count = max(self.count, count)
 
 
@@ -37,6 +40,18 @@ class Scope:
     uid: str
     force: bool = False
     sweeps: SeenSweeps = field(default_factory=SeenSweeps, compare=False)
+
+
+class RepositoryPart:
+    """A part of the refs of one repository."""
+
+    def __init__(self, connections: Connections, scope: Scope) -> None:
+        self._connections = connections
+        self._scope = scope
+        self._uid = scope.uid
+
+    def _fetch(self, query: LiteralString, **values: object) -> list[tuple[Any, ...]]:
+        return self._connections.fetch(query, {"uid": self._uid, **values})
 
 
 TREE_SWEEPS = "(SELECT tree_sweeps FROM sparklake.repositories WHERE uid = %(uid)s)"
@@ -70,7 +85,6 @@ def lock_branch(
 
 
 def guard_of(read_only: bool, protected: Sequence[str]) -> Guard:
-    """Return the guard in a branch's row."""
     return Guard(read_only, frozenset(map(Action, protected)))
 
 
@@ -85,7 +99,6 @@ def layers_of(connection: Session, uid: str, branch: str) -> tuple[Layer, ...]:
 
 
 def layer_of(row: tuple[Any, ...]) -> Layer:
-    """Return the layer in a row: id, kind, sealed and metarange."""
     layer_id, kind, sealed, meta_range_id = row
     return Layer(layer_id, LayerKind(kind), sealed, meta_range_id)
 
@@ -121,7 +134,6 @@ def hold_open_layer(
 def insert_layer(
     connection: Session, uid: str, branch: str, meta_range_id: str | None = None
 ) -> int:
-    """Add a layer on top of a locked branch: an open one for rows, or a run."""
     row = connection.execute(
         """
         INSERT INTO sparklake.layers (repository_uid, branch, kind, sealed, meta_range_id)
@@ -149,7 +161,6 @@ def seal_layers(connection: Session, uid: str, branch: str) -> None:
 
 
 def drop_sealed_layers(connection: Session, uid: str, branch: str, layer_ids: Sequence[int]) -> int:
-    """Remove sealed layers of a locked branch and their rows; return their number."""
     gone = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s"
         " AND id = ANY(%s::bigint[]) AND sealed RETURNING id",
@@ -159,7 +170,6 @@ def drop_sealed_layers(connection: Session, uid: str, branch: str, layer_ids: Se
 
 
 def drop_layers(connection: Session, uid: str, branch: str) -> None:
-    """Remove every layer of a locked branch and its rows."""
     gone = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s RETURNING id",
         (uid, branch),
@@ -203,10 +213,7 @@ def _drop_from_layer(connection: Session, layer: Layer, within: Sequence[Interva
 
 
 def _renew_layer(connection: Session, layer: Layer, run: MetaRangeId | None) -> None:
-    """Give a layer the highest id, or remove an empty layer.
-
-    `run` is the rest of a run.
-    """
+    """Give a layer the highest id, or remove an empty layer. `run` is the rest of a run."""
     renewed = connection.execute(
         """
         UPDATE sparklake.layers l SET id = DEFAULT, meta_range_id = nullif(%(run)s::text, '')

@@ -18,6 +18,7 @@ from sparklake.graveler.ports import BranchMove, BranchState, LayerKind, RefVerb
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres.branch_rows import (
     TREE_SWEEPS,
+    RepositoryPart,
     Scope,
     cut_layers,
     drop_layers,
@@ -35,7 +36,6 @@ from sparklake.stores.postgres.commits import (
     log_operation,
     renew_commits,
 )
-from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import hold_settings
@@ -59,7 +59,6 @@ ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
 
 
 def locked_state(connection: Session, scope: Scope, name: str) -> BranchState:
-    """Return a locked branch, which therefore exists."""
     values = {"uid": scope.uid, "force": scope.force, "name": name}
     (found,) = states_of(connection.execute(ONE_BRANCH, values).fetchall(), scope)
     return found
@@ -113,14 +112,7 @@ _SWAP = f"""
 """  # noqa: S608
 
 
-class PostgresBranches:
-    """The branches of one repository."""
-
-    def __init__(self, connections: Connections, scope: Scope) -> None:
-        self._connections = connections
-        self._scope = scope
-        self._uid = scope.uid
-
+class PostgresBranches(RepositoryPart):
     def create(
         self,
         name: str,
@@ -131,7 +123,6 @@ class PostgresBranches:
         lifetime: timedelta | None = None,
         once: OnceRecord | None = None,
     ) -> BranchState:
-        """Create a branch."""
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             guard = hold_settings(connection, self._scope).guard(name)
@@ -157,22 +148,20 @@ class PostgresBranches:
                     f"the branch {name!r} already exists; --exist-ok accepts it"
                 )
             verb = RefVerb.CREATE_BRANCH.value
-            log_operation(
-                connection, self._uid, who, verb, ref=name, from_commit=None, to_commit=commit_id
-            )
+            log_operation(connection, self._uid, who, verb, name, new=commit_id)
             return locked_state(connection, self._scope, name)
 
     def find(self, name: str) -> BranchState | None:
-        rows = self._connections.fetch(ONE_BRANCH, {**self._values, "name": name})
+        rows = self._fetch(ONE_BRANCH, force=self._scope.force, name=name)
         return next(iter(states_of(rows, self._scope)), None)
 
     def list(self) -> Sequence[BranchState]:
-        return states_of(self._connections.fetch(ALL_BRANCHES, self._values), self._scope)
+        rows = self._fetch(ALL_BRANCHES, force=self._scope.force)
+        return states_of(rows, self._scope)
 
     def delete(
         self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
     ) -> None:
-        """Delete a branch."""
         with self._connections.transaction() as connection:
             head = lock_branch(connection, self._scope, name, Action.DELETE)
             # A locked branch gets no new layers, and a layer has rows.
@@ -187,9 +176,7 @@ class PostgresBranches:
                 (self._uid, name),
             )
             verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH
-            log_operation(
-                connection, self._uid, who, verb.value, ref=name, from_commit=head, to_commit=None
-            )
+            log_operation(connection, self._uid, who, verb.value, name, old=head)
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
         with self._connections.transaction() as connection:
@@ -223,18 +210,10 @@ class PostgresBranches:
                     f"another writer has committed or dropped staged changes of {move.branch!r}"
                 )
             if move.to != move.expected:
-                log_operation(
-                    connection,
-                    self._uid,
-                    move.who,
-                    verb=move.verb,
-                    ref=move.branch,
-                    from_commit=move.expected,
-                    to_commit=move.to,
-                )
+                who, verb, heads = move.who, move.verb, {"old": move.expected, "new": move.to}
+                log_operation(connection, self._uid, who, verb, move.branch, **heads)
 
     def _check_latest(self, connection: Session, move: BranchMove) -> None:
-        """Raise RaceLostError if the branch, which is locked, has a later operation."""
         if move.latest is None:
             return
         row = connection.execute(
@@ -246,7 +225,6 @@ class PostgresBranches:
             raise RaceLostError(f"branch {move.branch!r} has moved, and moved back")
 
     def _check_runs(self, connection: Session, move: BranchMove) -> None:
-        """Raise RaceLostError if the branch, which is locked, has runs that are new to a move."""
         if move.runs is None:
             return
         layers = layers_of(connection, self._uid, move.branch)
@@ -272,10 +250,6 @@ class PostgresBranches:
         ((is_held,),) = self._connections.fetch(query, {"turn": self._turn(name)})
         return bool(is_held)
 
-    @property
-    def _values(self) -> dict[str, object]:
-        return {"uid": self._uid, "force": self._scope.force}
-
     def _turn(self, name: str) -> str:
         return f"{self._uid}/{name}"
 
@@ -286,7 +260,8 @@ class PostgresBranches:
             swapped = connection.execute(
                 _SWAP,
                 {
-                    **self._values,
+                    "uid": self._uid,
+                    "force": self._scope.force,
                     "commit": move.to,
                     "is_new": is_new,
                     "branch": move.branch,

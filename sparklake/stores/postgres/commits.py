@@ -11,8 +11,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.refs.names import name_taken
 from sparklake.graveler.retention import expired_error
-from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, Scope
-from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, RepositoryPart
 from sparklake.stores.postgres.sessions import Session
 
 BULK_COMMITS = 1000
@@ -126,66 +125,55 @@ _FIRST_ANCESTOR = (
 )
 
 
-class PostgresCommits:
-    """The commits of one repository."""
-
-    def __init__(self, connections: Connections, scope: Scope) -> None:
-        self._connections = connections
-        self._uid = scope.uid
-        self._sweeps = scope.sweeps
-
+class PostgresCommits(RepositoryPart):
     def find(self, commit_id: CommitId) -> Commit | None:
-        rows = self._connections.fetch(
-            _SELECT + " WHERE c.repository_uid = %(uid)s AND c.id = %(id)s",
-            {"uid": self._uid, "id": commit_id},
+        rows = self._fetch(
+            _SELECT + " WHERE c.repository_uid = %(uid)s AND c.id = %(id)s", id=commit_id
         )
         return next(iter(self._commits(rows)), None)
 
     def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             _SELECT
             + """
             WHERE c.repository_uid = %(uid)s
                 AND c.id >= %(prefix)s AND c.id < %(prefix)s || 'g'  -- ids are hex digits
             ORDER BY c.id LIMIT %(limit)s
             """,
-            {"uid": self._uid, "prefix": prefix, "limit": limit},
+            prefix=prefix,
+            limit=limit,
         )
         return self._commits(rows)
 
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
-        rows = self._connections.fetch(
-            _ANCESTRY, {"uid": self._uid, "ids": list(commit_ids), "limit": limit}
-        )
+        rows = self._fetch(_ANCESTRY, ids=list(commit_ids), limit=limit)
         return self._commits(rows)
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
-        rows = self._connections.fetch(
-            _ANCESTRY_DOWN_TO, {"uid": self._uid, "ids": list(commit_ids), "least": least}
-        )
+        rows = self._fetch(_ANCESTRY_DOWN_TO, ids=list(commit_ids), least=least)
         return self._commits(rows)
 
     def change_summaries(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             "SELECT id, touched FROM sparklake.commits WHERE repository_uid = %(uid)s"
             " AND id = ANY(%(ids)s) AND touched IS NOT NULL",
-            {"uid": self._uid, "ids": list(commit_ids)},
+            ids=list(commit_ids),
         )
         return dict(rows)
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             "SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s"
             " AND commit_id = ANY(%(ids)s)",
-            {"uid": self._uid, "ids": list(commit_ids)},
+            ids=list(commit_ids),
         )
         return {commit_id for (commit_id,) in rows}
 
     def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             "SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s"
             " AND commit_id = ANY(%(ids)s) AND tree_collected",
-            {"uid": self._uid, "ids": list(commit_ids)},
+            ids=list(commit_ids),
         )
         return {commit_id for (commit_id,) in rows}
 
@@ -195,15 +183,13 @@ class PostgresCommits:
             connection.cursor().executemany(_RESTORE, rows)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
-        rows = self._connections.fetch(
-            _FIRST_ANCESTOR, {"uid": self._uid, "id": commit_id, "steps": steps}
-        )
+        rows = self._fetch(_FIRST_ANCESTOR, id=commit_id, steps=steps)
         return next(iter(self._commits(rows)), None)
 
     def _commits(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[Commit]:
         """Return the commits in rows, and record their number of tree sweeps."""
         if rows:
-            self._sweeps.see(rows[0][-1])
+            self._scope.sweeps.see(rows[0][-1])
         return [_commit(row) for row in rows]
 
 
@@ -222,7 +208,6 @@ def insert_commit(connection: Session, uid: str, commit: Commit, touched: bytes 
 
 
 def mark_expired(connection: Session, uid: str, commit_ids: Sequence[CommitId], now: int) -> None:
-    """Mark commits as expired, within the transaction that raises the fence."""
     if commit_ids:
         connection.execute(
             "INSERT INTO sparklake.expired_commits (repository_uid, commit_id, expired_at)"
@@ -232,7 +217,6 @@ def mark_expired(connection: Session, uid: str, commit_ids: Sequence[CommitId], 
 
 
 def mark_collected(connection: Session, uid: str, commit_ids: Sequence[CommitId]) -> None:
-    """Mark the trees of expired commits as collected, within the transaction of the fence."""
     if commit_ids:
         connection.execute(
             "UPDATE sparklake.expired_commits SET tree_collected = true"
@@ -242,7 +226,6 @@ def mark_collected(connection: Session, uid: str, commit_ids: Sequence[CommitId]
 
 
 def check_not_expired(connection: Session, uid: str, commit_id: CommitId) -> None:
-    """Raise ExpiredError for an expired commit, within a transaction."""
     query = f"SELECT {IS_KEPT}"
     row = connection.execute(query, {"uid": uid, "commit": commit_id}).fetchone()
     if row is not None and not row[0]:
@@ -267,7 +250,6 @@ def claim_name(connection: Session, uid: str, name: str, other: Literal["branch"
 
 
 def renew_commits(connection: Session, uid: str, commit_ids: Sequence[CommitId]) -> None:
-    """Remove the expiry of re-created commits, under a branch's lock."""
     connection.execute(
         "DELETE FROM sparklake.expired_commits WHERE repository_uid = %s AND commit_id = ANY(%s)",
         (uid, list(commit_ids)),
@@ -321,15 +303,13 @@ def log_operation(
     who: str,
     verb: str,
     ref: str,
-    from_commit: CommitId | None,
-    to_commit: CommitId | None,
+    *,
+    old: CommitId | None = None,
+    new: CommitId | None = None,
 ) -> None:
     """Add an entry to the log, within the transaction that moves the ref."""
     connection.execute(
-        """
-        INSERT INTO sparklake.operations
-            (repository_uid, who, verb, ref, from_commit, to_commit)
-        VALUES (%s, %s, %s, %s, %s, %s)
-        """,
-        (uid, who, verb, ref, from_commit, to_commit),
+        "INSERT INTO sparklake.operations (repository_uid, who, verb, ref, from_commit, to_commit)"
+        " VALUES (%s, %s, %s, %s, %s, %s)",
+        (uid, who, verb, ref, old, new),
     )

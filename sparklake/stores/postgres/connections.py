@@ -81,7 +81,6 @@ class Target:
         return session
 
     def _is_starting(self, error: BaseException) -> bool:
-        """Return whether the server refused a connection because it is starting."""
         timeout = psycopg.errors.ConnectionTimeout
         if not isinstance(error, psycopg.OperationalError) or isinstance(error, timeout):
             return False
@@ -97,7 +96,6 @@ class Target:
 
 
 def public_dsn(dsn: str) -> str:
-    """Return a connection string without secrets."""
     parts = _parts(dsn)
     if not _SECRETS & parts.keys():
         return dsn
@@ -169,7 +167,6 @@ class Connections:
         self._closed = False
 
     def fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """Run one read-only statement, and return its rows."""
         with self._errors_told():
             connection, rows = self._first(lambda session: session.read(query, values))
             self._give_back(connection)
@@ -285,7 +282,6 @@ class Connections:
 
     @contextmanager
     def _errors_told(self) -> Iterator[None]:
-        """Turn the driver's errors into sparklake's, without the connection string."""
         try:
             yield
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:

@@ -15,15 +15,12 @@ _LOCK = 0x737061726B6C616B
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered step of the schema."""
-
     version: int
     name: str
     script: bytes
 
 
 def known_migrations() -> tuple[Migration, ...]:
-    """Return the migrations of this version, in order."""
     folder = resources.files("sparklake.stores") / "migrations"
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".sql")),
@@ -60,7 +57,6 @@ def migrate(connections: Connections) -> None:
 
 
 def _version(connection: Session, target: str, newest: int) -> int | None:
-    """Return the version of the schema; None for no schema."""
     found = connection.execute(
         "SELECT 1 FROM pg_catalog.pg_tables"
         " WHERE schemaname = 'sparklake' AND tablename = 'schema_migrations'"

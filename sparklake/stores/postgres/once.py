@@ -10,7 +10,7 @@ import psycopg
 
 from sparklake.errors import IdempotencyKeyInUseError, RepositoryNotFoundError
 from sparklake.graveler.ports.once import OnceRecord
-from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.branch_rows import RepositoryPart
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.turns import holding, wait_for_turn
 
@@ -34,18 +34,12 @@ _ADD = """
 """
 
 
-class PostgresOnceKeys:
-    """The once keys of one repository."""
-
-    def __init__(self, connections: Connections, uid: str) -> None:
-        self._connections = connections
-        self._uid = uid
-
+class PostgresOnceKeys(RepositoryPart):
     def find(self, key: str) -> OnceRecord | None:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             "SELECT key, digest, run, result, expires - clock_timestamp() FROM sparklake.once_keys"
             " WHERE repository_uid = %(uid)s AND key = %(key)s AND expires > clock_timestamp()",
-            {"uid": self._uid, "key": key},
+            key=key,
         )
         if not rows:
             return None

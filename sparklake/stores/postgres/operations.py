@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import Operation
-from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.branch_rows import RepositoryPart
 
 _OPERATION = """
     sequence, floor(extract(epoch FROM date))::bigint, who, verb, ref, from_commit, to_commit,
@@ -27,21 +27,16 @@ _LATEST_OF = f"""
 """  # noqa: S608  (an expression, no values)
 
 
-class PostgresOperations:
-    """A repository's log of ref moves."""
-
-    def __init__(self, connections: Connections, uid: str) -> None:
-        self._connections = connections
-        self._uid = uid
-
+class PostgresOperations(RepositoryPart):
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             f"""
             SELECT {_OPERATION} FROM sparklake.operations WHERE repository_uid = %(uid)s
                 AND (%(ref)s::text IS NULL OR ref = %(ref)s)
             ORDER BY sequence DESC LIMIT %(limit)s
             """,  # noqa: S608
-            {"uid": self._uid, "ref": ref, "limit": limit},
+            ref=ref,
+            limit=limit,
         )
         return [Operation(*row) for row in rows]
 
@@ -52,22 +47,20 @@ class PostgresOperations:
         return self._one("ORDER BY sequence LIMIT 1")
 
     def _one(self, condition: str, sequence: int = 0) -> Operation | None:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             f"SELECT {_OPERATION} FROM sparklake.operations"  # noqa: S608
             f" WHERE repository_uid = %(uid)s {condition}",
-            {"uid": self._uid, "sequence": sequence},
+            sequence=sequence,
         )
         return Operation(*rows[0]) if rows else None
 
     def latest(self, refs: Collection[str] | None = None) -> Mapping[str, Operation]:
-        rows = self._connections.fetch(
-            _LATEST if refs is None else _LATEST_OF, {"uid": self._uid, "refs": list(refs or ())}
-        )
+        rows = self._fetch(_LATEST if refs is None else _LATEST_OF, refs=list(refs or ()))
         found = [Operation(*row) for row in rows]
         return {each.ref: each for each in found}
 
     def reached(self, commits: Mapping[str, CommitId], after: Operation | None = None) -> Set[str]:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             """
             SELECT DISTINCT o.ref FROM sparklake.operations o
             JOIN unnest(%(refs)s::text[], %(commits)s::text[]) AS w (ref, commit_id)
@@ -75,11 +68,8 @@ class PostgresOperations:
             WHERE o.repository_uid = %(uid)s
                 AND floor(extract(epoch FROM o.date) * 1000000) > %(after)s
             """,
-            {
-                "uid": self._uid,
-                "refs": list(commits),
-                "commits": list(commits.values()),
-                "after": after.date * 1_000_000 + after.microseconds if after else 0,
-            },
+            refs=list(commits),
+            commits=list(commits.values()),
+            after=after.date * 1_000_000 + after.microseconds if after else 0,
         )
         return {ref for (ref,) in rows}

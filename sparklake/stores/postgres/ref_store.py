@@ -54,7 +54,6 @@ class PostgresRefStore:
         self._connections = connections
 
     def id(self) -> str:
-        """Return the id that the lake's schema was created with."""
         rows = self._connections.fetch("SELECT id::text FROM sparklake.lake", {})
         found: str = rows[0][0]
         return found
@@ -90,15 +89,7 @@ class PostgresRefStore:
             mark_collected(connection, info.uid, collected)
             _insert_names(connection, info, refs)
             for each in refs.named:
-                log_operation(
-                    connection,
-                    info.uid,
-                    who,
-                    verb=verb.value,
-                    ref=each.name,
-                    from_commit=None,
-                    to_commit=each.commit_id,
-                )
+                log_operation(connection, info.uid, who, verb.value, each.name, new=each.commit_id)
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
         rows = self._connections.fetch(_SELECT + " WHERE r.name = %(name)s", {"name": name})
@@ -109,8 +100,6 @@ class PostgresRefStore:
         return [_info(row) for row in rows]
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
-        """Delete a repository and its refs; its log stays."""
-
         def delete(connection: Session) -> None:
             row = connection.execute(
                 "SELECT uid, read_only FROM sparklake.repositories WHERE name = %s FOR UPDATE",
@@ -132,13 +121,10 @@ class PostgresRefStore:
         return PostgresRefs(self._connections, Scope(uid, force))
 
     def close(self) -> None:
-        """Close all connections."""
         self._connections.close()
 
 
 class PostgresRefs:
-    """The mutable state of one repository."""
-
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
         self._scope = scope
@@ -147,12 +133,12 @@ class PostgresRefs:
         self.tags = PostgresTags(connections, scope)
         self.commits = PostgresCommits(connections, scope)
         self.staging = PostgresStaging(connections, scope)
-        self.operations = PostgresOperations(connections, scope.uid)
+        self.operations = PostgresOperations(connections, scope)
         self.settings = PostgresSettings(connections, scope)
-        self.hook_runs = PostgresHookRuns(connections, scope.uid)
+        self.hook_runs = PostgresHookRuns(connections, scope)
         self.purges = PostgresPurges(connections, scope)
-        self.writes = PostgresWrites(connections, scope.uid)
-        self.once_keys = PostgresOnceKeys(connections, scope.uid)
+        self.writes = PostgresWrites(connections, scope)
+        self.once_keys = PostgresOnceKeys(connections, scope)
         self.collections = PostgresCollections(connections, scope)
 
     @property
@@ -214,7 +200,6 @@ def _insert_repository(connection: Session, info: RepositoryInfo) -> None:
 
 
 def _insert_names(connection: Session, info: RepositoryInfo, refs: RefsSnapshot) -> None:
-    """Insert branches and tags, after their commits."""
     cursor, uid = connection.cursor(), info.uid
     guards = [info.settings.guard(each.name) for each in refs.branches]
     cursor.executemany(

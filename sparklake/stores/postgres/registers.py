@@ -26,7 +26,7 @@ from sparklake.graveler.repository_moments import (
     purge_running_error,
     repository_snapshot,
 )
-from sparklake.stores.postgres.branch_rows import Scope
+from sparklake.stores.postgres.branch_rows import RepositoryPart
 from sparklake.stores.postgres.branches import all_branches
 from sparklake.stores.postgres.commits import all_commits, mark_collected, mark_expired
 from sparklake.stores.postgres.connections import Connections
@@ -51,16 +51,8 @@ _EXPIRED = """
 """
 
 
-class PostgresCollections:
-    """The garbage collections of one repository, at most one at a time."""
-
-    def __init__(self, connections: Connections, scope: Scope) -> None:
-        self._connections = connections
-        self._scope = scope
-        self._uid = scope.uid
-
+class PostgresCollections(RepositoryPart):
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude every other collection, by a transaction-level lock."""
         return _held(self._connections, f"{self._uid} collection", collection_running_error)
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
@@ -68,7 +60,6 @@ class PostgresCollections:
 
     @contextmanager
     def look(self) -> Iterator[RepositorySnapshot]:
-        """Return the current state of the repository."""
         with self._connections.transaction(ONE_MOMENT) as connection:
             yield _moment(connection, self._uid)[0]
 
@@ -92,7 +83,6 @@ class PostgresCollections:
             yield self._connections.retried(raise_fences)
 
     def end_tree_sweep(self) -> None:
-        """Count a sweep with deleted tree files."""
         with self._connections.transaction() as connection:
             connection.execute(
                 "UPDATE sparklake.repositories SET tree_sweeps = tree_sweeps + 1 WHERE uid = %s",
@@ -165,20 +155,11 @@ _SELECT_PURGES = """
 """
 
 
-class PostgresPurges:
-    """The purges of one repository."""
-
-    def __init__(self, connections: Connections, scope: Scope) -> None:
-        self._connections = connections
-        self._uid = scope.uid
-        self._force = scope.force
-
+class PostgresPurges(RepositoryPart):
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude every other purge, by a transaction-level lock."""
         return _held(self._connections, f"{self._uid} purge", purge_running_error)
 
     def add(self, purge: Purge) -> None:
-        """Store a purge."""
         with self._connections.transaction() as connection:
             row = connection.execute(
                 "SELECT read_only FROM sparklake.repositories WHERE uid = %s FOR SHARE",
@@ -186,7 +167,7 @@ class PostgresPurges:
             ).fetchone()
             if row is None:
                 return
-            if row[0] and not self._force:
+            if row[0] and not self._scope.force:
                 raise read_only_error()
             connection.execute(
                 """
@@ -206,15 +187,11 @@ class PostgresPurges:
             )
 
     def find(self, purge_id: str) -> Purge | None:
-        rows = self._connections.fetch(
-            _SELECT_PURGES + " AND id = %(id)s", {"uid": self._uid, "id": purge_id}
-        )
+        rows = self._fetch(_SELECT_PURGES + " AND id = %(id)s", id=purge_id)
         return _purge(*rows[0]) if rows else None
 
     def list(self) -> Sequence[Purge]:
-        rows = self._connections.fetch(
-            _SELECT_PURGES + " ORDER BY sequence DESC", {"uid": self._uid}
-        )
+        rows = self._fetch(_SELECT_PURGES + " ORDER BY sequence DESC")
         return [_purge(*row) for row in rows]
 
     def finish(self, purge_id: str) -> None:
@@ -246,15 +223,8 @@ _SELECT_RUNS = """
 """
 
 
-class PostgresHookRuns:
-    """The hook runs of one repository."""
-
-    def __init__(self, connections: Connections, uid: str) -> None:
-        self._connections = connections
-        self._uid = uid
-
+class PostgresHookRuns(RepositoryPart):
     def add(self, run: HookRun) -> None:
-        """Store a run."""
         with self._connections.transaction() as connection:
             connection.execute(
                 """
@@ -273,16 +243,15 @@ class PostgresHookRuns:
             )
 
     def find(self, run_id: str) -> HookRun | None:
-        rows = self._connections.fetch(
-            _SELECT_RUNS + " AND id = %(id)s", {"uid": self._uid, "id": run_id}
-        )
+        rows = self._fetch(_SELECT_RUNS + " AND id = %(id)s", id=run_id)
         return _run(*rows[0]) if rows else None
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             _SELECT_RUNS + " AND (%(ref)s::text IS NULL OR ref = %(ref)s)"
             " ORDER BY sequence DESC LIMIT %(limit)s",
-            {"uid": self._uid, "ref": ref, "limit": limit},
+            ref=ref,
+            limit=limit,
         )
         return [_run(*row) for row in rows]
 

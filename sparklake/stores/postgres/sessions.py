@@ -65,7 +65,6 @@ class Session(psycopg.Connection[TupleRow]):
     """The process that serves the current transaction. Poolers change it between transactions."""
 
     def begin(self, statement: LiteralString, lock_seconds: float) -> None:
-        """Begin a transaction in which each wait for a lock is bounded."""
         # A timeout of 0 would mean none.
         bound = f"SET LOCAL lock_timeout = {max(round(lock_seconds * 1000), 1)}"
         cursor = self.execute(f"{statement}; {bound}; SELECT pg_backend_pid()".encode())
@@ -87,12 +86,10 @@ class WatchedCursor(psycopg.Cursor[TupleRow]):
     """A cursor of a session whose long waits for locks are reported."""
 
     def execute(self, query: Any, params: Params | None = None, **options: Any) -> Self:
-        """Execute a statement."""
         with _watched(self.connection):
             return super().execute(query, params, **options)
 
     def executemany(self, query: Any, params_seq: Iterable[Params], **options: Any) -> None:
-        """Execute a statement for each of several parameters."""
         with _watched(self.connection):
             super().executemany(query, params_seq, **options)
 

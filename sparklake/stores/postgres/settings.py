@@ -15,8 +15,7 @@ from psycopg.types.json import Jsonb
 from sparklake.errors import RepositoryNotFoundError
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings, read_only_error
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.stores.postgres.branch_rows import Scope, guard_of, seal_layers
-from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.branch_rows import RepositoryPart, Scope, guard_of, seal_layers
 from sparklake.stores.postgres.sessions import Session
 
 _SELECT = """
@@ -25,16 +24,9 @@ _SELECT = """
 """
 
 
-class PostgresSettings:
-    """The settings of one repository."""
-
-    def __init__(self, connections: Connections, scope: Scope) -> None:
-        self._connections = connections
-        self._uid = scope.uid
-
+class PostgresSettings(RepositoryPart):
     def get(self) -> RepositorySettings:
-        """Return the current settings."""
-        return _found(self._connections.fetch(_SELECT, {"uid": self._uid}))
+        return _found(self._fetch(_SELECT))
 
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
@@ -56,7 +48,6 @@ class PostgresSettings:
 
 
 def lock_settings(connection: Session, scope: Scope) -> None:
-    """Lock a repository for the transaction."""
     query = _SELECT + " FOR NO KEY UPDATE"
     settings = _found(connection.execute(query, {"uid": scope.uid}).fetchall())
     if settings.read_only and not scope.force:
@@ -81,7 +72,6 @@ def settings_of(
     metadata: Mapping[str, str],
     retention: Mapping[str, Any] | None,
 ) -> RepositorySettings:
-    """Return the settings in a repository's row."""
     rules = (
         ProtectionRule(pattern, frozenset(map(Action, actions)))
         for pattern, actions in sorted(protection.items())
@@ -91,7 +81,6 @@ def settings_of(
 
 
 def columns_of(settings: RepositorySettings) -> tuple[bool, Jsonb, Jsonb, Jsonb | None]:
-    """Return the columns of settings in a repository's row."""
     rules = {each.pattern: sorted(each.actions) for each in settings.protection}
     kept = None if settings.retention is None else Jsonb(asdict(settings.retention))
     return settings.read_only, Jsonb(rules), Jsonb(dict(settings.metadata)), kept

@@ -19,7 +19,7 @@ from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind, Wr
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.stores.postgres.branch_rows import (
-    Scope,
+    RepositoryPart,
     cut_layers,
     drop_layers,
     hold_open_layer,
@@ -29,22 +29,14 @@ from sparklake.stores.postgres.branch_rows import (
     seal_layers,
 )
 from sparklake.stores.postgres.branches import locked_state
-from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Session
 
 _COLUMNS = "id, place, branch, who, floor(extract(epoch FROM started_at))::bigint, state"
 
 
-class PostgresWrites:
-    """The writes of one repository."""
-
-    def __init__(self, connections: Connections, uid: str) -> None:
-        self._connections = connections
-        self._uid = uid
-
+class PostgresWrites(RepositoryPart):
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
-        """Register a write."""
         values = {"uid": self._uid, "id": write_id, "place": place, "branch": branch, "who": who}
         with self._connections.transaction() as connection:
             # Locked, so that a repository in deletion gets no new writes.
@@ -66,10 +58,10 @@ class PostgresWrites:
         return _write(row)
 
     def find(self, write_id: str) -> Write | None:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             f"SELECT {_COLUMNS} FROM sparklake.writes"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND id = %(id)s",
-            {"uid": self._uid, "id": write_id},
+            id=write_id,
         )
         return _write(rows[0]) if rows else None
 
@@ -92,16 +84,14 @@ class PostgresWrites:
         return sorted(map(_write, rows), key=lambda each: (each.started_at, each.id))
 
     def list(self) -> Sequence[Write]:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             f"SELECT {_COLUMNS} FROM sparklake.writes"  # noqa: S608
-            " WHERE repository_uid = %(uid)s AND state <> 'done' ORDER BY started_at, id",
-            {"uid": self._uid},
+            " WHERE repository_uid = %(uid)s AND state <> 'done' ORDER BY started_at, id"
         )
         return [_write(row) for row in rows]
 
 
 def end_write(connection: Session, uid: str, branch: str, write_id: str) -> None:
-    """End an open write to a locked branch."""
     ended = connection.execute(
         "UPDATE sparklake.writes SET state = 'done'"
         " WHERE repository_uid = %s AND id = %s AND branch = %s AND state = 'open'",
@@ -138,14 +128,7 @@ _ROWS_OF_PREFIXES = """
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
-class PostgresStaging:
-    """The staged records of a repository's branches."""
-
-    def __init__(self, connections: Connections, scope: Scope) -> None:
-        self._connections = connections
-        self._scope = scope
-        self._uid = scope.uid
-
+class PostgresStaging(RepositoryPart):
     def put(
         self,
         branch: str,
@@ -206,13 +189,14 @@ class PostgresStaging:
             yield from layer_rows(connection, self._uid, layer_id, *prefixes)
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             """
             SELECT r.key, r.value FROM sparklake.layers l
             LEFT JOIN sparklake.staged_rows r ON r.layer_id = l.id AND r.key = %(key)s
             WHERE l.repository_uid = %(uid)s AND l.id = %(layer)s
             """,
-            {"uid": self._uid, "layer": layer_id, "key": key},
+            layer=layer_id,
+            key=key,
         )
         if not rows:
             raise _gone(layer_id)
@@ -220,12 +204,12 @@ class PostgresStaging:
         return None if found_key is None else (found_key, value)
 
     def count(self, layer_id: int) -> int:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             """
             SELECT (SELECT count(*) FROM sparklake.staged_rows r WHERE r.layer_id = l.id)
             FROM sparklake.layers l WHERE l.repository_uid = %(uid)s AND l.id = %(layer)s
             """,
-            {"uid": self._uid, "layer": layer_id},
+            layer=layer_id,
         )
         if not rows:
             raise _gone(layer_id)

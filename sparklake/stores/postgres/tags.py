@@ -10,9 +10,8 @@ from sparklake.errors import AlreadyExistsError, RefNotFoundError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import RefVerb, TagInfo
 from sparklake.graveler.ports.once import OnceRecord
-from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, Scope
+from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, RepositoryPart
 from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, claim_name, log_operation
-from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import hold_settings
@@ -22,18 +21,10 @@ _ALL = """
 """
 
 
-class PostgresTags:
-    """The tags of one repository."""
-
-    def __init__(self, connections: Connections, scope: Scope) -> None:
-        self._connections = connections
-        self._scope = scope
-        self._uid = scope.uid
-
+class PostgresTags(RepositoryPart):
     def create(
         self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
     ) -> TagInfo:
-        """Create a tag."""
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             hold_settings(connection, self._scope)
@@ -50,16 +41,14 @@ class PostgresTags:
                 check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(f"the tag {name!r} already exists; --exist-ok accepts it")
             verb = RefVerb.CREATE_TAG.value
-            log_operation(
-                connection, self._uid, who, verb, ref=name, from_commit=None, to_commit=commit_id
-            )
+            log_operation(connection, self._uid, who, verb, name, new=commit_id)
         return TagInfo(name, commit_id)
 
     def find(self, name: str) -> TagInfo | None:
-        rows = self._connections.fetch(
+        rows = self._fetch(
             f"SELECT name, commit_id, {TREE_SWEEPS} FROM sparklake.tags"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND name = %(name)s",
-            {"uid": self._uid, "name": name},
+            name=name,
         )
         if not rows:
             return None
@@ -68,11 +57,10 @@ class PostgresTags:
         return TagInfo(*found)
 
     def list(self) -> Sequence[TagInfo]:
-        rows = self._connections.fetch(_ALL, {"uid": self._uid})
+        rows = self._fetch(_ALL)
         return [TagInfo(*row) for row in rows]
 
     def delete(self, name: str, who: str) -> None:
-        """Delete a tag."""
         with self._connections.transaction() as connection:
             hold_settings(connection, self._scope)
             gone = connection.execute(
@@ -83,9 +71,7 @@ class PostgresTags:
             if gone is None:
                 raise RefNotFoundError(f"there is no tag {name!r}")
             verb = RefVerb.DELETE_TAG.value
-            log_operation(
-                connection, self._uid, who, verb=verb, ref=name, from_commit=gone[0], to_commit=None
-            )
+            log_operation(connection, self._uid, who, verb, name, old=gone[0])
 
 
 def all_tags(connection: Session, uid: str) -> Sequence[TagInfo]:

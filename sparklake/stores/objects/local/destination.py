@@ -41,16 +41,13 @@ class LocalDestination:
 
     @property
     def uri(self) -> str:
-        """The root, without a trailing '/'."""
         return f"file://{self.root}"
 
     @property
     def has_folders(self) -> bool:
-        """Whether a file cannot also be a folder: always true here."""
         return True
 
     def unsupported_reason(self, key: str) -> str:
-        """Return why a file of a key is impossible; "" if it is possible."""
         parts = key.split("/")
         if "" in parts or "." in parts or ".." in parts:
             return "has an empty part, or '.'"
@@ -75,12 +72,10 @@ class LocalDestination:
                 wanted.check(*_measured(temporary), lambda: store.find(source))
 
     def put(self, key: str, body: bytes) -> None:
-        """Write a small file."""
         with self._replacing(key) as temporary:
             temporary.write_bytes(body)
 
     def remove(self, key: str) -> None:
-        """Remove a file, then empty folders above it."""
         path = self.root / key
         with store_errors(path):
             resolve(self.root, path.parent)
@@ -105,7 +100,6 @@ class LocalDestination:
             sync(folders)
 
     def tidy(self) -> None:
-        """Remove the temporary files of killed tasks."""
         shutil.rmtree(self.root / TEMPORARY, ignore_errors=True)
 
     @contextmanager
@@ -138,7 +132,6 @@ class LocalDestination:
 
 
 def _copied(source: Path, target: Path, wanted: ExpectedObject) -> tuple[int, str]:
-    """Copy a file; return its size and MD5."""
     digest, size = hashlib.md5(usedforsecurity=False), 0
     with store_errors(source), target.open("wb") as copy:
         try:
@@ -154,7 +147,6 @@ def _copied(source: Path, target: Path, wanted: ExpectedObject) -> tuple[int, st
 
 
 def _measured(path: Path) -> tuple[int, str]:
-    """Return the size and the MD5 of a file."""
     digest, size = hashlib.md5(usedforsecurity=False), 0
     with store_errors(path), path.open("rb") as file:
         for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):

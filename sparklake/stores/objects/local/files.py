@@ -145,11 +145,9 @@ class LocalFile:
             self._close()
 
     def __len__(self) -> int:
-        """Return the size of the file."""
         return self._size
 
     def __getitem__(self, part: slice, /) -> bytes:
-        """Return a part of the bytes, or fewer if the file was truncated."""
         if self._whole is not None:
             return self._whole[part]
         start, stop, _ = part.indices(self._size)
@@ -157,11 +155,9 @@ class LocalFile:
             return self._read(start, stop)
 
     def __reduce__(self) -> tuple[type[LocalFile], tuple[str]]:
-        """Return how another process reopens the file."""
         return LocalFile, (self._path,)
 
     def __del__(self) -> None:
-        """Close the file."""
         self._close()
 
     def _close(self) -> None:
@@ -174,7 +170,6 @@ class LocalFile:
 
 
 def read_part(path: Path, start: int, stop: int) -> ContentPart:
-    """Return some bytes of a file, or fewer at its end."""
     descriptor = open_file(path)
     try:
         return ContentPart(_read_part(descriptor, start, stop), os.fstat(descriptor).st_size)
@@ -228,7 +223,6 @@ def write_new(body: bytes, path: Path) -> None:
 
 
 def sync(paths: Iterable[Path]) -> None:
-    """Make file data and directory entries durable."""
     for path in paths:
         _sync(path)
 
@@ -300,7 +294,6 @@ def scan_level(root: Path, folder: str) -> Iterator[StoredFolder | None]:
 
 
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
-    """Yield the entries of a folder, without concurrently deleted ones."""
     with store_errors(folder), suppress(*NO_FILE_ERRORS), os.scandir(folder) as entries:
         for entry in entries:
             try:
@@ -311,7 +304,6 @@ def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
 
 
 def stored(key: str, status: os.stat_result) -> StoredObject | None:
-    """Return a file as an object; None for a directory, a socket or a device."""
     if not stat.S_ISREG(status.st_mode):
         return None
     return StoredObject(key, status.st_size, status.st_mtime_ns)

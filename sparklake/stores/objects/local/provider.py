@@ -63,12 +63,10 @@ def _open_destination(root: str) -> LocalDestination:
 
 
 def local_uri(path: str) -> str:
-    """Return the canonical URI of an absolute path."""
     return f"{_ROOT}{path}"
 
 
 def find_local_path(uri: str) -> str | None:
-    """Return the path of a canonical URI, or None for a remote one."""
     return uri.removeprefix(_ROOT) if uri.startswith(_ROOT) else None
 
 

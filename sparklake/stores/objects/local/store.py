@@ -159,13 +159,11 @@ class LocalStore:
         return walk(self.root, folder, start)
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
-        """Yield the files below a folder, with any names, or one level of them."""
         with store_errors(self.root):
             self._check_root()
         return scan(self.root, prefix.rstrip("/"), level=level)
 
     def scan_level(self, prefix: str) -> Iterator[StoredFolder | None]:
-        """Yield the folders of one level, and None for each other entry: no file is looked at."""
         with store_errors(self.root):
             self._check_root()
         return scan_level(self.root, prefix.rstrip("/"))
@@ -210,7 +208,6 @@ class LocalStore:
     def _link_new(
         self, targets: Iterable[Path], writers: Iterable[Callable[[Path], object]]
     ) -> Sequence[Path]:
-        """Write temporary files, then link those with free names."""
         # One shared directory: removing a directory takes ext4 longer than everything else.
         stem = f"{int(time.time())}-{uuid4().hex}"
         staged: dict[Path, Path] = {}
@@ -268,7 +265,6 @@ class LocalStore:
 
 
 def _is_key(text: str) -> bool:
-    """Return whether a key can be a file path: without empty or reserved parts."""
     parts = text.split("/")
     return "" not in parts and TEMPORARY not in parts
 

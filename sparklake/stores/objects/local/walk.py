@@ -15,8 +15,6 @@ from sparklake.stores.objects.local.files import NO_FILE_ERRORS, TEMPORARY, stor
 
 
 class SkipReason(str, Enum):
-    """The reason for skipping a path below a folder."""
-
     LINK = "link"
     DANGLING_LINK = "dangling_link"
     LINK_LOOP = "link_loop"
@@ -71,14 +69,12 @@ def walk_files(
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names in a folder; none if it was deleted meanwhile."""
     with store_errors(folder), suppress(*NO_FILE_ERRORS):
         return sorted(each.name for each in folder.iterdir())
     return []
 
 
 def _look_at(path: Path, *, follow_links: bool) -> os.stat_result | SkipReason:
-    """Return the status of a file or folder, or the reason to skip it."""
     if path.name == TEMPORARY:
         return SkipReason.RESERVED
     with store_errors(path):

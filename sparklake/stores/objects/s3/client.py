@@ -158,7 +158,6 @@ class _WholeRefusals:
         self._session = session
 
     def send(self, request: Any) -> Any:
-        """Send a request; return the answer, which keeps the body of a refusal."""
         response = self._session.send(request)
         if response.status_code >= 300:
             try:
@@ -170,7 +169,6 @@ class _WholeRefusals:
         return response
 
     def close(self) -> None:
-        """Close the connections."""
         self._session.close()
 
 
@@ -236,7 +234,6 @@ def s3_errors(address: str) -> Iterator[None]:
 
 
 def no_object(address: str) -> MissingFileError:
-    """Return the error for a missing object."""
     return MissingFileError(
         f"The object {address} does not exist: it was moved or deleted outside the lake; "
         "restore it from a backup or an older version."
@@ -244,14 +241,12 @@ def no_object(address: str) -> MissingFileError:
 
 
 def no_bucket(address: str) -> StoreUnreachableError:
-    """Return the error for a missing bucket."""
     return StoreUnreachableError.of_missing(
         f"The bucket of {address} does not exist: create it, or correct the name or the endpoint."
     )
 
 
 def _broken_body(error: BotoCoreError | HTTPError, address: str) -> StoreError:
-    """Return the error for a body that is cut off or has the wrong checksum."""
     if isinstance(error, FlexibleChecksumError):
         what = "does not match the checksum that S3 sends for it"
     elif isinstance(error, IncompleteReadError) or "IncompleteRead" in str(error):
@@ -329,12 +324,10 @@ def _verify(params: dict[str, Any], **_: object) -> None:
 
 
 def _keep(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
-    """Take the condition from the parameters before they are checked."""
     if _PARAMETER in params:
         context[_KEPT] = params.pop(_PARAMETER)
 
 
 def _send(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
-    """Add the condition to the headers before they are signed."""
     if _KEPT in context:
         params["headers"]["If-None-Match"] = context[_KEPT]

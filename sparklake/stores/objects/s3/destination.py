@@ -36,16 +36,13 @@ class S3Destination:
 
     @property
     def uri(self) -> str:
-        """The root, without a trailing '/'."""
         return self.store.uri
 
     @property
     def has_folders(self) -> bool:
-        """Whether a key cannot also be a prefix: never here, a bucket has only keys."""
         return False
 
     def unsupported_reason(self, key: str) -> str:
-        """Return why an object of a key is impossible here; "" if it is possible."""
         try:
             check_key(key)
         except InvalidKeyError:
@@ -62,18 +59,16 @@ class S3Destination:
             self._copy(key, cast("S3Store", store), source, wanted)
 
     def put(self, key: str, body: bytes) -> None:
-        """Write a small object."""
         self.store.replace(key, body)
 
     def remove(self, key: str) -> None:
-        """Remove an object."""
         self.store.delete(key)
 
     def settle(self) -> None:
-        """Do nothing: writes to a bucket are durable."""
+        pass
 
     def tidy(self) -> None:
-        """Do nothing: an incomplete upload is not an object."""
+        pass
 
     def _key(self, key: str) -> str:
         return f"{self.store.prefix}/{key}" if self.store.prefix else key

@@ -22,7 +22,6 @@ class PageParsers(ResponseParserFactory):
     """The `response_parser_factory` component of a botocore session."""
 
     def create_parser(self, protocol_name: str) -> Any:
-        """Return a parser of answers."""
         return _PageParser(super().create_parser(protocol_name))
 
 
@@ -31,7 +30,6 @@ class _PageParser:
         self._parser = parser
 
     def parse(self, response: dict[str, Any], shape: Any) -> Any:
-        """Return the fields of an answer."""
         contents = None
         if response["status_code"] == 200 and shape is not None and shape.name == _OUTPUT:
             contents, response = _without_contents(response)
@@ -42,7 +40,6 @@ class _PageParser:
 def _without_contents(
     response: dict[str, Any],
 ) -> tuple[list[dict[str, Any]] | None, dict[str, Any]]:
-    """Return the objects of an answer, and the answer without them."""
     try:
         root = ElementTree.fromstring(response["body"])  # noqa: S314  (so does botocore)
         space, _, name = root.tag.rpartition("}")

@@ -126,7 +126,6 @@ class S3Store:
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        """Write local files unless their keys exist; return the written keys."""
         return self._put_all(files, partial(self._put_file, watch))
 
     def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
@@ -150,7 +149,6 @@ class S3Store:
         return replace(found, is_opaque=self.bucket.endswith(_EXPRESS) or _has_own_key(head))
 
     def checksum(self, key: str) -> str:
-        """Return the ETag of an object."""
         return self._head(key).checksum
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
@@ -158,7 +156,6 @@ class S3Store:
         return (each for each in self._objects(prefix) if isinstance(each, StoredObject))
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
-        """Yield the objects below a prefix, with any names, or one level of them."""
         return self._objects(prefix, "/" if level else "")
 
     def delete(self, key: str) -> None:

@@ -22,7 +22,6 @@ def use_timeouts(timeouts: S3Timeouts) -> None:
 
 
 def timeouts() -> S3Timeouts:
-    """Return the timeouts of this process."""
     return s3_timeouts_here(_given[0])
 
 
