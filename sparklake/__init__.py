@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.history.show import CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.merges.preview import MergePreview
-    from sparklake.verbs.objects.restore import Restored
+    from sparklake.verbs.objects.restore import RestoreResult
 
 __all__ = [
     "Branch",
@@ -44,7 +44,7 @@ __all__ = [
     "ObjectInfo",
     "Once",
     "Repository",
-    "Restored",
+    "RestoreResult",
     "S3Inventory",
     "SparklakeError",
     "Strategy",
@@ -70,7 +70,7 @@ _MODULES = {
     "ObjectInfo": "sparklake.rows.objects",
     "Once": "sparklake.verbs.base.once",
     "Repository": "sparklake.repository",
-    "Restored": "sparklake.verbs.objects.restore",
+    "RestoreResult": "sparklake.verbs.objects.restore",
     "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.history.status import BranchStatus
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.imports.sources import ImportSource
-    from sparklake.verbs.objects.restore import Restored
+    from sparklake.verbs.objects.restore import RestoreResult
     from sparklake.verbs.objects.upload import FolderUpload
     from sparklake.verbs.tables.write_request import TableWrite
 
@@ -551,7 +551,9 @@ class Branch:
         reset(self._context, self.name, prefix, path)
 
     @verb("restore", "sparklake.verbs.objects.restore")
-    def restore(self, ref: str, paths: Sequence[str], once: str | Once | None = None) -> Restored:
+    def restore(
+        self, ref: str, paths: Sequence[str], once: str | Once | None = None
+    ) -> RestoreResult:
         """Restore paths from any ref (staged).
 
         Staged changes of these paths are replaced, and removals are included. Raises

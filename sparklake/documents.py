@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.merges.preview import MergePreview
     from sparklake.verbs.objects.list import Folder
-    from sparklake.verbs.objects.restore import Restored
+    from sparklake.verbs.objects.restore import RestoreResult
     from sparklake.verbs.objects.upload import FolderUpload
     from sparklake.verbs.repairs.repair import RepairReport
     from sparklake.verbs.tables.row_diff import TableDiff
@@ -271,7 +271,7 @@ def operation_document(each: Operation) -> Document:
     return {name: value for name, value in asdict(each).items() if name != "microseconds"}
 
 
-def restored_document(made: Restored) -> Document:
+def restored_document(made: RestoreResult) -> Document:
     """Return the document of paths restored from a commit."""
     changes = {"added": made.added, "removed": made.removed, "changed": made.changed}
     return {"commit_id": made.commit.id, "staged": changes}
@@ -298,9 +298,9 @@ def preview_document(said: MergePreview) -> Document:
         "bytes": {kind: getattr(said, f"{kind}_bytes") for kind in kinds},
         "count": said.conflict_count,
         "unresolved": said.unresolved,
-        "delta": list(said.united),
-        "taken": dict(said.taken),
-        "dropped": {name: asdict(each) for name, each in said.dropped.items()},
+        "merged_tables": list(said.merged_tables),
+        "table_winners": dict(said.table_winners),
+        "dropped_commits": {name: asdict(each) for name, each in said.dropped_commits.items()},
         "conflicts": [conflict_document(row) for row in said.conflicts],
         "cost": explanation_document(said.cost),
     }
@@ -350,7 +350,7 @@ def error_document(error: SparklakeError) -> Document:
     """Return the document of an error; of a merge conflict, with the conflicts."""
     said = {"error": str(error), "kind": error.kind}
     if isinstance(error, HookFailedError):
-        return {**said, "run": error.run_id}
+        return {**said, "run_id": error.run_id}
     if isinstance(error, ImportErrorsError):
         return {**said, **_errors_document(error)}
     if not isinstance(error, MergeConflictError):

@@ -164,10 +164,10 @@ class Lake:
         """
         from sparklake.verbs.tables.read import register_formats
 
-        opener = self.opener_elsewhere()
+        opener = self.remote_opener()
         register_formats(spark or self._runners.session(), opener)
 
-    def opener_elsewhere(self) -> Callable[..., Lake]:
+    def remote_opener(self) -> Callable[..., Lake]:
         """Return a function without secrets that opens this lake in another process."""
         from sparklake.stores.postgres.connections import public_dsn
 

@@ -205,14 +205,14 @@ class Repository:
         """Return the commit of a ref."""
         return get_commit(self._context, ref)
 
-    def at_time(self, branch: str, moment: datetime) -> Commit:
+    def at_time(self, branch: str, timestamp: datetime) -> Commit:
         """Return the branch head at a timezone-aware datetime.
 
         Raises RefNotFoundError for a time before its creation.
         """
         from sparklake.verbs.refs.moves import head_at
 
-        return head_at(self._context, branch, moment)
+        return head_at(self._context, branch, timestamp)
 
     # --- objects and tables -----------------------------------------------------------------------
 
@@ -448,7 +448,7 @@ class Repository:
     def log(
         self,
         ref: str,
-        amount: int | None = None,
+        limit: int | None = None,
         after: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -465,13 +465,13 @@ class Repository:
         prefix, it contains only changes of the object, or below the prefix.
 
         Examples:
-            >>> [commit.message for commit in repo.log("main", amount=2)]
+            >>> [commit.message for commit in repo.log("main", limit=2)]
             ['load more orders', 'load the first orders']
         """
         from sparklake.verbs.history.log import LogOptions, log
 
         options = LogOptions(
-            amount=amount,
+            limit=limit,
             after=after,
             since=since,
             until=until,
@@ -516,7 +516,7 @@ class Repository:
         one, other = (self.resolve(ref) for ref in (left, right))
         return common_ancestors(self._context, one, other)
 
-    def graph(self, ref: str, amount: int = 100, first_parent: bool = False) -> HistoryGraph:
+    def graph(self, ref: str, limit: int = 100, first_parent: bool = False) -> HistoryGraph:
         """Return the latest commits of a ref as a picture for notebooks.
 
         `save(path)` writes it as SVG or PNG. Needs the extra `graph`.
@@ -525,7 +525,7 @@ class Repository:
         from sparklake.verbs.history.lanes import names_of
 
         names = names_of(self.branch_states(), self.tags())
-        commits = self.log(ref, amount, first_parent=first_parent)
+        commits = self.log(ref, limit, first_parent=first_parent)
         return history_graph(commits, names, 1 if first_parent else None)
 
     # --- merges -----------------------------------------------------------------------------------

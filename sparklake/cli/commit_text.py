@@ -39,10 +39,13 @@ def commit_line(out: Output, branch: str, made: Commit) -> str:
     commit_id = out.coloured(short(made.id), "yellow")
     line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
     # Lazy import: --help does not need it.
-    from sparklake.graveler.commits import DROPPED_METADATA_KEY, TAKEN_METADATA_KEY
+    from sparklake.graveler.commits import DROPPED_METADATA_KEY, WINNERS_METADATA_KEY
 
     # Commits of the other side were dropped: always report that.
-    for name, key in (("taken as a whole", TAKEN_METADATA_KEY), ("dropped", DROPPED_METADATA_KEY)):
+    for name, key in (
+        ("taken as a whole", WINNERS_METADATA_KEY),
+        ("dropped", DROPPED_METADATA_KEY),
+    ):
         text = made.metadata.get(key)
         line += "" if text is None else f"\n    {name}: {one_line(text)}"
     return line

@@ -56,7 +56,7 @@ def export(
             dry_run=dry_run,
             manifest_format=manifest_format,
         )
-    if made.left_out:
+    if made.dirty:
         invocation.out.note(
             f"staged changes of {one_line(source.ref)} are not exported: commit them first"
         )

@@ -56,15 +56,15 @@ def print_preview(out: Output, dest: str, said: MergePreview) -> None:
             ("changed", said.changed, said.changed_bytes),
         )
     )
-    taken = ", ".join(f"{name} ({side})" for name, side in said.taken.items())
+    taken = ", ".join(f"{name} ({side})" for name, side in said.table_winners.items())
     lines = [
         f"would merge {short(said.source.id)} into {out.coloured(dest, 'green')} "
         f"over {short(said.base.id)}",
         changes,
         f"{number(said.conflict_count, 'conflict')}, {said.unresolved:,} unresolved",
-        *([f"united: Delta tables {', '.join(said.united)}"] if said.united else []),
+        *([f"united: Delta tables {', '.join(said.merged_tables)}"] if said.merged_tables else []),
         *([f"taken as a whole: Delta tables {taken}"] if taken else []),
-        *(f"dropped: Delta table {name}: {each}" for name, each in said.dropped.items()),
+        *(f"dropped: Delta table {name}: {each}" for name, each in said.dropped_commits.items()),
         described_cost(out, said.cost),
     ]
     out.one(preview_document(said), "\n".join(lines))
@@ -305,4 +305,4 @@ def rebase(
         )
     state = branch.state
     text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} replayed"
-    invocation.out.one({**branch_document(state), "made": [each.id for each in made]}, text)
+    invocation.out.one({**branch_document(state), "commits": [each.id for each in made]}, text)

@@ -160,7 +160,7 @@ class LogSource(LakeSource):
     """The commits of a ref. The tasks contain them."""
 
     needs = frozenset({"ref"})
-    takes = frozenset({"path", "prefix", "amount", "first_parent", "no_merges"})
+    takes = frozenset({"path", "prefix", "limit", "first_parent", "no_merges"})
 
     @classmethod
     def name(cls) -> str:
@@ -169,7 +169,7 @@ class LogSource(LakeSource):
     def work(self, repository: Any, given: Options) -> Work:
         asked: dict[str, Any] = {each: given.get(each) for each in ("path", "prefix")}
         asked |= {each: _flag(given, each) for each in ("first_parent", "no_merges")}
-        asked["amount"] = _number(given, "amount")
+        asked["limit"] = _number(given, "limit")
         return unpacked_body, packed_tasks(repository.log(given["ref"], **asked).batches())
 
 

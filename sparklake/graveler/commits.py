@@ -25,8 +25,8 @@ COMMITS_AT_ONCE = 10_000
 _INT64 = Struct(">2sq")
 _SHOWN_COLUMNS = ("commit", "date", "committer", "message", "parents", "metadata")
 STRATEGY_METADATA_KEY = ".lakefs.merge.strategy"
-UNITED_METADATA_KEY = "sparklake.merge.delta"
-TAKEN_METADATA_KEY = "sparklake.merge.delta.taken"
+MERGED_METADATA_KEY = "sparklake.merge.delta"
+WINNERS_METADATA_KEY = "sparklake.merge.delta.winners"
 DROPPED_METADATA_KEY = "sparklake.merge.delta.dropped"
 
 

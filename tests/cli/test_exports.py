@@ -31,7 +31,7 @@ def test_export(scene: Scene, tmp_path: Path) -> None:
         "removed": 0,
         "size": 2,
         "manifest": f"file://{to}-b/_manifest/{head['id']}",
-        "left_out": True,
+        "dirty": True,
         "dry_run": False,
     }
     assert job(2, "export", scene.uri("main"), "--to", f"{to}-b")["kind"] == "invalid_input"

@@ -577,7 +577,7 @@ def test_rebase(scene: Scene) -> None:
     assert "cannot rebase" in failed(3, "rebase", dev, "--onto", main)
     head = said("log", main)[0]
     done = said("rebase", dev, "--onto", main, "--strategy", "source-wins")
-    assert (done["name"], done["dirty"], done["made"][-1]) == ("dev", False, done["commit_id"])
+    assert (done["name"], done["dirty"], done["commits"][-1]) == ("dev", False, done["commit_id"])
     assert head["id"] in {each["id"] for each in said("log", dev)}
     assert "nothing to rebase" in failed(4, "rebase", dev, "--onto", main)
     text = ok("rebase", main, "--onto", dev)

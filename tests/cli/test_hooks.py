@@ -37,7 +37,7 @@ def test_a_refusal_has_a_code_of_its_own_and_names_its_run(guarded: Scene) -> No
     assert (text.code, text.out) == (6, b"")
     assert f"error: the hook 'rows' of {FILE} failed on pre-commit of 'main'" in text.err
     (_, first) = said("hooks", "runs", guarded.uri())
-    assert first["id"] == ran.json["run"]
+    assert first["id"] == ran.json["run_id"]
     shown = said("hooks", "show", guarded.uri(), first["id"])
     assert shown == first
     assert shown["hooks"][0]["output"] == "too few rows\n\nexit code 1"

@@ -33,9 +33,11 @@ def test_a_side_is_taken_where_logs_do_not_unite(scene: Scene) -> None:
     lost = "1 commit of dest (added 1 file with unknown rows, removed 1 file)"
     assert f"dropped: Delta table tables/t: {lost}" in shown
     assert f"source-wins drops {lost}" in refused.err
-    assert said("merge", dev, main, "--dry-run", *rule)["taken"] == {"tables/t": "source-wins"}
+    assert said("merge", dev, main, "--dry-run", *rule)["table_winners"] == {
+        "tables/t": "source-wins"
+    }
     made = said("merge", dev, main, *rule)
-    assert made["metadata"]["sparklake.merge.delta.taken"] == "tables/t=source-wins"
+    assert made["metadata"]["sparklake.merge.delta.winners"] == "tables/t=source-wins"
     assert made["metadata"]["sparklake.merge.delta.dropped"] == f"tables/t: {lost}"
     again = ok("hard-reset", main, f"{main}~1", "--yes") and ok("merge", dev, main, *rule)
     assert f"    dropped: tables/t: {lost}" in again.splitlines()
@@ -48,7 +50,7 @@ def test_what_is_united_is_told(scene: Scene) -> None:
         log = commit(1, {"commitInfo": {"operation": "WRITE"}}, add(branch))
         scene.commit(branch, {**log, f"tables/t/{branch}": branch})
     assert "united: Delta tables tables/t" in ok("merge", dev, main, "--dry-run").splitlines()
-    assert said("merge", dev, main, "--dry-run")["taken"] == {}
+    assert said("merge", dev, main, "--dry-run")["table_winners"] == {}
 
 
 def test_other_types_on_both_sides_stop_a_merge(scene: Scene) -> None:

@@ -181,7 +181,7 @@ def test_rebase(scene: Scene) -> None:
     dev, main = scene.diverge()
     assert job(3, "rebase", dev, "--onto", main)["kind"] == "merge_conflict"
     done = job(0, "rebase", dev, "--onto", main, "--strategy", "source-wins")
-    assert (done["name"], done["made"]) == ("dev", [done["commit_id"]])
+    assert (done["name"], done["commits"]) == ("dev", [done["commit_id"]])
     assert job(4, "rebase", dev, "--onto", main)["kind"] == "no_changes"
     assert job(13, "rebase", dev, "--onto", scene.uri("nothing"))["kind"] == "ref_not_found"
 

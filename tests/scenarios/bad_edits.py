@@ -326,7 +326,7 @@ HISTORIES: list[Case] = [
     ("blame, prefix", InvalidKeyError, "UTF-8", lambda lab: lab.repo.blame("main", SURROGATE)),
     ("graph of nowhere", RefNotFoundError, "'nope'", graph("nope")),
     ("graph, malformed", InvalidRefError, "not a ref", graph("")),
-    ("graph of 0", InvalidInputError, "a log of 0 commits", graph(amount=0)),
+    ("graph of 0", InvalidInputError, "a log of 0 commits", graph(limit=0)),
     (
         "log of a path and a prefix",
         InvalidInputError,

@@ -163,8 +163,8 @@ def plan(source: str, dest: str) -> Verb:
 
 
 READS: list[Case] = [
-    ("log of 0", InvalidInputError, "a log of 0 commits", log(amount=0)),
-    ("log of -1", InvalidInputError, "a log of -1 commits", log(amount=-1)),
+    ("log of 0", InvalidInputError, "a log of 0 commits", log(limit=0)),
+    ("log of -1", InvalidInputError, "a log of -1 commits", log(limit=-1)),
     ("since without a zone", InvalidInputError, "time zone", log(since=datetime(2024, 1, 1))),  # noqa: DTZ001
     ("until without a zone", InvalidInputError, "time zone", log(until=datetime(2024, 1, 1))),  # noqa: DTZ001
     ("since after until", InvalidInputError, "swap the two", log(since=LATE, until=EARLY)),

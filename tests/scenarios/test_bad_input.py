@@ -628,7 +628,7 @@ EXIT_CODES = {
 CANNOT_BE_WRONG = {
     *("Lake.close", "Lake.repositories"),
     # They are about Spark, and tested with it.
-    *("Lake.opener_elsewhere", "Lake.register"),
+    *("Lake.remote_opener", "Lake.register"),
     *("Repository.branches", "Repository.branch_states", "Repository.tags"),
     # The namespace can be wrong, as it is in the tests of dumps.
     "Repository.dump_refs",

@@ -168,13 +168,13 @@ def test_of_two_commits_at_once_one_takes_all_and_the_other_its_part(repo: Repos
     put_sizes(main, {"a": 2, "b": 2})
     with just_before(MemoryBranches, "move", lambda: main.commit("b", paths=["b"])):
         main.commit("a", paths=["a"])
-    assert [each.message for each in repo.log("main", amount=2)] == ["a", "b"]
+    assert [each.message for each in repo.log("main", limit=2)] == ["a", "b"]
     assert (sizes(repo, "main@")["a"], sizes(repo, "main@")["b"]) == (2, 2)
     assert not main.is_dirty
     put_sizes(main, {"a": 3, "b": 3})
     with just_before(MemoryBranches, "move", lambda: main.commit("b", paths=["b"])):
         main.commit("all")
-    assert [each.message for each in repo.log("main", amount=2)] == ["all", "b"]
+    assert [each.message for each in repo.log("main", limit=2)] == ["all", "b"]
     put_sizes(main, {"a": 4})
     with (
         just_before(MemoryBranches, "move", lambda: main.commit("all")),

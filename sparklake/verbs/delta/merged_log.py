@@ -11,7 +11,11 @@ from sparklake.delta_log.file_names import commit_key, folder_of_log, table_name
 from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
-from sparklake.graveler.commits import DROPPED_METADATA_KEY, TAKEN_METADATA_KEY, UNITED_METADATA_KEY
+from sparklake.graveler.commits import (
+    DROPPED_METADATA_KEY,
+    MERGED_METADATA_KEY,
+    WINNERS_METADATA_KEY,
+)
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.records import Record, stored_record_id, tombstone
 from sparklake.strategies.judging import new_record
@@ -143,13 +147,13 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
     return sorted(dict(records).items())
 
 
-def united_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
+def merged_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
     return tuple(
         each.name for each in unions if not (each.refusal or each.taken or each.is_of_one_side)
     )
 
 
-def taken_tables(unions: Iterable[TableUnion]) -> dict[str, str]:
+def table_winners(unions: Iterable[TableUnion]) -> dict[str, str]:
     """Return the strategy by table, for tables with one side taken."""
     return {each.name: each.taken.value for each in unions if each.taken and not each.refusal}
 
@@ -161,10 +165,10 @@ def dropped_commits(unions: Iterable[TableUnion]) -> dict[str, DroppedCommits]:
 
 def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
     """Return the commit metadata about united and taken tables. Long lists are truncated."""
-    taken = [f"{name}={side}" for name, side in taken_tables(unions).items()]
+    taken = [f"{name}={side}" for name, side in table_winners(unions).items()]
     said = {
-        UNITED_METADATA_KEY: united_tables(unions),
-        TAKEN_METADATA_KEY: taken,
+        MERGED_METADATA_KEY: merged_tables(unions),
+        WINNERS_METADATA_KEY: taken,
         DROPPED_METADATA_KEY: [f"{name}: {each}" for name, each in dropped_commits(unions).items()],
     }
     return {key: _cut(tables) for key, tables in said.items() if tables}

@@ -19,9 +19,9 @@ from sparklake.verbs.delta.merged_log import (
     FindMany,
     TableUnion,
     dropped_commits,
+    merged_tables,
     refused_conflicts,
-    taken_tables,
-    united_tables,
+    table_winners,
 )
 
 
@@ -29,8 +29,8 @@ from sparklake.verbs.delta.merged_log import (
 class PreviewedUnions:
     """The united tables, and their possibly negative change of the counts."""
 
-    united: tuple[str, ...]
-    taken: Mapping[str, str]
+    merged: tuple[str, ...]
+    winners: Mapping[str, str]
     dropped: Mapping[str, DroppedCommits]
     refused: tuple[tuple[Conflict, str], ...]
     counts: Counter[str]
@@ -63,7 +63,7 @@ def preview_unions(
     )
     reasons = tuple(refused_conflicts(refused))
     return PreviewedUnions(
-        united_tables(unions), taken_tables(unions), dropped_commits(unions), reasons, counts
+        merged_tables(unions), table_winners(unions), dropped_commits(unions), reasons, counts
     )
 
 

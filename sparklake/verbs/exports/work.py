@@ -71,8 +71,8 @@ class ExportResult:
     """The result of an export, done or planned.
 
     `size` is the bytes of added and changed objects. `since` is the commit that the export
-    continued from, or None. `manifest` is the folder of the manifest. `left_out` is true if the
-    branch has uncommitted changes, which an export does not include.
+    continued from, or None. `manifest` is the folder of the manifest. `dirty` reports
+    uncommitted changes of the branch, which an export does not include.
     """
 
     to: str
@@ -85,7 +85,7 @@ class ExportResult:
     removed: int
     size: int
     manifest: str
-    left_out: bool
+    dirty: bool
     dry_run: bool
 
 
@@ -173,7 +173,7 @@ class ExportWork:
             removed=found.removed,
             size=found.copied_bytes,
             manifest=f"{self.store.uri}/{self.folder}".rstrip("/"),
-            left_out=state is not None and bool(state.layers),
+            dirty=state is not None and bool(state.layers),
             dry_run=self.options.dry_run,
         )
 

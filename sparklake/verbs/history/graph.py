@@ -103,7 +103,7 @@ def history_graph(
     for row, each in enumerate(commits):
         if row == MOST_COMMITS:
             raise InvalidInputError(
-                f"a picture can show at most {MOST_COMMITS} commits: set an amount"
+                f"a picture can show at most {MOST_COMMITS} commits: set a limit"
             )
         parents = list(dict.fromkeys(each.parents[:sides]))
         lane = lanes.draw(each.id, parents).lane

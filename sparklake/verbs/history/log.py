@@ -48,7 +48,7 @@ class LogOptions:
     only mark a position in the order, because the log may not visit their commits.
     """
 
-    amount: int | None = None
+    limit: int | None = None
     after: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -98,7 +98,7 @@ class Log:
             commits = (each for each in commits if each.creation_date <= latest)
         if asked.no_merges:
             commits = (each for each in commits if len(each.parents) < 2)
-        return islice(commits, asked.amount)
+        return islice(commits, asked.limit)
 
     def _repr_html_(self) -> str:
         return commits_html(f"log of {self._ref}", self)
@@ -172,9 +172,9 @@ def _second(moment: datetime | None, slack: int = 0) -> int | None:
 
 
 def _check(asked: LogOptions) -> None:
-    if asked.amount is not None and not 1 <= asked.amount <= sys.maxsize:
+    if asked.limit is not None and not 1 <= asked.limit <= sys.maxsize:
         raise InvalidInputError(
-            f"a log of {asked.amount} commits is invalid: choose 1 to {sys.maxsize}"
+            f"a log of {asked.limit} commits is invalid: choose 1 to {sys.maxsize}"
         )
     for name, moment in (("since", asked.since), ("until", asked.until)):
         if moment is not None and moment.utcoffset() is None:

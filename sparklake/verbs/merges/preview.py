@@ -50,9 +50,9 @@ class MergePreview:
     stop the merge. `conflicts` has the first ones in key order. Bytes are those of new or removed
     objects, and sums are capped at 2^63 - 1. `cost` is that of the merge itself.
 
-    `united` has the Delta tables with united logs, `taken` the tables of which a strategy takes one
-    side as a whole, with the strategy, and `dropped` the commits of the other side. They are
-    included in the changes.
+    `merged_tables` has the Delta tables with merged logs. `table_winners` has the strategy of each
+    table of which one side wins as a whole, and `dropped_commits` the commits of the other side.
+    They are included in the changes.
     """
 
     base: Commit
@@ -68,9 +68,9 @@ class MergePreview:
     unresolved: int
     conflicts: tuple[ThreeWayRow, ...]
     cost: Explanation
-    united: tuple[str, ...] = ()
-    taken: Mapping[str, str] = field(default_factory=dict)
-    dropped: Mapping[str, DroppedCommits] = field(default_factory=dict)
+    merged_tables: tuple[str, ...] = ()
+    table_winners: Mapping[str, str] = field(default_factory=dict)
+    dropped_commits: Mapping[str, DroppedCommits] = field(default_factory=dict)
 
     @property
     def changes_nothing(self) -> bool:
@@ -121,9 +121,9 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         unresolved=sum(each.unresolved for each in counts) + len(unions.refused) + len(schemas),
         conflicts=tuple(conflict_rows(context, trees, conflicts.values())),
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
-        united=unions.united,
-        taken=unions.taken,
-        dropped=unions.dropped,
+        merged_tables=unions.merged,
+        table_winners=unions.winners,
+        dropped_commits=unions.dropped,
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
         raise nothing_to_merge(context, source_ref, dest, options.paths)

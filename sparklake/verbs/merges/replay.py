@@ -13,8 +13,8 @@ from typing import NamedTuple
 from sparklake.errors import InvalidInputError, NoChangesError
 from sparklake.graveler.commits import (
     DROPPED_METADATA_KEY,
-    TAKEN_METADATA_KEY,
-    UNITED_METADATA_KEY,
+    MERGED_METADATA_KEY,
+    WINNERS_METADATA_KEY,
     Commit,
 )
 from sparklake.graveler.guards import actions_of
@@ -126,7 +126,7 @@ def cherry_pick(
 
 def own_metadata(origin: Commit) -> dict[str, str]:
     """Return the metadata of a commit, without labels about its united tables."""
-    merged = (UNITED_METADATA_KEY, TAKEN_METADATA_KEY, DROPPED_METADATA_KEY)
+    merged = (MERGED_METADATA_KEY, WINNERS_METADATA_KEY, DROPPED_METADATA_KEY)
     return {key: said for key, said in origin.metadata.items() if key not in merged}
 
 

@@ -29,7 +29,7 @@ from sparklake.verbs.diffs.diff import diff_of_plan
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """The result of a restore: differences of the paths from the branch's head."""
 
     commit: Commit
@@ -38,22 +38,22 @@ class Restored:
     removed: int
 
 
-def _stored(made: Restored) -> Mapping[str, Any]:
+def _stored(made: RestoreResult) -> Mapping[str, Any]:
     """Encode a restore for an idempotency key."""
     counts = {"added": made.added, "changed": made.changed, "removed": made.removed}
     return {"commit": made.commit.id, **counts}
 
 
-def _restored(context: Context, stored: Mapping[str, Any]) -> Restored:
-    return Restored(**{**stored, "commit": context.graph.commit(stored["commit"])})
+def _restored(context: Context, stored: Mapping[str, Any]) -> RestoreResult:
+    return RestoreResult(**{**stored, "commit": context.graph.commit(stored["commit"])})
 
 
-RESULT: ResultCodec[Restored] = ResultCodec(_stored, _restored)
+RESULT: ResultCodec[RestoreResult] = ResultCodec(_stored, _restored)
 """The stored form of a restore, for once keys."""
 
 
 @restarts(versions=True)
-def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
+def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> RestoreResult:
     """Make the selected paths of a branch equal to a ref, by staging their differences.
 
     They replace earlier staged changes of these paths, in one step. Other staged changes stay.
@@ -63,13 +63,13 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
     commit = kept_commit(context, ref)
     check_namespace(context.store)
 
-    def attempt() -> Restored:
+    def attempt() -> RestoreResult:
         state = context.refs.staging.seal(branch, Action.STAGE)
         run, counts = _staged_run(context, state, commit, path_filter)
         cut = cut_out(context, state, path_filter, "restore")
         if run == EMPTY_META_RANGE and not _takes(context, state, path_filter, cut):
             raise _nothing(context, state, ref, commit, paths)
-        made = Restored(commit, counts.added, counts.changed, counts.removed)
+        made = RestoreResult(commit, counts.added, counts.changed, counts.removed)
         once = context.recorded(made)
         context.refs.staging.drop(branch, state, cut, run or None, fence=fence, once=once)
         return made

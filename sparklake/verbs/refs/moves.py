@@ -128,7 +128,7 @@ def head_at(context: Context, branch: str, moment: datetime) -> Commit:
     ):
         raise _absent(branch, moment, first)
     start = state.commit_id if first is None else first.from_commit or first.to_commit
-    terms = LogOptions(amount=1, until=moment, first_parent=True)
+    terms = LogOptions(limit=1, until=moment, first_parent=True)
     found = next(iter(log(context, start or state.commit_id, terms)), None)
     if found is None:
         raise _absent(branch, moment, first)

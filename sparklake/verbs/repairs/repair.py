@@ -70,7 +70,7 @@ class RepairReport:
                 for each in self.results
             ],
             "is_healthy": self.check.is_healthy,
-            "check": self.check.id,
+            "check_id": self.check.id,
             "location": self.location,
         }
 

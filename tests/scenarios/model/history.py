@@ -16,7 +16,7 @@ from tests.support import recursive
 class LogOptions:
     """What a log leaves out; `after` and `stop_at` are ids here."""
 
-    amount: int | None = None
+    limit: int | None = None
     after: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -75,7 +75,7 @@ class History:
             commits = commits[: listed.index(asked.stop_at) + 1]
         if asked.after is not None:
             commits = commits[listed.index(asked.after) + 1 :]
-        return [each.id for each in _shown(commits, asked)][: asked.amount]
+        return [each.id for each in _shown(commits, asked)][: asked.limit]
 
     def _log_of_part(
         self, commit_id: str, asked: LogOptions, part: Callable[[str], bool]
@@ -98,7 +98,7 @@ class History:
             found = [each for each in found if _place(each) <= _place(self.commits[asked.stop_at])]
         if asked.after is not None:
             found = [each for each in found if _place(each) > _place(self.commits[asked.after])]
-        return [each.id for each in _shown(found, asked)][: asked.amount]
+        return [each.id for each in _shown(found, asked)][: asked.limit]
 
     def _part(self, commit_id: str, part: Callable[[str], bool]) -> Tree:
         return {path: each for path, each in self.trees[commit_id].items() if part(path)}

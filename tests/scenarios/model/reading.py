@@ -81,7 +81,7 @@ class ReadingRules(Machine):
         )
 
     @rule(
-        limit=st.sampled_from(["", "", "amount", "after", "stop_at", "since", "until"]),
+        limit=st.sampled_from(["", "", "limit", "after", "stop_at", "since", "until"]),
         first_parent=st.booleans(),
         no_merges=st.booleans(),
         amount=st.integers(1, 5),
@@ -101,7 +101,7 @@ class ReadingRules(Machine):
         words = {"first_parent": first_parent, "no_merges": no_merges, **part}
         date = self.model.commits[data.draw(st.sampled_from(sorted(self.model.commits)))]
         moment = datetime.fromtimestamp(date.creation_date, timezone.utc)
-        values = {"amount": amount, "since": moment, "until": moment}
+        values = {"limit": amount, "since": moment, "until": moment}
         if limit in ("after", "stop_at"):
             values[limit] = self.ref(data)
         asked: dict[str, Any] = words | ({limit: values[limit]} if limit else {})

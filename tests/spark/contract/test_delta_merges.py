@@ -91,7 +91,7 @@ def test_rows_that_are_marked_and_a_wider_schema_unite(
     with pytest.raises(MergeConflictError, match=r"cannot be united: .*p=0/part-"):
         repo.merge("dev", "main")
     made = repo.merge("dev", "main", "source-wins")
-    assert made.metadata["sparklake.merge.delta.taken"] == f"{TABLE}=source-wins"
+    assert made.metadata["sparklake.merge.delta.winners"] == f"{TABLE}=source-wins"
     assert ids_of(repo, "main") == ids_of(repo, "dev") == [1, 3, 5, 6, 7, 8, 20]
 
 

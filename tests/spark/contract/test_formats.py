@@ -60,7 +60,7 @@ def test_formats_of_spark_have_the_rows_of_the_functions(
             grown.diff("main~1", "main"),
             DIFF_DDL,
         ),
-        (reader("sparklake.log", ref="main", amount="2"), grown.log("main", amount=2), LOG_DDL),
+        (reader("sparklake.log", ref="main", limit="2"), grown.log("main", limit=2), LOG_DDL),
     ]
     three_way = reader("sparklake.diff", left="main~1", right="main", three_way="true")
     cases.append((three_way, grown.diff("main~1", "main", three_way=True), THREE_WAY_DDL))
@@ -104,7 +104,7 @@ def test_a_uri_with_a_prefix_reads_only_its_ranges(registered: Lake, grown: Repo
     from sparklake.frames import datasources as sources
 
     class Source(sources.ObjectsSource):
-        opener = staticmethod(registered.opener_elsewhere())
+        opener = staticmethod(registered.remote_opener())
         ddl = OBJECT_DDL
 
     def read(path: str) -> tuple[list[str], set[str]]:
@@ -135,7 +135,7 @@ def test_a_task_of_the_plan_is_a_partition(
     objects = next(each for each in sources.SOURCES if each.name() == "sparklake.objects")
 
     class SmallTasks(objects):  # type: ignore[misc,valid-type]
-        opener = staticmethod(registered.opener_elsewhere())
+        opener = staticmethod(registered.remote_opener())
         ddl = OBJECT_DDL
 
         @classmethod

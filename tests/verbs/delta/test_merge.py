@@ -41,8 +41,8 @@ def test_appends_of_both_sides_unite(desk: Desk) -> None:
     assert desk.ids("main") == [1, 2, 3, 4, 5]
     assert log_of(desk.repo, "main") == names(0, 1, 2, 3, 4)
     assert made.metadata["sparklake.merge.delta"] == TABLE
-    assert (said.united, said.unresolved, said.conflict_count) == ((TABLE,), 0, 1)
-    assert preview_document(said)["delta"] == [TABLE]
+    assert (said.merged_tables, said.unresolved, said.conflict_count) == ((TABLE,), 0, 1)
+    assert preview_document(said)["merged_tables"] == [TABLE]
     new = {path: body for path, body in after.items() if path not in before}
     assert before.items() <= after.items()
     assert (said.added, said.changed, said.removed) == (len(new), 0, 0)
@@ -120,7 +120,7 @@ def test_overwrites_of_an_empty_table_are_a_conflict_whatever_they_wrote_to(desk
         desk.repo.create_branch(name, "main")
         desk.change(name, load(ids, value, **how))
     said = desk.repo.preview_merge("a", "b")
-    assert (said.unresolved, said.united) == (1, ())
+    assert (said.unresolved, said.merged_tables) == (1, ())
     with refused(desk.repo, "both sides overwrote the table"):
         desk.repo.merge("a", "b")
     with refused(desk.repo, "both sides overwrote"):
@@ -142,7 +142,7 @@ def test_the_same_file_is_a_conflict_that_names_it(desk: Desk) -> None:
     error: Any = raised.value
     assert [row.path for row in error.conflicts] == [f"{LOG}{names(3)[0]}"]
     assert "part-" in error_document(error)["conflicts"][0]["reason"]
-    assert (said.unresolved, said.conflict_count, said.united) == (1, 1, ())
+    assert (said.unresolved, said.conflict_count, said.merged_tables) == (1, 1, ())
     assert said.conflicts == tuple(error.conflicts)
     assert dev.head == desk.repo.branch("other").head
 
@@ -160,7 +160,7 @@ def test_turned_off_it_is_a_conflict_of_files(desk: Desk) -> None:
         desk.repo.preview_merge("dev", "main", delta=False),
         desk.repo.preview_merge("dev", "main", "source-wins", rules=rule),
     ):
-        assert (said.unresolved, said.united) == (1, ())
+        assert (said.unresolved, said.merged_tables) == (1, ())
     desk.repo.merge("dev", "main", "dest-wins", delta=False)
     assert log_of(desk.repo, "main") == names(0, 1, 2, 3)
 
@@ -332,7 +332,7 @@ def test_a_table_is_merged_by_its_path(desk: Desk) -> None:
     with refused(desk.repo, "only a part of its log"):
         desk.repo.merge("dev", "main", paths=[f"{LOG}{names(2)[0]}"])
     said = desk.repo.preview_merge("dev", "main", paths=[LOG])
-    assert (said.unresolved, said.united) == (1, ())
+    assert (said.unresolved, said.merged_tables) == (1, ())
     desk.repo.merge("dev", "main", paths=[f"{TABLE}/"])
     assert desk.ids("main") == [1, 2, 3, 4]
     desk.change("dev", append(5))

@@ -253,7 +253,7 @@ def test_what_no_commit_undoes_is_a_conflict_that_a_strategy_settles(pair: Pair)
     with refused(pair.repo, "changed the table's domainMetadata.*source-wins"):
         pair.repo.branch("main").revert("main")
     (made,) = pair.repo.branch("main").revert("main", strategy="source-wins")
-    assert made.metadata["sparklake.merge.delta.taken"] == "tables/t=source-wins"
+    assert made.metadata["sparklake.merge.delta.winners"] == "tables/t=source-wins"
     assert (pair.main.state().latest, pair.main.state().files) == (1, {"f1", "f2"})
 
 

@@ -69,12 +69,12 @@ def test_the_side_that_wins_has_its_table(desk: Desk, strategy: str, by_rule: bo
     after = contents(desk.repo, "main")
     assert (desk.ids("main"), logs(desk, "main")) == (ids, log)
     assert after["a-before"] == b"2"
-    assert made.metadata["sparklake.merge.delta.taken"] == f"{TABLE}={strategy}"
+    assert made.metadata["sparklake.merge.delta.winners"] == f"{TABLE}={strategy}"
     assert "sparklake.merge.delta" not in made.metadata
-    assert (said.united, said.taken) == ((), {TABLE: strategy})
-    assert preview_document(said)["taken"] == {TABLE: strategy}
+    assert (said.merged_tables, said.table_winners) == ((), {TABLE: strategy})
+    assert preview_document(said)["table_winners"] == {TABLE: strategy}
     document, text = DROPPED[strategy]
-    assert preview_document(said)["dropped"] == {TABLE: document}
+    assert preview_document(said)["dropped_commits"] == {TABLE: document}
     assert made.metadata["sparklake.merge.delta.dropped"] == f"{TABLE}: {text}"
     assert (said.unresolved, said.conflict_count) == (0, 2)
     new = {path: body for path, body in after.items() if path not in before}
@@ -97,7 +97,7 @@ def test_a_conflict_tells_what_each_strategy_drops(desk: Desk) -> None:
     assert words in str(caught.value.conflicts[0].reason)
     said = desk.repo.preview_merge("dev", "main")
     assert words in str(preview_document(said)["conflicts"][0]["reason"])
-    assert said.dropped == {}
+    assert said.dropped_commits == {}
 
 
 def test_as_well_on_postgres(lake: Lake, folder: Path) -> None:
@@ -119,7 +119,7 @@ def test_what_can_be_united_is(desk: Desk) -> None:
     desk.change("main", delete("id = 2"), append(4))
     made = desk.repo.merge("dev", "main", "source-wins")
     assert desk.ids("main") == [4]
-    assert "sparklake.merge.delta.taken" not in made.metadata
+    assert "sparklake.merge.delta.winners" not in made.metadata
 
 
 def test_tables_that_both_sides_created(desk: Desk) -> None:
@@ -128,7 +128,7 @@ def test_tables_that_both_sides_created(desk: Desk) -> None:
     before = contents(desk.repo, "dev")
     made = desk.repo.merge("dev", "main", rules={"tables/t2/**": "source-wins"})
     after = contents(desk.repo, "main")
-    assert made.metadata["sparklake.merge.delta.taken"] == "tables/t2=source-wins"
+    assert made.metadata["sparklake.merge.delta.winners"] == "tables/t2=source-wins"
     assert {path: after.get(path) for path in before} == before
 
 
@@ -165,7 +165,7 @@ def test_files_that_the_other_side_has_vacuumed_stop_it(desk: Desk, strategy: st
     said = desk.repo.preview_merge("dev", "main", strategy)
     with refused(desk.repo, "the merge lacks files that the table needs.*`restore`"):
         desk.repo.merge("dev", "main", strategy)
-    assert (said.unresolved, said.taken) == (1, {})
+    assert (said.unresolved, said.table_winners) == (1, {})
 
 
 @pytest.mark.parametrize("strategy", [None, *WINNERS])
@@ -190,7 +190,7 @@ def test_a_revert_that_wins_goes_back_to_the_table_before(desk: Desk) -> None:
     desk.change("main", optimize)
     (made,) = desk.main.revert(wrong.id, strategy="source-wins")
     assert (desk.ids("main"), log_of(desk.repo, "main")) == ([1, 2], names(0, 1))
-    assert made.metadata["sparklake.merge.delta.taken"] == f"{TABLE}=source-wins"
+    assert made.metadata["sparklake.merge.delta.winners"] == f"{TABLE}=source-wins"
 
 
 def test_a_revert_that_loses_leaves_the_table(desk: Desk) -> None:
@@ -207,7 +207,7 @@ def test_a_rebase_takes_a_side_commit_by_commit(desk: Desk) -> None:
     desk.change("main", delete("id = 1"), append(5))
     made = desk.repo.branch("dev").rebase("main", strategy="source-wins")
     assert [desk.ids(each.id) for each in made] == [[2, 3], [2, 3, 4]]
-    assert "sparklake.merge.delta.taken" in made[0].metadata
+    assert "sparklake.merge.delta.winners" in made[0].metadata
 
 
 def test_of_a_table_of_chosen_paths_all_is_taken(desk: Desk) -> None:
@@ -258,7 +258,7 @@ def test_the_end_is_a_union_or_one_side_or_nothing_moves(
             assert (desk.main.head, desk.ids("main")) == before
             return
         assert said.unresolved == 0
-        if said.taken:
+        if said.table_winners:
             assert (desk.ids("main"), logs(desk, "main")) == (ids, log)
         else:
             # What either side appended and did not delete itself is there.

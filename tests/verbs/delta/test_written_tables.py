@@ -377,7 +377,7 @@ def test_a_commit_made_once_more_does_not_say_what_another_merge_did(pair: Pair,
     repo = pair.repo
     repo.create_branch("other", "dev")
     squashed = repo.merge("main", "other", "source-wins", squash=True)
-    assert squashed.metadata["sparklake.merge.delta.taken"] == "tables/t=source-wins"
+    assert squashed.metadata["sparklake.merge.delta.winners"] == "tables/t=source-wins"
     repo.create_branch("quiet", "dev")
     repo.branch("quiet").put("zz", b"3")
     repo.branch("quiet").commit("something else")
@@ -460,7 +460,7 @@ class Histories:
             assert said.unresolved
             raise
         assert not said.unresolved
-        if table.state(other).created and said.taken and strategy == "source-wins":
+        if table.state(other).created and said.table_winners and strategy == "source-wins":
             assert table.state() == table.state(other)
 
     def merge_a_part(self, table: WrittenTable, which: int) -> None:

@@ -83,9 +83,9 @@ def test_a_prefix_keeps_its_paths(repo: Repository, folder: Path) -> None:
 
 def test_staged_changes_are_left_out_and_that_is_said(repo: Repository, folder: Path) -> None:
     repo.branch("main").put("staged", b"staged")
-    assert repo.export("main", str(folder / "out")).left_out
+    assert repo.export("main", str(folder / "out")).dirty
     assert tree_of(folder / "out") == TREE
-    assert not repo.export("main@", str(folder / "other")).left_out
+    assert not repo.export("main@", str(folder / "other")).dirty
 
 
 def test_a_dry_run_writes_nothing(repo: Repository, folder: Path) -> None:

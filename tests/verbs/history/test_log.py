@@ -74,7 +74,7 @@ class Shape:
             if not (since and self.date(name) < since)
             and not (asked.get("until") and self.date(name) > asked["until"])
             and not (asked.get("no_merges") and len(self.parents(name)) > 1)
-        ][: asked.get("amount")]
+        ][: asked.get("limit")]
 
     def date(self, name: str) -> datetime:
         return moment(self.commits[name].creation_date)
@@ -107,7 +107,7 @@ def random_shape(repo: Repository, chance: random.Random) -> Shape:
 def random_options(chance: random.Random, names: list[str]) -> dict[str, Any]:
     early, late = sorted(START + HOUR * chance.randint(-30, 180) for _ in "ab")
     options = {
-        "amount": chance.randint(1, 25),
+        "limit": chance.randint(1, 25),
         "after": chance.choice(names[-8:]),
         "since": moment(early),
         "until": moment(late) + timedelta(milliseconds=chance.choice((0, 1, 999))),
@@ -128,7 +128,7 @@ def test_logs_are_those_of_brute_force(repo: Repository) -> None:
         expected = shape.log(start, asked)
         if expected is not None:
             assert [each.message for each in repo.log(start, **asked)] == expected, asked
-        elif "amount" not in asked:  # which may end the log before
+        elif "limit" not in asked:  # which may end the log before
             with pytest.raises(RefNotFoundError, match="does not contain"):
                 list(repo.log(start, **asked))
             refused += 1
@@ -174,8 +174,8 @@ def test_since_looks_no_further_than_a_day(repo: Repository) -> None:
 @pytest.mark.parametrize(
     ("asked", "error", "words"),
     [
-        ({"amount": 0}, InvalidInputError, "0 commits is invalid: choose 1 to"),
-        ({"amount": -1}, InvalidInputError, "-1 commits is invalid: choose 1 to"),
+        ({"limit": 0}, InvalidInputError, "0 commits is invalid: choose 1 to"),
+        ({"limit": -1}, InvalidInputError, "-1 commits is invalid: choose 1 to"),
         ({"since": datetime(2024, 1, 1)}, InvalidInputError, "since .* has no time zone"),  # noqa: DTZ001 - to be refused
         ({"until": datetime(2024, 1, 1)}, InvalidInputError, "until .* has no time zone"),  # noqa: DTZ001 - to be refused
         ({"since": moment(2), "until": moment(1)}, InvalidInputError, "swap the two"),
@@ -315,9 +315,9 @@ def test_a_log_reads_what_it_shows_and_little_more(long_history: tuple[Lake, str
     lake, name, count = long_history
     latest = [str(each) for each in range(count, count - 20, -1)]
     for asked, expected in (
-        ({"amount": 10}, latest[:10]),
-        ({"amount": 10, "first_parent": True, "no_merges": True}, latest[:10]),
-        ({"amount": 10, "after": "long~9"}, latest[10:]),
+        ({"limit": 10}, latest[:10]),
+        ({"limit": 10, "first_parent": True, "no_merges": True}, latest[:10]),
+        ({"limit": 10, "after": "long~9"}, latest[10:]),
         ({"since": moment(START + HOUR * (count - 14))}, latest[:15]),
         ({"stop_at": "long~4"}, latest[:5]),
     ):

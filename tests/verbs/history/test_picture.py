@@ -66,7 +66,7 @@ def test_every_commit_and_every_edge_is_laid_out_once(
 def test_a_parent_that_is_not_shown_is_led_to(small_lake: Lake, folder: Path) -> None:
     repo = a_repository(small_lake, folder)
     grow(repo, {"a": [], "b": ["a"], "c": ["b"]})
-    graph = repo.graph("c", amount=2)
+    graph = repo.graph("c", limit=2)
     assert [node.names for node in graph.nodes] == [("c",), ("b",)]
     assert [(edge.row, edge.lanes) for edge in graph.edges] == [(0, (0, 0)), (1, (0, 0))]
 
