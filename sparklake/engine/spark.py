@@ -22,7 +22,7 @@ from sparklake.engine.base import MAX_TASK_RECORDS, Body, Sortable, Source, Work
 from sparklake.graveler.arrow_batches import pack_batches, unpack
 from sparklake.interrupts import Threads
 from sparklake.session import is_spark_3, job_description
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.tasks import packed_rows, task_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -60,20 +60,12 @@ def _tagged(spark: SparkSession, job: Callable[[], T], tag: str) -> T:
 
 def packed_tasks(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """Return batches as a table of TASK_SCHEMA, compressed, one per row."""
-    packed = pa.array([pack_batches([each], compression="zstd") for each in batches], pa.binary())
-    return pa.table([pa.array(range(len(packed)), pa.int64()), packed], schema=TASK_SCHEMA)
-
-
-def unpacked_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches packed by `packed_tasks`."""
-    for batch in batches:
-        for packed in batch.column("task"):
-            yield from unpack(packed.as_py())
+    return task_table([pack_batches([each], compression="zstd") for each in batches])
 
 
 def shipped(runner: SparkRunner, batches: Iterable[pa.RecordBatch], ddl: str) -> DataFrame:
     """Return batches as a DataFrame, one per partition, in order."""
-    return runner.tasks(packed_tasks(batches)).mapInArrow(unpacked_body, ddl)
+    return runner.tasks(packed_tasks(batches)).mapInArrow(packed_rows, ddl)
 
 
 MAX_PARTITIONS = 10_000
@@ -174,7 +166,7 @@ class SparkRunner:
         packed = packed_tasks(_pieces(batches))
         if not packed.num_rows:
             return None
-        return self._frame(packed).mapInArrow(partial(_chained, unpacked_body, encode), _RECORDS)
+        return self._frame(packed).mapInArrow(partial(_chained, packed_rows, encode), _RECORDS)
 
     def _packed(self, inputs: Iterable[DataFrame], body: Body) -> Iterator[pa.RecordBatch]:
         """Run one job per input, all at once; yield the results of each finished job."""

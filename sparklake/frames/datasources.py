@@ -16,10 +16,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from sparklake.engine.base import MAX_TASK_RECORDS, Body
-from sparklake.engine.spark import packed_tasks, unpacked_body
+from sparklake.engine.spark import packed_tasks
 from sparklake.errors import InvalidInputError
 from sparklake.rows.diffs import THREE_WAY_DDL
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.tasks import TASK_SCHEMA, packed_rows
 from sparklake.uri import prefix_uri
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class LogSource(LakeSource):
         asked: dict[str, Any] = {each: given.get(each) for each in ("path", "prefix")}
         asked |= {each: _flag(given, each) for each in ("first_parent", "no_merges")}
         asked["limit"] = _number(given, "limit")
-        return unpacked_body, packed_tasks(repository.log(given["ref"], **asked).batches())
+        return packed_rows, packed_tasks(repository.log(given["ref"], **asked).batches())
 
 
 SOURCES = (ObjectsSource, DiffSource, LogSource)

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,6 +48,7 @@ from sparklake.namespace.lookups import OBJECT_THREADS, find_missing
 from sparklake.namespace.markers import is_sweep_open, open_purges
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_object
+from sparklake.udfs.tasks import decode_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,12 @@ def check_objects_body(
 ) -> Iterator[pa.RecordBatch]:
     """Verify that the lake's objects in written ranges still exist.
 
-    Runs after a later fence. Each task is a row of TASK_SCHEMA from `gc.encode_work`. Yields
-    nothing.
+    Runs after a later fence, for tasks of ranges. Yields nothing.
     """
-    store, decode = workspace.open_store(), msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
-    for batch in batches:
-        for encoded in batch.column("task").to_pylist():
-            for block in read_ranges(store, decode(encoded)):
-                _check_present(store, block)
+    store = workspace.open_store()
+    for ranges in decode_tasks(batches, tuple[RangeInfo, ...]):
+        for block in read_ranges(store, ranges):
+            _check_present(store, block)
     yield from ()
 
 

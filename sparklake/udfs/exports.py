@@ -24,7 +24,7 @@ from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_destination, open_object
 from sparklake.stores.objects.destinations import Destination, ExpectedObject
 from sparklake.udfs.streams import open_sides
-from sparklake.udfs.tasks import decode_tasks
+from sparklake.udfs.tasks import plan_tasks, report_batch
 
 MANIFEST_SCHEMA = pa.schema(
     [
@@ -70,8 +70,6 @@ MANIFEST_FOLDER = "_manifest/"
 
 MOST_UNFIT = 100
 """The number of unfit objects that a task reports by name."""
-
-REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 
 
 class ExportPass(str, Enum):
@@ -139,17 +137,6 @@ class ExportTaskSettings:
     writes: bool
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(ExportReport).decode
-
-
-def decode_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[ExportReport]:
-    """Yield the reports in batches of REPORT_SCHEMA."""
-    for batch in batches:
-        for encoded in batch.column("report"):
-            yield _decode(encoded.as_py())
-
-
 def export_body(
     export: ExportTaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -162,13 +149,12 @@ def export_body(
     with Threads(COPY_THREADS, "sparklake-export") as pool:
         for batch in batches:
             positions = batch.column("position").to_pylist()
-            for position, task in zip(positions, decode_tasks([batch]), strict=True):
+            for position, task in zip(positions, plan_tasks([batch]), strict=True):
                 left, right = open_sides(store, task.pieces)
                 share = _Share(export, destination, pool, ExportReport(position))
                 work(share, diff(left, right))
                 destination.settle()
-                encoded = pa.array([_encode(share.report)], pa.binary())
-                yield pa.record_batch([encoded], schema=REPORT_SCHEMA)
+                yield report_batch(share.report)
 
 
 @dataclass(frozen=True, slots=True)

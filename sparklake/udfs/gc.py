@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,9 +20,7 @@ from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.buffers import Positions
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.ports import ObjectStore, StoredObject
-from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, encode_record
-from sparklake.graveler.sstable.range_files import read_each, read_together
 from sparklake.graveler.sums import column_sum
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.interrupts import Threads
@@ -40,7 +37,7 @@ from sparklake.stores.objects import open_store
 from sparklake.stores.objects.addresses import shown_addresses
 from sparklake.udfs.range_sink import open_sink
 from sparklake.udfs.streams import open_sides
-from sparklake.udfs.tasks import TASK_SCHEMA, decode_tasks
+from sparklake.udfs.tasks import decode_tasks, plan_tasks, range_blocks
 
 WEIGHT_SCHEMA = pa.schema(
     [pa.field("objects", pa.int64(), nullable=False), pa.field("bytes", pa.int64(), nullable=False)]
@@ -51,16 +48,6 @@ _NAMED = b"named"
 _BATCH_ROWS = 8192
 _DELETED_AT_ONCE = 64 * OBJECT_THREADS
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode_prefix = msgspec.msgpack.Decoder(str).decode
-_decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
-
-
-def encode_work(shares: Iterable[str | Sequence[RangeInfo]]) -> pa.Table:
-    """Return prefixes to list, or ranges to read, as rows of TASK_SCHEMA."""
-    encoded = pa.array([_encode(each) for each in shares], pa.binary())
-    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
-
 
 def listed_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
@@ -70,21 +57,17 @@ def listed_body(
     Fails if a prefix contains another namespace.
     """
     store = open_store(workspace.storage_namespace)
-    for batch in batches:
-        for encoded in batch.column("task").to_pylist():
-            listing = store.list(_decode_prefix(encoded))
-            while chunk := list(islice(listing, _BATCH_ROWS)):
-                yield record_batch([each for found in chunk for each in _listed(store, found)])
+    for prefix in decode_tasks(batches, str):
+        listing = store.list(prefix)
+        while chunk := list(islice(listing, _BATCH_ROWS)):
+            yield record_batch([each for found in chunk for each in _listed(store, found)])
 
 
 def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield RECORD_SCHEMA for the addresses in the namespace that ranges reference."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
-    for batch in batches:
-        for encoded in batch.column("task").to_pylist():
-            for group in read_together(_decode_ranges(encoded)):
-                for block in read_each(store, group):
-                    yield _named_batch(own, block)
+    for block in range_blocks(store, batches):
+        yield _named_batch(own, block)
 
 
 def named_rows_body(
@@ -131,7 +114,7 @@ def garbage_body(
     """
     store = workspace.open_store()
     marks = NamespaceMarks(open_store(watched)) if watched else None
-    for task in decode_tasks(batches):
+    for task in plan_tasks(batches):
         listed, *named = open_sides(store, task.pieces)
         for changes in diff(listed, apply(named[1:], named[0], ChangeCounts())):
             unnamed = changes.left.where(changes.left.present & ~changes.right.present).records()
@@ -146,7 +129,7 @@ def garbage_body(
 def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield WEIGHT_SCHEMA for a list: its number of objects, and their bytes."""
     store = workspace.open_store()
-    for task in decode_tasks(batches):
+    for task in plan_tasks(batches):
         (blocks,) = open_sides(store, task.pieces)
         for block in blocks:
             yield _weight(decode_entries(block).size)
@@ -162,7 +145,7 @@ def sweep_body(
     lists, store = workspace.open_store(), open_store(namespace)
     marks = NamespaceMarks(store)
     with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
-        for task in decode_tasks(batches):
+        for task in plan_tasks(batches):
             (blocks,) = open_sides(lists, task.pieces)
             for block in blocks:
                 keys = [key.decode() for key in block.key_array().to_pylist()]

@@ -25,7 +25,7 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.diffs import side_sizes
 from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.streams import open_sides, records_of
-from sparklake.udfs.tasks import decode_tasks
+from sparklake.udfs.tasks import plan_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ def preview_body(
     objects kept under other keys.
     """
     store = workspace.open_store()
-    for task in decode_tasks(batches):
+    for task in plan_tasks(batches):
         tally = _Tally(Judge(resolution, workspace.storage_namespace, only_previews=True))
         base, source, dest = (
             records_of(each, path_filter) for each in open_sides(store, task.pieces)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
-import pyarrow as pa
 
 from sparklake.errors import AlreadyExistsError
 from sparklake.graveler.algebra import BlockChanges, ChangeCounts, apply, diff
@@ -23,8 +22,11 @@ from sparklake.rows.results import ChangesResult, PieceResult, encode_results
 from sparklake.rows.settings import Workspace
 from sparklake.udfs.range_sink import open_sink
 from sparklake.udfs.streams import open_sides, open_tasks, records_of
-from sparklake.udfs.tasks import TASK_SCHEMA, decode_tasks
+from sparklake.udfs.tasks import decode_tasks, plan_tasks
 from sparklake.udfs.write_ranges import written_pieces
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +44,12 @@ class Transfer:
     removals: int | None
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Transfer).decode
-
-
-def encode_transfers(transfers: Iterable[Transfer]) -> pa.Table:
-    encoded = pa.array([_encode(each) for each in transfers], pa.binary())
-    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
-
-
 def transfer_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the ranges of a run. After AlreadyExistsError nothing is staged."""
-    for batch in batches:
-        for encoded in batch.column("task"):
-            yield _transferred(workspace, _decode(encoded.as_py()))
+    for transfer in decode_tasks(batches, Transfer):
+        yield _transferred(workspace, transfer)
 
 
 def _transferred(workspace: Workspace, share: Transfer) -> pa.RecordBatch:
@@ -106,7 +98,7 @@ def restore_body(
 
     The sides are left, right.
     """
-    for task in decode_tasks(batches):
+    for task in plan_tasks(batches):
         sink, counts = open_sink(workspace), ChangeCounts()
         left, right = (
             records_of(each, path_filter) for each in open_sides(sink.store, task.pieces)

@@ -38,7 +38,7 @@ from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.strategies.path_globs import glob_pattern
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.tasks import decode_tasks, report_batch
 
 PART_ROWS = 20_000
 """The approximate number of rows in a part of a receipt. One task deletes one part."""
@@ -67,8 +67,6 @@ RECEIPT_SCHEMA = FOUND_SCHEMA.append(pa.field("deleted_at", pa.timestamp("us", t
 
 _NAMESPACE_FIELD = b"sparklake.storage_namespace"
 """The namespace of a list's own addresses, in the metadata of its file."""
-
-REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +122,8 @@ class FoundReport:
     foreign: list[tuple[str, str]] = field(default_factory=list)
 
 
-_scan = msgspec.msgpack.Decoder(Scan).decode
 _naming = msgspec.msgpack.Decoder(AddressUse).decode
 _encode = msgspec.msgpack.Encoder().encode
-decode_found = msgspec.msgpack.Decoder(FoundReport).decode
-
-
-def encode_work(work: Iterable[object]) -> pa.Table:
-    """Return scans, or the names of parts, as rows of TASK_SCHEMA."""
-    encoded = pa.array([_encode(each) for each in work], pa.binary())
-    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
 
 def scan_body(
@@ -141,12 +131,10 @@ def scan_body(
 ) -> Iterator[pa.RecordBatch]:
     """Yield RECORD_SCHEMA: referenced addresses, with an AddressUse for a path to purge."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
-    for batch in batches:
-        for encoded in batch.column("task"):
-            scan = _scan(encoded.as_py())
-            for block in _blocks(store, scan):
-                live = block.take(np.flatnonzero(~block.tombstones))
-                yield _named(object_batch(live, workspace.storage_namespace), own, patterns, scan)
+    for scan in decode_tasks(batches, Scan):
+        for block in _blocks(store, scan):
+            live = block.take(np.flatnonzero(~block.tombstones))
+            yield _named(object_batch(live, workspace.storage_namespace), own, patterns, scan)
 
 
 def _blocks(store: ObjectStore, scan: Scan) -> Blocks:
@@ -181,8 +169,7 @@ def found_body(
     for address, namings in groupby(_pairs(batches), itemgetter(0)):
         listing.take(address.decode(), (stored for _, stored in namings))
     listing.write()
-    encoded = pa.array([_encode(listing.report)], pa.binary())
-    yield pa.record_batch([encoded], schema=REPORT_SCHEMA)
+    yield report_batch(listing.report)
 
 
 def _pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[bytes, bytes]]:
@@ -322,18 +309,15 @@ def delete_body(
     """Delete the objects of parts, then write the parts of the receipt. Yields their names."""
     store = workspace.open_store()
     places = _Places(workspace, store, include_external)
-    for batch in batches:
-        for encoded in batch.column("task"):
-            name = msgspec.msgpack.decode(encoded.as_py(), type=str)
-            key = f"{purge_list_folder(purge_id)}{name}.parquet"
-            found = decode_parquet(store.get(key), f"{key} in {store.uri}")
-            moments = _deleted(places, found)
-            receipt = found.append_column(RECEIPT_SCHEMA.field("deleted_at"), moments)
-            # An existing receipt is kept: it has the time of the first deletion.
-            receipt_key = f"{purge_receipt_folder(purge_id)}{name}.parquet"
-            store.put_if_absent(receipt_key, _parquet(receipt))
-            encoded_name = pa.array([_encode(name)], pa.binary())
-            yield pa.record_batch([encoded_name], schema=REPORT_SCHEMA)
+    for name in decode_tasks(batches, str):
+        key = f"{purge_list_folder(purge_id)}{name}.parquet"
+        found = decode_parquet(store.get(key), f"{key} in {store.uri}")
+        moments = _deleted(places, found)
+        receipt = found.append_column(RECEIPT_SCHEMA.field("deleted_at"), moments)
+        # An existing receipt is kept: it has the time of the first deletion.
+        receipt_key = f"{purge_receipt_folder(purge_id)}{name}.parquet"
+        store.put_if_absent(receipt_key, _parquet(receipt))
+        yield report_batch(name)
 
 
 def _deleted(places: _Places, found: pa.Table) -> pa.Array:

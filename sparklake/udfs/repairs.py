@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.rows.settings import Workspace
+from sparklake.udfs.tasks import decode_tasks
 
 EQUAL_SCHEMA = pa.schema(
     [
@@ -25,8 +26,6 @@ EQUAL_SCHEMA = pa.schema(
 )
 """An address of an object with a requested checksum."""
 
-_decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
-
 
 def equal_body(
     workspace: Workspace, checksums: Sequence[str], batches: Iterable[pa.RecordBatch]
@@ -34,20 +33,17 @@ def equal_body(
     """Yield EQUAL_SCHEMA for the objects with one of the checksums. Skips unreadable ranges."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     wanted = pa.array(checksums, pa.string())
-    for batch in batches:
-        for encoded in batch.column("task").to_pylist():
-            for info in _decode_ranges(encoded):
-                try:
-                    blocks = list(read_ranges(store, [info]))
-                except SparklakeError:
-                    continue
-                for block in blocks:
-                    live = block.take(np.flatnonzero(~block.tombstones))
-                    if not len(live):
-                        continue
-                    entries = decode_entries(live)
-                    mask = pc.is_in(entries.checksum, value_set=wanted)
-                    addresses = own.full_addresses(entries)
-                    columns = [entries.checksum, pa.array(entries.size), addresses]
-                    found = pa.record_batch(columns, schema=EQUAL_SCHEMA)
-                    yield found.filter(mask)
+    for info in chain.from_iterable(decode_tasks(batches, tuple[RangeInfo, ...])):
+        try:
+            blocks = list(read_ranges(store, [info]))
+        except SparklakeError:
+            continue
+        for block in blocks:
+            live = block.take(np.flatnonzero(~block.tombstones))
+            if not len(live):
+                continue
+            entries = decode_entries(live)
+            addresses = own.full_addresses(entries)
+            columns = [entries.checksum, pa.array(entries.size), addresses]
+            found = pa.record_batch(columns, schema=EQUAL_SCHEMA)
+            yield found.filter(pc.is_in(entries.checksum, value_set=wanted))

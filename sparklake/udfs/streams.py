@@ -14,7 +14,7 @@ from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.settings import Workspace
-from sparklake.udfs.tasks import decode_tasks
+from sparklake.udfs.tasks import plan_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ def open_tasks(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Sequence[Blocks]]:
     store = workspace.open_store()
-    for task in decode_tasks(batches):
+    for task in plan_tasks(batches):
         yield open_sides(store, task.pieces)
 
 

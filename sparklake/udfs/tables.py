@@ -12,14 +12,7 @@ from sparklake.graveler.arrow_batches import with_column
 from sparklake.interrupts import Threads
 from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.rows.settings import Workspace
-
-
-def share_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that are packed in batches of TASK_SCHEMA."""
-    for batch in batches:
-        for packed in batch.column("task"):
-            with pa.ipc.open_stream(packed.as_buffer()) as rows:
-                yield from rows
+from sparklake.udfs.tasks import packed_rows
 
 
 def checksum_body(
@@ -29,7 +22,7 @@ def checksum_body(
     store = workspace.open_store()
     # Hashing releases the interpreter lock, so the threads of a task use all its cores.
     with Threads(name="sparklake-hash") as threads:
-        for rows in share_rows(batches):
+        for rows in packed_rows(batches):
             keys = (f"{place}/{name}" for name in rows.column("name").to_pylist())
             checksums = pa.array(threads.map(store.checksum, keys), pa.string())
             yield with_column(rows, FILE_SCHEMA.field("checksum"), checksums)
@@ -46,7 +39,7 @@ def upload_body(
         MissingFileError: This machine does not see the folder of the driver.
     """
     store = workspace.open_store()
-    for rows in share_rows(batches):
+    for rows in packed_rows(batches):
         files = {f"{place}/{name}": Path(folder, name) for name in rows.column("name").to_pylist()}
         for file in files.values():
             if not file.is_file():

@@ -1,13 +1,21 @@
-"""Tasks as rows of TASK_SCHEMA."""
+"""Tasks and their reports as rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
 
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.ipc import unpack
 from sparklake.graveler.planning.packing import Task
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.sstable.range_files import read_each, read_together
+
+T = TypeVar("T")
 
 TASK_SCHEMA = pa.schema(
     [
@@ -16,17 +24,52 @@ TASK_SCHEMA = pa.schema(
     ]
 )
 
+REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
+
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Task).decode
 
 
-def encode_tasks(tasks: Iterable[Task]) -> pa.Table:
-    """Return tasks in key order as rows of TASK_SCHEMA."""
-    encoded = pa.array([_encode(task) for task in tasks], pa.binary())
-    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
+def encode_tasks(tasks: Iterable[object]) -> pa.Table:
+    """Return tasks as rows of TASK_SCHEMA, in order."""
+    return task_table(map(_encode, tasks))
 
 
-def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
+def task_table(encoded: Iterable[bytes]) -> pa.Table:
+    column = pa.array(encoded, pa.binary())
+    return pa.table([pa.array(range(len(column)), pa.int64()), column], schema=TASK_SCHEMA)
+
+
+def encoded_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     for batch in batches:
-        for encoded in batch.column("task"):
-            yield _decode(encoded.as_py())
+        yield from batch.column("task").to_pylist()
+
+
+def decode_tasks(batches: Iterable[pa.RecordBatch], kind: type[T]) -> Iterator[T]:
+    return map(msgspec.msgpack.Decoder(kind).decode, encoded_tasks(batches))
+
+
+def plan_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
+    return decode_tasks(batches, Task)
+
+
+def packed_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of tasks packed by `pack_batches`."""
+    for encoded in encoded_tasks(batches):
+        yield from unpack(encoded)
+
+
+def range_blocks(store: ObjectStore, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+    """Yield the records of each range, for tasks of ranges."""
+    for ranges in decode_tasks(batches, tuple[RangeInfo, ...]):
+        for group in read_together(ranges):
+            yield from read_each(store, group)
+
+
+def report_batch(report: object) -> pa.RecordBatch:
+    return pa.record_batch([[_encode(report)]], schema=REPORT_SCHEMA)
+
+
+def decode_reports(batches: Iterable[pa.RecordBatch], kind: type[T]) -> Iterator[T]:
+    decode = msgspec.msgpack.Decoder(kind).decode
+    for batch in batches:
+        yield from map(decode, batch.column("report").to_pylist())

@@ -24,7 +24,7 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.range_sink import RangeSink, open_sink
 from sparklake.udfs.streams import open_sides, records_of, within_each
-from sparklake.udfs.tasks import decode_tasks
+from sparklake.udfs.tasks import plan_tasks
 
 
 def apply_body(
@@ -34,7 +34,7 @@ def apply_body(
 
     The sides are base, then layers, the newest first.
     """
-    for task in decode_tasks(batches):
+    for task in plan_tasks(batches):
         sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
         base, *layers = open_sides(sink.store, task.pieces)
         chosen = [records_of(each, path_filter) for each in layers]
@@ -54,7 +54,7 @@ def merge_body(
     The sides are base, source, dest. A task with an undecided conflict writes nothing and reports
     its first conflicts. If a strategy fails, its task writes nothing.
     """
-    for task in decode_tasks(batches):
+    for task in plan_tasks(batches):
         judge = Judge(resolution, workspace.storage_namespace)
         changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
@@ -77,7 +77,7 @@ def virtual_merge_body(
     def disagree(conflicts: Sequence[Conflict]) -> list[bytes | None]:
         return [disagreement(each.key, name) for each in conflicts]
 
-    for task in decode_tasks(batches):
+    for task in plan_tasks(batches):
         sink = open_sink(workspace)
         base, source, dest = open_sides(sink.store, task.pieces)
         results = written_pieces(sink, task, merge(base, source, dest, disagree))

@@ -6,7 +6,6 @@ import io
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,12 +15,17 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sums import bounded_sum
 from sparklake.rows.findings import Finding, FindingKind, finding_table
 from sparklake.udfs.checks.content import content_problems
-from sparklake.udfs.checks.exchange import Bucket, CheckPlace, read_bucket, rows_key, write_buckets
+from sparklake.udfs.checks.exchange import (
+    Bucket,
+    CheckPlace,
+    Step,
+    read_bucket,
+    rows_key,
+    write_buckets,
+)
 from sparklake.udfs.checks.listed import LISTED_SCHEMA, PURGED_SCHEMA
 from sparklake.udfs.checks.lookups import StoredSizes, stored_sizes
 from sparklake.udfs.checks.named import NAMED_SCHEMA
-
-COMPARED_STEP = "compared"
 
 MOST_SAMPLED = 100
 """The maximum number of findings of one kind that a task returns. All are written."""
@@ -81,18 +85,9 @@ class BucketResult:
     findings: list[Finding] = field(default_factory=list)
 
 
-_encode = msgspec.msgpack.Encoder().encode
-encode_bucket_share = _encode
-_decode_share = msgspec.msgpack.Decoder(BucketShare).decode
-decode_bucket_result = msgspec.msgpack.Decoder(BucketResult).decode
-
-
-def compare_bucket(place: CheckPlace, name: str, encoded: bytes) -> bytes:
-    """Compare referenced with stored objects, and read a sample of them.
-
-    Returns a BucketResult.
-    """
-    share, folder, result = _decode_share(encoded), place.open_folder(), BucketResult()
+def compare_bucket(place: CheckPlace, name: str, share: BucketShare) -> BucketResult:
+    """Compare referenced with stored objects, and read a sample of them."""
+    folder, result = place.open_folder(), BucketResult()
     files = (share.named, share.listed, share.purged)
     named_rows, listed_rows, purged_rows = (
         read_bucket(folder, each, share.bucket) for each in files
@@ -124,11 +119,14 @@ def compare_bucket(place: CheckPlace, name: str, encoded: bytes) -> bytes:
     tags = rows.column("table").to_numpy()
     result.tables = np.unique(tags).tolist()
     buckets = (tags % np.uint64(share.fault_buckets)).astype(np.int64)
-    write_buckets(folder, rows_key(COMPARED_STEP, name), rows, buckets, share.fault_buckets)
+    write_buckets(folder, rows_key(COMPARE.name, name), rows, buckets, share.fault_buckets)
     if share.shows_unnamed and not hit.all():
         unnamed = listed_rows.table(LISTED_SCHEMA).filter(pa.array(~hit))
         _report_unnamed(place.open_report(), name, unnamed, share.before, result)
-    return _encode(result)
+    return result
+
+
+COMPARE = Step("compared", compare_bucket, BucketShare, BucketResult)
 
 
 @dataclass(slots=True)

@@ -6,11 +6,12 @@ check needs no shuffle of an engine, and continues after a crash with the existi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -18,7 +19,10 @@ from sparklake.graveler.arrow_batches import pack_batches, unpack
 from sparklake.graveler.ports import ObjectStore
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.tasks import encoded_tasks
+
+Share = TypeVar("Share")
+Result = TypeVar("Result")
 
 RESULT_SCHEMA = pa.schema(
     [
@@ -51,8 +55,27 @@ class CheckPlace:
         return open_store(self.report)
 
 
-Work = Callable[[CheckPlace, str, bytes], bytes]
-"""A function of an encoded share, named by the second argument, that returns its result."""
+def rows_key(step: str, name: str) -> str:
+    return f"parts/{step}-{name}.rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[Share, Result]):
+    """A step of a check. `work` takes the place, the name of a share, and the share."""
+
+    name: str
+    work: Callable[[CheckPlace, str, Share], Result]
+    share: type[Share]
+    result: type[Result]
+
+    def result_key(self, name: str) -> str:
+        return f"parts/{self.name}-{name}.result"
+
+    def rows_key(self, share: Share) -> str:
+        return rows_key(self.name, share_name(encode_share(share)))
+
+
+encode_share = msgspec.msgpack.Encoder().encode
 
 
 def share_name(encoded: bytes) -> str:
@@ -60,32 +83,16 @@ def share_name(encoded: bytes) -> str:
     return sha256(encoded).hexdigest()[:32]
 
 
-def result_key(step: str, name: str) -> str:
-    return f"parts/{step}-{name}.result"
-
-
-def rows_key(step: str, name: str) -> str:
-    return f"parts/{step}-{name}.rows"
-
-
-def encode_shares(shares: Sequence[bytes]) -> pa.Table:
-    return pa.table(
-        [pa.array(range(len(shares)), pa.int64()), pa.array(shares, pa.binary())],
-        schema=TASK_SCHEMA,
-    )
-
-
 def step_body(
-    place: CheckPlace, step: str, work: Work, batches: Iterable[pa.RecordBatch]
+    place: CheckPlace, step: Step[Any, Any], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield RESULT_SCHEMA for shares, each result after it is durable."""
     folder = place.open_folder()
-    for batch in batches:
-        for encoded in batch.column("task").to_pylist():
-            name = share_name(encoded)
-            result = work(place, name, encoded)
-            folder.replace(result_key(step, name), result)
-            yield pa.record_batch([[name], [result]], schema=RESULT_SCHEMA)
+    for encoded in encoded_tasks(batches):
+        name, share = share_name(encoded), msgspec.msgpack.decode(encoded, type=step.share)
+        result = encode_share(step.work(place, name, share))
+        folder.replace(step.result_key(name), result)
+        yield pa.record_batch([[name], [result]], schema=RESULT_SCHEMA)
 
 
 def write_buckets(folder: ObjectStore, key: str, rows: pa.Table, bucket: Any, buckets: int) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +16,7 @@ from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.rows.findings import Finding, FindingKind
 from sparklake.stores.objects.listings import find_columns
 from sparklake.stores.objects.local.columns import FileColumns, file_columns
-from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
+from sparklake.udfs.checks.exchange import CheckPlace, Step, rows_key, write_buckets
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
 from sparklake.udfs.imports.source_listing import ListingPart
 from sparklake.udfs.purges import deleted_addresses
@@ -37,11 +36,7 @@ PURGED_SCHEMA = pa.schema(
     [pa.field("high", pa.uint64(), nullable=False), pa.field("low", pa.uint64(), nullable=False)]
 )
 
-LISTED_STEP, PURGED_STEP = "listed", "purged"
-
 _BATCH_ROWS = 16_384
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +61,21 @@ class ListedResult:
     findings: list[Finding] = field(default_factory=list)
 
 
-encode_listed_share = _encode
-_decode_listed = msgspec.msgpack.Decoder(ListedShare).decode
-_decode_purged = msgspec.msgpack.Decoder(PurgedShare).decode
-decode_listed_result = msgspec.msgpack.Decoder(ListedResult).decode
-
-
-def list_objects(place: CheckPlace, name: str, encoded: bytes) -> bytes:
-    """Write the objects in parts of the namespace; return a ListedResult."""
+def list_objects(place: CheckPlace, name: str, share: ListedShare) -> ListedResult:
+    """Write the objects in parts of the namespace."""
     store = place.workspace.open_store()
-    parts = _decode_listed(encoded).parts
     root = f"{store.uri}/"
-    columns = chain.from_iterable(_columns(store, each) for each in parts)
+    columns = chain.from_iterable(_columns(store, each) for each in share.parts)
     rows = pa.Table.from_batches(_batches(root, columns), LISTED_SCHEMA)
-    _write(place, rows_key(LISTED_STEP, name), rows)
-    return _encode(ListedResult(rows.num_rows))
+    _write(place, rows_key(LIST_OBJECTS.name, name), rows)
+    return ListedResult(rows.num_rows)
 
 
-def list_purged(place: CheckPlace, name: str, encoded: bytes) -> bytes:
-    """Write the addresses in receipts and lists of purges; return a ListedResult."""
-    store, result, tables = (
-        place.workspace.open_store(),
-        ListedResult(),
-        [PURGED_SCHEMA.empty_table()],
-    )
-    for key in _decode_purged(encoded).keys:
+def list_purged(place: CheckPlace, name: str, share: PurgedShare) -> ListedResult:
+    """Write the addresses in receipts and lists of purges."""
+    store, result = place.workspace.open_store(), ListedResult()
+    tables = [PURGED_SCHEMA.empty_table()]
+    for key in share.keys:
         try:
             rows = decode_parquet(store.get(key), f"{key} in {store.uri}")
             hashes = address_hashes(deleted_addresses(rows, store.uri))
@@ -99,9 +84,13 @@ def list_purged(place: CheckPlace, name: str, encoded: bytes) -> bytes:
             continue
         tables.append(pa.table(hashes, schema=PURGED_SCHEMA))
     rows = pa.concat_tables(tables).combine_chunks()
-    _write(place, rows_key(PURGED_STEP, name), rows)
+    _write(place, rows_key(LIST_PURGED.name, name), rows)
     result.objects = rows.num_rows
-    return _encode(result)
+    return result
+
+
+LIST_OBJECTS = Step("listed", list_objects, ListedShare, ListedResult)
+LIST_PURGED = Step("purged", list_purged, PurgedShare, ListedResult)
 
 
 def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:

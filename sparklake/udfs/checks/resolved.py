@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -15,11 +14,9 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.findings import Finding, FindingKind
 from sparklake.udfs.checks.compared import FAULT_SCHEMA, MOST_SAMPLED, write_findings
-from sparklake.udfs.checks.exchange import CheckPlace, read_bucket
+from sparklake.udfs.checks.exchange import CheckPlace, Step, read_bucket
 from sparklake.udfs.checks.lookups import Found, Problem, find_sizes
 from sparklake.udfs.checks.named import NamedObjects, range_tag
-
-RESOLVED_STEP = "resolved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +50,14 @@ class FaultsResult:
     findings: list[Finding] = field(default_factory=list)
 
 
-_encode = msgspec.msgpack.Encoder().encode
-encode_fault_share = _encode
-_decode_share = msgspec.msgpack.Decoder(FaultShare).decode
-decode_faults_result = msgspec.msgpack.Decoder(FaultsResult).decode
-
 _CONFIRMED = (FindingKind.OBJECT_MISSING, FindingKind.OBJECT_SIZE_DIFFERS)
 """The kinds that a lookup confirms. The object may have been written after the listing."""
 
 
-def resolve_faults(place: CheckPlace, name: str, encoded: bytes) -> bytes:
-    """Write the findings of one bucket; return a FaultsResult."""
-    share, folder, result = _decode_share(encoded), place.open_folder(), FaultsResult()
-    rows = read_bucket(folder, share.files, share.bucket).table(FAULT_SCHEMA)
+def resolve_faults(place: CheckPlace, name: str, share: FaultShare) -> FaultsResult:
+    """Write the findings of one bucket."""
+    result = FaultsResult()
+    rows = read_bucket(place.open_folder(), share.files, share.bucket).table(FAULT_SCHEMA)
     findings = [
         each
         for table in share.tables
@@ -77,7 +69,10 @@ def resolve_faults(place: CheckPlace, name: str, encoded: bytes) -> bytes:
         count = result.kinds[each.kind.value] = result.kinds.get(each.kind.value, 0) + 1
         if count <= MOST_SAMPLED:
             result.findings.append(each)
-    return _encode(result)
+    return result
+
+
+RESOLVE = Step("resolved", resolve_faults, FaultShare, FaultsResult)
 
 
 def _of(rows: pa.Table, tag: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
-
 from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.align import unequal_rows
 from sparklake.graveler.blocks.block import concatenated
@@ -18,9 +16,7 @@ from sparklake.graveler.planning.segments import changed_intervals
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
 from sparklake.rows.findings import Finding, FindingKind
-from sparklake.udfs.checks.exchange import CheckPlace
-
-SUMMARIES_STEP = "summaries"
+from sparklake.udfs.checks.exchange import CheckPlace, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +29,12 @@ class SummarisedCommit:
     summary: bytes
 
 
-encode_summaries = msgspec.msgpack.Encoder().encode
-_decode_share = msgspec.msgpack.Decoder(tuple[SummarisedCommit, ...]).decode
-decode_findings = msgspec.msgpack.Decoder(list[Finding]).decode
-
-
-def check_summaries(place: CheckPlace, name: str, encoded: bytes) -> bytes:
+def check_summaries(
+    place: CheckPlace, name: str, share: tuple[SummarisedCommit, ...]
+) -> list[Finding]:
     """Return findings about incomplete summaries."""
     store, findings = place.workspace.open_store(), list[Finding]()
-    for each in _decode_share(encoded):
+    for each in share:
         summary = decode_summary(each.summary)
         try:
             keys = iter(()) if summary is None else _omitted_keys(store, each, summary)
@@ -52,7 +45,10 @@ def check_summaries(place: CheckPlace, name: str, encoded: bytes) -> bytes:
             path = shown_key(key)
             detail = f"it lacks the change of {path!r}"
             findings.append(Finding(FindingKind.SUMMARY_WRONG, each.id, detail, "", path, path))
-    return encode_summaries(findings)
+    return findings
+
+
+CHECK_SUMMARIES = Step("summaries", check_summaries, tuple[SummarisedCommit, ...], list[Finding])
 
 
 def _omitted_keys(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, MissingFileError, SparklakeError
@@ -22,10 +21,8 @@ from sparklake.graveler.sstable.range_files import (
 )
 from sparklake.graveler.sstable.verification import layout_problem, range_problem, tree_problem
 from sparklake.rows.findings import Finding, FindingKind
-from sparklake.udfs.checks.exchange import CheckPlace, rows_key, write_buckets
+from sparklake.udfs.checks.exchange import CheckPlace, Step, rows_key, write_buckets
 from sparklake.udfs.checks.named import NamedObjects, range_tag
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +71,11 @@ class RangesResult:
     records: int = 0
 
 
-encode_tree_share = encode_range_share = _encode
-_decode_tree_share = msgspec.msgpack.Decoder(TreeShare).decode
-_decode_range_share = msgspec.msgpack.Decoder(RangeShare).decode
-decode_trees_result = msgspec.msgpack.Decoder(TreesResult).decode
-decode_ranges_result = msgspec.msgpack.Decoder(RangesResult).decode
-
-TREES_STEP, RANGES_STEP = "trees", "ranges"
-
-
 # --- metaranges -----------------------------------------------------------------------------------
 
 
-def check_trees(place: CheckPlace, name: str, encoded: bytes) -> bytes:
-    """Verify metaranges; return a TreesResult."""
-    share, store, result = _decode_tree_share(encoded), place.workspace.open_store(), TreesResult()
+def check_trees(place: CheckPlace, name: str, share: TreeShare) -> TreesResult:
+    store, result = place.workspace.open_store(), TreesResult()
     wanted = frozenset(share.wanted)
     for tree, content in _contents(store, share.trees):
         try:
@@ -101,7 +88,10 @@ def check_trees(place: CheckPlace, name: str, encoded: bytes) -> bytes:
             if wanted:
                 ranges = tuple(each for each in ranges if each.id in wanted)
             result.trees.append(TreeRanges(MetaRangeId(tree), ranges))
-    return _encode(result)
+    return result
+
+
+CHECK_TREES = Step("trees", check_trees, TreeShare, TreesResult)
 
 
 def _tree_ranges(
@@ -132,13 +122,9 @@ def _tree_finding(kind: FindingKind, tree: str, detail: str) -> Finding:
 # --- ranges ---------------------------------------------------------------------------------------
 
 
-def check_ranges(place: CheckPlace, name: str, encoded: bytes) -> bytes:
-    """Verify ranges, and write the objects that they reference; return a RangesResult."""
-    share, store, result = (
-        _decode_range_share(encoded),
-        place.workspace.open_store(),
-        RangesResult(),
-    )
+def check_ranges(place: CheckPlace, name: str, share: RangeShare) -> RangesResult:
+    """Verify ranges, and write their referenced objects."""
+    store, result = place.workspace.open_store(), RangesResult()
     named = NamedObjects(place.workspace.storage_namespace, place.buckets)
     for group in read_together(share.ranges):
         contents = _contents(store, [each.id for each in group])
@@ -151,11 +137,12 @@ def check_ranges(place: CheckPlace, name: str, encoded: bytes) -> bytes:
                     named.add(block, range_tag(range_id))
     if share.is_named:
         rows = named.table()
-        folder = place.open_folder()
-        write_buckets(
-            folder, rows_key(RANGES_STEP, name), rows, named.buckets_of(rows), place.buckets
-        )
-    return _encode(result)
+        key = rows_key(CHECK_RANGES.name, name)
+        write_buckets(place.open_folder(), key, rows, named.buckets_of(rows), place.buckets)
+    return result
+
+
+CHECK_RANGES = Step("ranges", check_ranges, RangeShare, RangesResult)
 
 
 def _verified(

@@ -24,7 +24,7 @@ from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.rows.objects import unix_microseconds
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.tasks import decode_tasks
 
 _BATCH_ROWS = 32768
 _HASHED_AT_ONCE = 1024 * 1024
@@ -118,12 +118,6 @@ def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
     return manifest
 
 
-def inventory_work(manifest: InventoryManifest) -> pa.Table:
-    """Return the files of an inventory as TASK_SCHEMA, one row each."""
-    encoded = pa.array([msgspec.msgpack.encode(each) for each in manifest.files], pa.binary())
-    return pa.table([pa.array(range(len(encoded)), pa.int64()), encoded], schema=TASK_SCHEMA)
-
-
 def inventory_terms(manifest: InventoryManifest, folder: str) -> InventoryTaskSettings:
     """Return the settings that the tasks need from a manifest."""
     return InventoryTaskSettings(
@@ -143,20 +137,17 @@ def read_inventory(
     Raises:
         CorruptFileError: A file does not have the checksum or the format that the manifest states.
     """
-    decode = msgspec.msgpack.Decoder(InventoryFile).decode
-    for batch in batches:
-        for encoded in batch.column("task"):
-            file = decode(encoded.as_py())
-            with scratch_folder(disk_root()) as scratch:
-                path = _fetched(settings, file, scratch)
-                try:
-                    for rows in _READERS[settings.file_format](path, settings):
-                        yield _objects(rows, settings)
-                except (pa.ArrowException, OSError) as error:
-                    raise CorruptFileError(
-                        f"s3://{settings.place}/{file.key} of the inventory does not match its "
-                        f"manifest ({error}): use another inventory"
-                    ) from error
+    for file in decode_tasks(batches, InventoryFile):
+        with scratch_folder(disk_root()) as scratch:
+            path = _fetched(settings, file, scratch)
+            try:
+                for rows in _READERS[settings.file_format](path, settings):
+                    yield _objects(rows, settings)
+            except (pa.ArrowException, OSError) as error:
+                raise CorruptFileError(
+                    f"s3://{settings.place}/{file.key} of the inventory does not match its "
+                    f"manifest ({error}): use another inventory"
+                ) from error
 
 
 def _fetched(settings: InventoryTaskSettings, file: InventoryFile, scratch: Path) -> Path:

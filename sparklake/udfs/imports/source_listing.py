@@ -19,7 +19,7 @@ from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.listings import find_columns, lists_columns, scan_level
 from sparklake.stores.objects.local.columns import FileColumns
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.tasks import decode_tasks, encode_tasks
 from sparklake.uri import is_utf8
 
 _PARTS_WANTED = 128
@@ -81,17 +81,13 @@ def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
 def listing_work(parts: list[ListingPart]) -> pa.Table:
     """Return parts as TASK_SCHEMA, one or several per row."""
     size = -(-len(parts) // _MOST_TASKS) or 1
-    rows = [msgspec.msgpack.encode(parts[at : at + size]) for at in range(0, len(parts), size)]
-    positions = pa.array(range(len(rows)), pa.int64())
-    return pa.table([positions, pa.array(rows, pa.binary())], schema=TASK_SCHEMA)
+    return encode_tasks(parts[at : at + size] for at in range(0, len(parts), size))
 
 
 def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows of IMPORT_SCHEMA for the objects in parts of a source (TASK_SCHEMA)."""
     store = open_store(source)
-    decode = msgspec.msgpack.Decoder(list[ListingPart]).decode
-    tasks = (each.as_py() for batch in batches for each in batch.column("task"))
-    parts = chain.from_iterable(map(decode, tasks))
+    parts = chain.from_iterable(decode_tasks(batches, list[ListingPart]))
     if lists_columns(store):
         for each in parts:
             for files in find_columns(store, each.prefix, level=each.level, exact=True) or ():

@@ -26,7 +26,7 @@ from sparklake.strategies.content_types import same_content
 from sparklake.udfs.imports.defects import MARK, defects_of, error_file, new_defect
 from sparklake.udfs.range_sink import open_sink
 from sparklake.udfs.streams import open_sides
-from sparklake.udfs.tasks import decode_tasks
+from sparklake.udfs.tasks import plan_tasks
 from sparklake.udfs.write_ranges import written_pieces
 
 _RANGES_TOLD = 64
@@ -168,7 +168,7 @@ def matched_body(
 
     The sides are present, imported.
     """
-    for task in decode_tasks(batches):
+    for task in plan_tasks(batches):
         sink = open_sink(workspace)
         present, imported = open_sides(sink.store, task.pieces)
         pairs = aligned(present, imported)

@@ -12,33 +12,10 @@ from sparklake.graveler.sums import bounded
 from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER, purge_list_folder
 from sparklake.namespace.markers import open_purges
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
-from sparklake.udfs.checks.compared import (
-    COMPARED_STEP,
-    BucketShare,
-    compare_bucket,
-    decode_bucket_result,
-    encode_bucket_share,
-)
-from sparklake.udfs.checks.exchange import rows_key, share_name
-from sparklake.udfs.checks.listed import (
-    LISTED_STEP,
-    PURGED_STEP,
-    ListedShare,
-    PurgedShare,
-    decode_listed_result,
-    encode_listed_share,
-    list_objects,
-    list_purged,
-)
+from sparklake.udfs.checks.compared import COMPARE, BucketShare
+from sparklake.udfs.checks.listed import LIST_OBJECTS, LIST_PURGED, ListedShare, PurgedShare
 from sparklake.udfs.checks.named import range_tag
-from sparklake.udfs.checks.resolved import (
-    RESOLVED_STEP,
-    AffectedTable,
-    FaultShare,
-    decode_faults_result,
-    encode_fault_share,
-    resolve_faults,
-)
+from sparklake.udfs.checks.resolved import RESOLVE, AffectedTable, FaultShare
 from sparklake.udfs.imports.source_listing import split_source
 from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
@@ -75,24 +52,21 @@ def check_objects(
     purged = _purged(steps, checked)
     before = time.time_ns() - int(options.grace.total_seconds() * 1_000_000_000)
     shares = [
-        encode_bucket_share(
-            BucketShare(
-                bucket=bucket,
-                named=tuple(trees.named),
-                listed=tuple(listed),
-                purged=tuple(purged),
-                before=before,
-                shows_unnamed=shows_unnamed,
-                sample=options.sample if options.level is CheckLevel.CONTENT else 0.0,
-                salt=steps.state.salt,
-                fault_buckets=_FAULT_BUCKETS,
-            )
+        BucketShare(
+            bucket=bucket,
+            named=tuple(trees.named),
+            listed=tuple(listed),
+            purged=tuple(purged),
+            before=before,
+            shows_unnamed=shows_unnamed,
+            sample=options.sample if options.level is CheckLevel.CONTENT else 0.0,
+            salt=steps.state.salt,
+            fault_buckets=_FAULT_BUCKETS,
         )
         for bucket in range(steps.place.buckets)
     ]
     tags: set[int] = set()
-    for body in steps.run(COMPARED_STEP, compare_bucket, shares, trees.records):
-        result = decode_bucket_result(body)
+    for result in steps.run(COMPARE, shares, trees.records):
         checked.objects += result.objects
         checked.contents += result.contents
         checked.purged += result.purged
@@ -100,7 +74,7 @@ def check_objects(
         tags.update(result.tables)
         _add(checked, result.kinds, result.findings)
     if tags:
-        files = [rows_key(COMPARED_STEP, share_name(each)) for each in shares]
+        files = list(map(COMPARE.rows_key, shares))
         _resolve(steps, trees, tags, files, checked)
     return checked
 
@@ -115,12 +89,9 @@ def _listed(steps: Steps, records: int) -> list[str]:
     parts = split_source(steps.store, start=DATA_FOLDER)
     tasks = max(_LEAST_LISTINGS, records // _OBJECTS_OF_A_LISTING)
     size = -(-len(parts) // tasks) or 1
-    shares = [
-        encode_listed_share(ListedShare(tuple(parts[at : at + size])))
-        for at in range(0, len(parts), size)
-    ]
-    steps.run(LISTED_STEP, list_objects, shares, records)
-    return [rows_key(LISTED_STEP, share_name(each)) for each in shares]
+    shares = [ListedShare(tuple(parts[at : at + size])) for at in range(0, len(parts), size)]
+    steps.run(LIST_OBJECTS, shares, records)
+    return list(map(LIST_OBJECTS.rows_key, shares))
 
 
 def _purged(steps: Steps, checked: CheckedObjects) -> list[str]:
@@ -133,12 +104,12 @@ def _purged(steps: Steps, checked: CheckedObjects) -> list[str]:
         if each.key.endswith(".parquet")
         and (each.key.split("/")[-2] == "receipt" or each.key.startswith(lists))
     ]
-    shares = [encode_listed_share(PurgedShare((each,))) for each in sorted(keys)]
-    for body in steps.run(PURGED_STEP, list_purged, shares, 0):
-        for each in decode_listed_result(body).findings:
+    shares = [PurgedShare((each,)) for each in sorted(keys)]
+    for result in steps.run(LIST_PURGED, shares, 0):
+        for each in result.findings:
             checked.kinds[each.kind] += 1
             checked.findings.append(each)
-    return [rows_key(PURGED_STEP, share_name(each)) for each in shares]
+    return list(map(LIST_PURGED.rows_key, shares))
 
 
 def _resolve(
@@ -165,10 +136,8 @@ def _resolve(
             table = AffectedTable(tag, info, commits, len(found.commits), names)
         buckets.setdefault(tag % _FAULT_BUCKETS, []).append(table)
     shares = [
-        encode_fault_share(FaultShare(bucket, tuple(files), tuple(some)))
-        for bucket, some in sorted(buckets.items())
+        FaultShare(bucket, tuple(files), tuple(some)) for bucket, some in sorted(buckets.items())
     ]
     records = sum(each.count for each in infos.values())
-    for body in steps.run(RESOLVED_STEP, resolve_faults, shares, records):
-        result = decode_faults_result(body)
+    for result in steps.run(RESOLVE, shares, records):
         _add(checked, result.kinds, result.findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -25,12 +25,14 @@ from sparklake.stores.objects import open_store
 from sparklake.stores.objects.temporary import remove_emptied
 from sparklake.udfs.checks.exchange import (
     CheckPlace,
-    Work,
-    encode_shares,
-    result_key,
+    Result,
+    Share,
+    Step,
+    encode_share,
     share_name,
     step_body,
 )
+from sparklake.udfs.tasks import task_table
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, first_write
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
@@ -83,31 +85,33 @@ class Steps:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type]
         self.folder.replace(SUMMARY_KEY, msgspec.json.encode(self.state))
 
-    def run(self, step: str, work: Work, shares: Sequence[bytes], records: int) -> list[bytes]:
-        """Return the results of shares, from tasks or from an earlier attempt."""
+    def run(
+        self, step: Step[Share, Result], shares: Sequence[Share], records: int
+    ) -> Iterator[Result]:
+        """Yield the results of shares, from tasks or from an earlier attempt."""
         if not shares:
-            return []
-        names = {share_name(each): each for each in shares}
+            return iter(())
+        encoded = {share_name(each): each for each in map(encode_share, shares)}
         results: dict[str, bytes] = {}
-        for name in names:
-            if result_key(step, name) in self.known:
-                results[name] = self.folder.get(result_key(step, name))
-        todo = [each for name, each in names.items() if name not in results]
+        for name in encoded:
+            if step.result_key(name) in self.known:
+                results[name] = self.folder.get(step.result_key(name))
+        todo = [each for name, each in encoded.items() if name not in results]
         context, progress = self.context, self.context.runners.progress
         progress.begin(len(shares))
         progress.advance(len(results))
-        runner = context.runner(records, "check", step)
-        body = partial(step_body, self.place, step, work)
-        for batch in runner.collect(body, encode_shares(todo)) if todo else ():
+        runner = context.runner(records, "check", step.name)
+        body = partial(step_body, self.place, step)
+        for batch in runner.collect(body, task_table(todo)) if todo else ():
             for row in batch.to_pylist():
                 results[row["share"]] = row["result"]
                 progress.advance(1)
-        if len(results) < len(names):
+        if len(results) < len(encoded):
             raise LostResultError(
                 f"the engine returned no result for a part of the check {self.state.id}: "
                 f"continue it with --resume {self.state.id}"
             )
-        return [results[name] for name in names]
+        return map(msgspec.msgpack.Decoder(step.result).decode, map(results.__getitem__, encoded))
 
     def clear(self) -> None:
         """Delete everything but the report."""

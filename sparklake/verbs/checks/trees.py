@@ -18,26 +18,15 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.verification import range_problem
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
-from sparklake.udfs.checks.exchange import rows_key, share_name, write_buckets
+from sparklake.udfs.checks.exchange import Step, rows_key, write_buckets
 from sparklake.udfs.checks.named import NamedObjects
-from sparklake.udfs.checks.summaries import (
-    SUMMARIES_STEP,
-    SummarisedCommit,
-    check_summaries,
-    decode_findings,
-    encode_summaries,
-)
+from sparklake.udfs.checks.summaries import CHECK_SUMMARIES, SummarisedCommit
 from sparklake.udfs.checks.tables import (
-    RANGES_STEP,
-    TREES_STEP,
+    CHECK_RANGES,
+    CHECK_TREES,
     RangeShare,
     TreeShare,
-    check_ranges,
-    check_trees,
-    decode_ranges_result,
-    decode_trees_result,
-    encode_range_share,
-    encode_tree_share,
+    TreesResult,
 )
 from sparklake.verbs.checks.refs import Moment
 from sparklake.verbs.checks.steps import Steps
@@ -47,7 +36,7 @@ _RECORDS_OF_A_TREE = 1000
 """The approximate number of records that take as long as a metarange."""
 
 _BATCH_ROWS = 8192
-_AFFECTED_STEP = "affected"
+_AFFECTED = replace(CHECK_TREES, name="affected")
 
 _RangeKey = tuple[str, bytes, bytes, int, int]
 
@@ -138,10 +127,10 @@ def summary_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
             for each in commits
             if each.id in stored
         ]
-        shares = [encode_summaries(each) for each in sliced(work, _TREES_OF_A_SHARE, lambda _: 1)]
+        shares = list(map(tuple, sliced(work, _TREES_OF_A_SHARE, lambda _: 1)))
         records = len(work) * _RECORDS_OF_A_TREE
-        for body in steps.run(SUMMARIES_STEP, check_summaries, shares, records):
-            for each in decode_findings(body):
+        for findings in steps.run(CHECK_SUMMARIES, shares, records):
+            for each in findings:
                 commit = CommitId(each.subject)
                 branches = moment.branches_with(commit)
                 yield replace(each, commits=(commit,), commit_count=1, branches=branches)
@@ -159,8 +148,7 @@ def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTrees) -> _Rang
     checked.ids.update(trees)
     left = (each for each in moment.refs.commits if each.id not in moment.collected)
     ranges = _Ranges(present={*moment.staged_trees, *(each.meta_range_id for each in left)})
-    for encoded in _run_trees(steps, TREES_STEP, list(trees), ()):
-        result = decode_trees_result(encoded)
+    for result in _run_trees(steps, CHECK_TREES, list(trees), ()):
         checked.findings += result.findings
         for tree in result.trees:
             if tree.tree in ranges.present:
@@ -185,18 +173,21 @@ _ID_LENGTH = 64
 
 
 def _run_trees(
-    steps: Steps, step: str, trees: Sequence[MetaRangeId], wanted: Sequence[str]
-) -> list[bytes]:
+    steps: Steps,
+    step: Step[TreeShare, TreesResult],
+    trees: Sequence[MetaRangeId],
+    wanted: Sequence[str],
+) -> Iterator[TreesResult]:
     shares = [
-        encode_tree_share(TreeShare(tuple(trees[at : at + _TREES_OF_A_SHARE]), tuple(wanted)))
+        TreeShare(tuple(trees[at : at + _TREES_OF_A_SHARE]), tuple(wanted))
         for at in range(0, len(trees), _TREES_OF_A_SHARE)
     ]
-    return steps.run(step, check_trees, shares, len(trees) * _RECORDS_OF_A_TREE)
+    return steps.run(step, shares, len(trees) * _RECORDS_OF_A_TREE)
 
 
 def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTrees) -> None:
     records = sum(each.count for each in ranges.infos.values())
-    size = steps.context.runner(records, "check", RANGES_STEP).task_records(records)
+    size = steps.context.runner(records, "check", CHECK_RANGES.name).task_records(records)
     shares = []
     for is_named in (True, False):
         for is_staged in (True, False):
@@ -211,14 +202,11 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTrees) -> None:
                 RangeShare(tuple(part), is_named, is_staged)
                 for part in sliced(some, size, attrgetter("count"))
             ]
-    encoded = [encode_range_share(each) for each in shares]
-    results = steps.run(RANGES_STEP, check_ranges, encoded, records)
-    for share, name, body in zip(shares, map(share_name, encoded), results, strict=True):
-        result = decode_ranges_result(body)
+    for share, result in zip(shares, steps.run(CHECK_RANGES, shares, records), strict=True):
         checked.records += result.records
         checked.findings += result.findings
         if share.is_named:
-            checked.named.append(rows_key(RANGES_STEP, name))
+            checked.named.append(CHECK_RANGES.rows_key(share))
 
 
 # --- staged rows ----------------------------------------------------------------------------------
@@ -313,8 +301,8 @@ def affected_by(steps: Steps, moment: Moment, ranges: Iterable[str]) -> Mapping[
     wanted = sorted(set(ranges))
     trees: dict[str, list[MetaRangeId]] = {}
     if wanted:
-        for encoded in _run_trees(steps, _AFFECTED_STEP, list(_trees(moment)), wanted):
-            for tree in decode_trees_result(encoded).trees:
+        for result in _run_trees(steps, _AFFECTED, list(_trees(moment)), wanted):
+            for tree in result.trees:
                 for each in tree.ranges:
                     trees.setdefault(each.id, []).append(tree.tree)
     return {each: affected_trees(moment, found) for each, found in trees.items()}

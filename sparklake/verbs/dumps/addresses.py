@@ -10,7 +10,7 @@ from sparklake.engine.sort import sliced
 from sparklake.graveler.ports import RefsSnapshot
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.udfs.dumps import AddressTest, refused_body
-from sparklake.udfs.gc import encode_work
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.visible import visible_line
 
@@ -34,7 +34,7 @@ def find_refused(
     records = sum(each.count for each in ranges.values())
     runner = context.runner(records, "refs", verb)
     shares = sliced(ranges.values(), runner.task_records(records), attrgetter("count"))
-    work = encode_work(shares)
+    work = encode_tasks(shares)
     tasks = getattr(runner, "tasks", None)
     body = partial(refused_body, context.workspace, test)
     batches = runner.collect(body, work if tasks is None else tasks(work))

@@ -24,10 +24,9 @@ from sparklake.udfs.exports import (
     ExportReport,
     ExportTaskSettings,
     ManifestFormat,
-    decode_reports,
     export_body,
 )
-from sparklake.udfs.tasks import encode_tasks
+from sparklake.udfs.tasks import decode_reports, encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.exports.marks import ExportMark, is_empty
@@ -216,9 +215,8 @@ class ExportWork:
         if not copies:
             progress.begin(sum(map(_ranges, tasks)))
         waiting = set(range(len(tasks)))
-        for report in decode_reports(
-            runner.collect(partial(export_body, export), encode_tasks(tasks))
-        ):
+        batches = runner.collect(partial(export_body, export), encode_tasks(tasks))
+        for report in decode_reports(batches, ExportReport):
             if report.position in waiting:
                 waiting.remove(report.position)
                 if copies:

@@ -40,7 +40,6 @@ from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.udfs.gc import (
     distinct_run_body,
-    encode_work,
     garbage_body,
     listed_body,
     named_body,
@@ -216,7 +215,7 @@ class _GcWork:
         encode: Body = partial(listed_body, context.workspace)
         if runner.name != "spark":
             encode = watched(context.runners.progress, encode)
-        work = encode_work(_prefixes(context))
+        work = encode_tasks(_prefixes(context))
         listed = _written(folder.workspace, runner, encode, _spread(runner, work))
         folder.write(CollectionRun(folder.run_id, "listed", listed.id, objects_listed=listed.count))
         return _GcWork(context, folder, listed, records, open_places(context))
@@ -283,7 +282,7 @@ class _GcWork:
         size = runner.task_records(self.records)
         shares = sliced(_ranges(self.context, moment), size, attrgetter("count"))
         encode = partial(named_body, self.context.workspace)
-        source = _spread(runner, encode_work(shares))
+        source = _spread(runner, encode_tasks(shares))
         by_ranges = _written(self.folder.workspace, runner, encode, source)
         rows = _staged_rows(moment)
         encode_rows = partial(named_rows_body, self.context.workspace)

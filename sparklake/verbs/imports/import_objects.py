@@ -26,10 +26,10 @@ from sparklake.namespace.swept_tables import check_written_tables
 from sparklake.rows.imports import ERROR_SCHEMA, Defect, ErrorsResult, ImportTaskSettings, Reason
 from sparklake.rows.results import PieceResult, decode_results
 from sparklake.udfs.adopted_ranges import check_objects_body
-from sparklake.udfs.gc import encode_work
 from sparklake.udfs.imports.defects import error_table
 from sparklake.udfs.imports.row_checks import import_body
 from sparklake.udfs.imports.tasks import matched_body, ranges_body
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
@@ -398,5 +398,5 @@ def _check_adopted_objects(context: Context, verb: str, branch: str, ranges: Ran
     """
     records = record_count(ranges)
     runner = context.runner(records, verb, branch)
-    work = encode_work(sliced(ranges, runner.task_records(records), attrgetter("count")))
+    work = encode_tasks(sliced(ranges, runner.task_records(records), attrgetter("count")))
     list(runner.collect(partial(check_objects_body, context.workspace), work))

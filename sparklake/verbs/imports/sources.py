@@ -17,12 +17,12 @@ from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.inventory import (
     S3Inventory,
     inventory_terms,
-    inventory_work,
     read_inventory,
     read_inventory_manifest,
 )
 from sparklake.udfs.imports.row_checks import Read
 from sparklake.udfs.imports.source_listing import listing_work, read_listing, split_source
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, given_place
 from sparklake.verbs.base.staging import rows_by_path
@@ -84,7 +84,7 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
         with given_place():
             manifest = read_inventory_manifest(source)
         read = partial(read_inventory, inventory_terms(manifest, source.folder))
-        return OpenSource(name, Work(inventory_work(manifest)), read, partial(_runner, 0))
+        return OpenSource(name, Work(encode_tasks(manifest.files)), read, partial(_runner, 0))
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         _check_columns(source.schema.names)
         count = source.num_rows if isinstance(source, pa.Table) else 0

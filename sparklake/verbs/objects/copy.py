@@ -17,7 +17,8 @@ from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.sstable.range_files import WrittenRange
 from sparklake.rows.results import PieceResult, decode_results
-from sparklake.udfs.objects import Transfer, encode_transfers, transfer_body
+from sparklake.udfs.objects import Transfer, transfer_body
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.resolve import ResolvedRef, open_branch, read_consistently
@@ -221,7 +222,7 @@ def _written(
 ) -> dict[int, tuple[WrittenRange, ...]]:
     """Return the written ranges by task position."""
     body = partial(transfer_body, context.workspace)
-    results = decode_results(runner.collect(body, encode_transfers(shares)))
+    results = decode_results(runner.collect(body, encode_tasks(shares)))
     found = {each.position: each.written for each in results if isinstance(each, PieceResult)}
     wanted = {at for each in shares for at in (each.position, each.removals) if at is not None}
     if found.keys() != wanted:

@@ -33,16 +33,8 @@ from sparklake.namespace.layout import (
 )
 from sparklake.namespace.markers import open_purges
 from sparklake.strategies.path_globs import glob_pattern
-from sparklake.udfs.purges import (
-    FoundReport,
-    Patterns,
-    Scan,
-    decode_found,
-    delete_body,
-    encode_work,
-    found_body,
-    scan_body,
-)
+from sparklake.udfs.purges import FoundReport, Patterns, Scan, delete_body, found_body, scan_body
+from sparklake.udfs.tasks import decode_reports, encode_tasks
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.runner import retry_lost_races
@@ -191,12 +183,11 @@ def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
     reports = runner.sort_and_collect(
         partial(scan_body, context.workspace, patterns),
         partial(found_body, context.workspace, made.id, made.include_external),
-        encode_work(work),
+        encode_tasks(work),
     )
     total = FoundReport()
-    for batch in reports:
-        for encoded in batch.column("report"):
-            _add(total, decode_found(encoded.as_py()))
+    for report in decode_reports(reports, FoundReport):
+        _add(total, report)
     return total
 
 
@@ -252,7 +243,7 @@ def _carried_out(context: Context, made: Purge) -> Purge:
         parts = decode_json(context.store.get(plan), list[str], what, remedy)
         runner = context.runner(_DELETION_RECORDS * made.counts.paths, "purge", made.id)
         body = partial(delete_body, context.workspace, made.id, made.include_external)
-        done = sum(batch.num_rows for batch in runner.collect(body, encode_work(parts)))
+        done = sum(batch.num_rows for batch in runner.collect(body, encode_tasks(parts)))
         if done < len(parts):
             raise LostResultError(
                 "the engine returned no result for a part of the purge: resume it with "

@@ -16,8 +16,8 @@ from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.findings import Finding
 from sparklake.stores.objects.digests import may_be_md5
 from sparklake.udfs.checks.content import content_problem
-from sparklake.udfs.checks.exchange import encode_shares
 from sparklake.udfs.repairs import equal_body
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.repairs.trees import TreeSources
 
@@ -47,7 +47,7 @@ def equal_objects(
     records = sum(each.count for each in infos.values())
     runner = context.runner(records, "repair", "equal objects")
     shares = sliced(infos.values(), runner.task_records(records), attrgetter("count"))
-    work = encode_shares([_encode(tuple(each)) for each in shares])
+    work = encode_tasks(shares)
     found: dict[Content, dict[str, None]] = {}
     for batch in runner.collect(partial(equal_body, context.workspace, checksums), work):
         for row in batch.to_pylist():

@@ -22,7 +22,7 @@ from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteStat
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.udfs.tables import checksum_body
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.tasks import task_table
 from sparklake.verbs.base.context import Context, OnceRun
 
 READ_BY_TASKS_BYTES = 256 * 1024 * 1024
@@ -123,8 +123,7 @@ def file_shares(files: pa.Table) -> pa.Table:
     packed = [
         pack_batches(files.slice(one, other - one).to_batches()) for one, other in pairwise(bounds)
     ]
-    columns = [pa.array(range(len(packed))), pa.array(packed, pa.binary())]
-    return pa.table(columns, schema=TASK_SCHEMA)
+    return task_table(packed)
 
 
 @contextmanager

@@ -12,13 +12,11 @@ import pytest
 
 from sparklake.rows.findings import FindingKind
 from sparklake.udfs.checks.compared import (
-    COMPARED_STEP,
+    COMPARE,
     FAULT_SCHEMA,
     BucketResult,
     BucketShare,
     compare_bucket,
-    decode_bucket_result,
-    encode_bucket_share,
 )
 from sparklake.udfs.checks.exchange import CheckPlace, read_bucket, rows_key, write_buckets
 from sparklake.udfs.checks.listed import LISTED_SCHEMA, PURGED_SCHEMA
@@ -73,11 +71,9 @@ def compared(
     for bucket in range(BUCKETS):
         files = (tuple(names), tuple(lists), tuple(gone))
         share = BucketShare(bucket, *files, BEFORE, True, 0.0, 0, 2)
-        results.append(
-            decode_bucket_result(compare_bucket(place, f"{bucket}", encode_bucket_share(share)))
-        )
+        results.append(compare_bucket(place, f"{bucket}", share))
         for fault_bucket in range(2):
-            key = rows_key(COMPARED_STEP, f"{bucket}")
+            key = rows_key(COMPARE.name, f"{bucket}")
             found = read_bucket(place.open_folder(), [key], fault_bucket).table(FAULT_SCHEMA)
             for each in found.to_pylist():
                 assert each["checksum"] == f"checksum of {each['address']}"
