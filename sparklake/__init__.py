@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from sparklake.repository import Repository
     from sparklake.rows.diffs import DiffRow, ThreeWayRow
     from sparklake.rows.objects import ObjectInfo
-    from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.verbs.base.once import Once
     from sparklake.verbs.base.runner import run_verb
     from sparklake.verbs.base.verb_result import VerbResult
     from sparklake.verbs.history.show import CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport
+    from sparklake.verbs.imports.inventory import S3Inventory
     from sparklake.verbs.merges.preview import MergePreview
     from sparklake.verbs.objects.restore import RestoreResult
 
@@ -71,7 +71,7 @@ _MODULES = {
     "Once": "sparklake.verbs.base.once",
     "Repository": "sparklake.repository",
     "RestoreResult": "sparklake.verbs.objects.restore",
-    "S3Inventory": "sparklake.udfs.imports.inventory",
+    "S3Inventory": "sparklake.verbs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",
     "ThreeWayRow": "sparklake.rows.diffs",

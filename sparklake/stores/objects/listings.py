@@ -1,12 +1,65 @@
-"""Fast listings where a store has them."""
+"""Listings in parts, in columns where a store has them."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 
 from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject
 from sparklake.stores.objects.local.columns import FileColumns
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.uri import is_utf8
+
+_PARTS_WANTED = 128
+_MOST_LEVELS = 256
+_MOST_ENTRIES = 100_000
+"""The number of names read from one level. A level with more names is not split."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListingPart:
+    """Everything below a prefix, or only the objects of its level."""
+
+    prefix: str
+    level: bool = False
+
+
+def split_listing(
+    store: ObjectStore, wanted: int = _PARTS_WANTED, start: str = ""
+) -> list[ListingPart]:
+    """Split the folder `start` into about `wanted` disjoint parts, reading level by level.
+
+    A folder ends in '/'. The order of a listing does not matter, and no object is kept in memory.
+    """
+    waiting, parts = deque([start]), list[ListingPart]()
+    for _ in range(_MOST_LEVELS):
+        if not waiting or len(waiting) + len(parts) >= wanted:
+            break
+        prefix = waiting.popleft()
+        level = _read_level(store, prefix)
+        if level is None:
+            parts.append(ListingPart(prefix))
+            continue
+        folders, has_objects = level
+        waiting.extend(folders)
+        if has_objects:
+            parts.append(ListingPart(prefix, level=True))
+    return [*parts, *map(ListingPart, waiting)]
+
+
+def _read_level(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
+    """Return a level's folders and whether it has objects, or None to not split it."""
+    folders, has_objects, count = [], False, 0
+    for count, each in enumerate(scan_level(store, prefix), start=1):
+        if count > _MOST_ENTRIES:
+            return None
+        if isinstance(each, StoredFolder):
+            folders.append(each.key)
+        else:
+            has_objects = True
+    return (folders, has_objects) if all(map(is_utf8, folders)) else None
 
 
 def scan_level(store: ObjectStore, prefix: str) -> Iterator[StoredFolder | StoredObject | None]:
@@ -23,12 +76,20 @@ def lists_columns(store: ObjectStore) -> bool:
 
 
 def find_columns(
-    store: ObjectStore, prefix: str, *, level: bool, exact: bool = False
+    store: ObjectStore, part: ListingPart, *, exact: bool = False
 ) -> Iterator[FileColumns] | None:
-    """Return the files below a prefix in columns; None without columnar listings.
+    """Return the files of a part in columns; None without columnar listings.
 
     With `exact`, names that are not UTF-8 are kept as invalid texts.
     """
     if isinstance(store, LocalStore):
-        return store.scan_columns(prefix, level=level, exact=exact)
+        return store.scan_columns(part.prefix, level=part.level, exact=exact)
     return None
+
+
+def list_chunks(store: ObjectStore, part: ListingPart, size: int) -> Iterator[list[StoredObject]]:
+    """Yield the objects of a part, at most `size` at a time."""
+    entries = store.scan(part.prefix, level=part.level)
+    objects = (each for each in entries if isinstance(each, StoredObject))
+    while chunk := list(islice(objects, size)):
+        yield chunk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 
 from sparklake.errors import SparklakeError
 from sparklake.graveler.parquet_files import decode_parquet
-from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.graveler.ports import ObjectStore
 from sparklake.rows.findings import Finding, FindingKind
-from sparklake.stores.objects.listings import find_columns
+from sparklake.stores.objects.listings import ListingPart, find_columns, list_chunks
 from sparklake.stores.objects.local.columns import FileColumns, file_columns
 from sparklake.udfs.checks.exchange import CheckPlace, Step, rows_key, write_buckets
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
-from sparklake.udfs.imports.source_listing import ListingPart
 from sparklake.udfs.purges import deleted_addresses
 
 LISTED_SCHEMA = pa.schema(
@@ -94,13 +93,11 @@ LIST_PURGED = Step("purged", list_purged, PurgedShare, ListedResult)
 
 
 def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:
-    columns = find_columns(store, part.prefix, level=part.level)
+    columns = find_columns(store, part)
     if columns is not None:
         yield from columns
         return
-    found = store.scan(part.prefix, level=part.level)
-    objects = (each for each in found if isinstance(each, StoredObject))
-    while chunk := list(islice(objects, _BATCH_ROWS)):
+    for chunk in list_chunks(store, part, _BATCH_ROWS):
         yield file_columns([(each.key, each.size, each.mtime) for each in chunk])
 
 

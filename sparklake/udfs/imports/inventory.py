@@ -1,9 +1,8 @@
-"""S3 Inventory: the manifest, and the files as rows of objects."""
+"""The task body that reads the files of an S3 Inventory as rows."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -19,39 +18,17 @@ import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
-from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.errors import CorruptFileError
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.rows.objects import unix_microseconds
-from sparklake.stores.objects import normalise_object_uri, open_object
+from sparklake.stores.objects import open_object
 from sparklake.udfs.tasks import decode_tasks
 
 _BATCH_ROWS = 32768
 _HASHED_AT_ONCE = 1024 * 1024
 
-# The names in Parquet and ORC. CSV has the same names in CamelCase, without "_".
-_NAMES = ("key", "size", "e_tag", "last_modified_date", "is_latest", "is_delete_marker")
-_RENAMED = {each.replace("_", ""): each for each in _NAMES}
-
-
-@dataclass(frozen=True, slots=True)
-class S3Inventory:
-    """An S3 Inventory to import objects from, by the URI of its manifest.json.
-
-    Only keys under the prefix are imported, without the prefix in their paths. A '/' is added to
-    the prefix if it has none.
-    """
-
-    manifest: str
-    prefix: str = ""
-
-    def __str__(self) -> str:
-        return self.manifest
-
-    @property
-    def folder(self) -> str:
-        """The prefix with a '/' at its end, or "" without a prefix."""
-        return f"{self.prefix.rstrip('/')}/" if self.prefix.rstrip("/") else ""
+# The names in Parquet and ORC.
+COLUMN_NAMES = ("key", "size", "e_tag", "last_modified_date", "is_latest", "is_delete_marker")
 
 
 class InventoryFile(msgspec.Struct, frozen=True):
@@ -59,27 +36,6 @@ class InventoryFile(msgspec.Struct, frozen=True):
 
     key: str
     md5: str | None = msgspec.field(name="MD5checksum", default=None)
-
-
-class InventoryManifest(msgspec.Struct, frozen=True, rename="camel"):
-    """The fields of an inventory's manifest.json that an import uses."""
-
-    source_bucket: str
-    destination_bucket: str
-    file_format: str
-    file_schema: str
-    files: tuple[InventoryFile, ...]
-
-    @property
-    def place(self) -> str:
-        """The bucket of the inventory's files, taken from its ARN if it is given as one."""
-        return self.destination_bucket.rpartition(":")[2]
-
-    @property
-    def columns(self) -> list[str]:
-        """The column names of a CSV, with those that are used spelled as in Parquet."""
-        names = (each.strip() for each in self.file_schema.split(","))
-        return [_RENAMED.get(each.lower(), each) for each in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,42 +47,6 @@ class InventoryTaskSettings:
     file_format: str
     columns: tuple[str, ...]
     folder: str
-
-
-def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
-    """Read a manifest; raise InvalidInputError if it is invalid or cannot be used."""
-    uri = normalise_object_uri(inventory.manifest)
-    store, key = open_object(uri)
-    try:
-        manifest = msgspec.json.decode(store.get(key), type=InventoryManifest)
-    except MissingFileError as error:
-        raise InvalidInputError(f"{uri} does not exist: name a manifest.json") from error
-    except BAD_JSON as error:
-        raise InvalidInputError(
-            f"{uri} is not the manifest of an S3 Inventory ({error}): use its manifest.json"
-        ) from error
-    if manifest.file_format.lower() not in _READERS:
-        raise InvalidInputError(
-            f"{uri} lists files in {manifest.file_format}: only Parquet, ORC and CSV are supported"
-        )
-    words = re.findall(r"\w+", manifest.file_schema.lower())
-    if not {"key", "size"} <= set(words):
-        raise InvalidInputError(
-            f"the inventory of {uri} has no column for keys, or none for sizes, but "
-            f"{manifest.file_schema[:200]!r}: add the optional field Size"
-        )
-    return manifest
-
-
-def inventory_terms(manifest: InventoryManifest, folder: str) -> InventoryTaskSettings:
-    """Return the settings that the tasks need from a manifest."""
-    return InventoryTaskSettings(
-        manifest.source_bucket,
-        manifest.place,
-        manifest.file_format.lower(),
-        tuple(manifest.columns),
-        folder,
-    )
 
 
 def read_inventory(
@@ -141,7 +61,7 @@ def read_inventory(
         with scratch_folder(disk_root()) as scratch:
             path = _fetched(settings, file, scratch)
             try:
-                for rows in _READERS[settings.file_format](path, settings):
+                for rows in READERS[settings.file_format](path, settings):
                     yield _objects(rows, settings)
             except (pa.ArrowException, OSError) as error:
                 raise CorruptFileError(
@@ -168,13 +88,13 @@ def _fetched(settings: InventoryTaskSettings, file: InventoryFile, scratch: Path
 
 def _parquet(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path) as file:
-        names = [each for each in file.schema_arrow.names if each in _NAMES]
+        names = [each for each in file.schema_arrow.names if each in COLUMN_NAMES]
         yield from file.iter_batches(_BATCH_ROWS, columns=names)
 
 
 def _orc(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch]:
     file = orc.ORCFile(path)
-    names = [each for each in file.schema.names if each in _NAMES]
+    names = [each for each in file.schema.names if each in COLUMN_NAMES]
     for stripe in range(file.nstripes):
         yield file.read_stripe(stripe, columns=names)
 
@@ -183,7 +103,7 @@ def _csv(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch
     with pa.input_stream(path) as file:
         if not file.read(1):
             return
-    wanted = [each for each in settings.columns if each in _NAMES]
+    wanted = [each for each in settings.columns if each in COLUMN_NAMES]
     kinds = {**dict.fromkeys(wanted, pa.string()), "size": pa.int64()}
     with csv.open_csv(
         path,
@@ -202,7 +122,7 @@ def _csv(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch
             yield pa.record_batch({**columns, "key": keys.view(pa.string())})
 
 
-_READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
+READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
 
 
 def _objects(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.RecordBatch:

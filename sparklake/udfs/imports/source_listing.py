@@ -1,87 +1,26 @@
-"""The listing of a directory or bucket prefix, split into parts for tasks."""
+"""The task body that lists a directory or bucket prefix."""
 
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject
+from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.times import MICROSECOND, checked_microseconds
 from sparklake.interrupts import Threads
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.listings import find_columns, lists_columns, scan_level
+from sparklake.stores.objects.listings import ListingPart, find_columns, list_chunks, lists_columns
 from sparklake.stores.objects.local.columns import FileColumns
-from sparklake.udfs.tasks import decode_tasks, encode_tasks
-from sparklake.uri import is_utf8
-
-_PARTS_WANTED = 128
-_MOST_TASKS = 1024
-_MOST_LEVELS = 256
-_MOST_ENTRIES = 100_000
-"""The number of names read from one level. A level with more names is not split."""
+from sparklake.udfs.tasks import decode_tasks
 
 _BATCH_ROWS = 4096
 _LISTED_AT_ONCE = 8
-
-
-class ListingPart(msgspec.Struct, frozen=True):
-    """A part of a source that a task lists: everything below a prefix, or one level."""
-
-    prefix: str
-    level: bool = False
-
-
-def split_source(
-    store: ObjectStore, wanted: int = _PARTS_WANTED, start: str = ""
-) -> list[ListingPart]:
-    """Return disjoint parts that cover a source: `wanted`, if it has enough folders.
-
-    `start` is the folder to cover, with a trailing '/'.
-
-    Folders are read level by level until there are enough parts. The order of a listing does not
-    matter, and objects are not kept in memory.
-    """
-    waiting, parts = deque([start]), list[ListingPart]()
-    for _ in range(_MOST_LEVELS):
-        if not waiting or len(waiting) + len(parts) >= wanted:
-            break
-        prefix = waiting.popleft()
-        level = _look_at(store, prefix)
-        if level is None:
-            parts.append(ListingPart(prefix))
-            continue
-        folders, has_objects = level
-        waiting.extend(folders)
-        if has_objects:
-            parts.append(ListingPart(prefix, level=True))
-    return [*parts, *map(ListingPart, waiting)]
-
-
-def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
-    """Return a level's folders and whether it has objects, or None to not split it."""
-    folders, has_objects, count = [], False, 0
-    for count, each in enumerate(scan_level(store, prefix), start=1):
-        if count > _MOST_ENTRIES:
-            return None
-        if isinstance(each, StoredFolder):
-            folders.append(each.key)
-        else:
-            has_objects = True
-    return (folders, has_objects) if all(map(is_utf8, folders)) else None
-
-
-def listing_work(parts: list[ListingPart]) -> pa.Table:
-    """Return parts as TASK_SCHEMA, one or several per row."""
-    size = -(-len(parts) // _MOST_TASKS) or 1
-    return encode_tasks(parts[at : at + size] for at in range(0, len(parts), size))
 
 
 def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -90,11 +29,11 @@ def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     parts = chain.from_iterable(decode_tasks(batches, list[ListingPart]))
     if lists_columns(store):
         for each in parts:
-            for files in find_columns(store, each.prefix, level=each.level, exact=True) or ():
+            for files in find_columns(store, each, exact=True) or ():
                 if len(files.keys):
                     yield _file_rows(store, files)
         return
-    listings = (_chunks(store, each) for each in parts)
+    listings = (list_chunks(store, each, _BATCH_ROWS) for each in parts)
     # A response of S3 has at most 1,000 keys and is slow, so listings run in parallel.
     with Threads(_LISTED_AT_ONCE, "sparklake-list") as threads:
         active = list(islice(listings, _LISTED_AT_ONCE))
@@ -108,13 +47,6 @@ def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 def _next(chunks: Iterator[list[StoredObject]]) -> list[StoredObject]:
     return next(chunks, [])
-
-
-def _chunks(store: ObjectStore, part: ListingPart) -> Iterator[list[StoredObject]]:
-    found = store.scan(part.prefix, level=part.level)
-    objects = (each for each in found if isinstance(each, StoredObject))
-    while chunk := list(islice(objects, _BATCH_ROWS)):
-        yield chunk
 
 
 def _file_rows(store: ObjectStore, files: FileColumns) -> pa.RecordBatch:

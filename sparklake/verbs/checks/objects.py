@@ -12,11 +12,11 @@ from sparklake.graveler.sums import bounded
 from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER, purge_list_folder
 from sparklake.namespace.markers import open_purges
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
+from sparklake.stores.objects.listings import split_listing
 from sparklake.udfs.checks.compared import COMPARE, BucketShare
 from sparklake.udfs.checks.listed import LIST_OBJECTS, LIST_PURGED, ListedShare, PurgedShare
 from sparklake.udfs.checks.named import range_tag
 from sparklake.udfs.checks.resolved import RESOLVE, AffectedTable, FaultShare
-from sparklake.udfs.imports.source_listing import split_source
 from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 from sparklake.verbs.checks.steps import Steps
@@ -86,7 +86,7 @@ def _add(checked: CheckedObjects, kinds: dict[str, int], findings: Sequence[Find
 
 def _listed(steps: Steps, records: int) -> list[str]:
     """List the objects below `data/`; return the files with the rows."""
-    parts = split_source(steps.store, start=DATA_FOLDER)
+    parts = split_listing(steps.store, start=DATA_FOLDER)
     tasks = max(_LEAST_LISTINGS, records // _OBJECTS_OF_A_LISTING)
     size = -(-len(parts) // tasks) or 1
     shares = [ListedShare(tuple(parts[at : at + size])) for at in range(0, len(parts), size)]

@@ -14,18 +14,15 @@ from sparklake.engine.base import Runner, Source, Work
 from sparklake.errors import InvalidInputError, InvalidRowsError
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
-from sparklake.udfs.imports.inventory import (
-    S3Inventory,
-    inventory_terms,
-    read_inventory,
-    read_inventory_manifest,
-)
+from sparklake.stores.objects.listings import split_listing
+from sparklake.udfs.imports.inventory import read_inventory
 from sparklake.udfs.imports.row_checks import Read
-from sparklake.udfs.imports.source_listing import listing_work, read_listing, split_source
+from sparklake.udfs.imports.source_listing import read_listing
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, given_place
 from sparklake.verbs.base.staging import rows_by_path
+from sparklake.verbs.imports.inventory import S3Inventory, inventory_terms, read_inventory_manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     ImportSource: TypeAlias = str | Path | S3Inventory | pa.Table | pa.RecordBatchReader | DataFrame
 
 _REQUIRED = {"path", "size", "address"}
+_MAX_TASKS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,9 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
     if isinstance(source, str | Path):
         root = check_apart(context.info, str(source))
         with given_place(root):
-            work = listing_work(split_source(open_store(root)))
+            parts = split_listing(open_store(root))
+        size = -(-len(parts) // _MAX_TASKS) or 1
+        work = encode_tasks(parts[at : at + size] for at in range(0, len(parts), size))
         return OpenSource(root, Work(work), partial(read_listing, root), partial(_runner, 0))
     if isinstance(source, S3Inventory):
         with given_place():

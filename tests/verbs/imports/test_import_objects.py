@@ -23,15 +23,12 @@ from sparklake.graveler.ports import StoredFolder
 from sparklake.graveler.records import encode_record
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
+from sparklake.stores.objects.listings import ListingPart, split_listing
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import commit_all, memory_lake, namespace_of
 from sparklake.udfs.imports import tasks as writing
-from sparklake.udfs.imports.source_listing import (
-    ListingPart,
-    listing_work,
-    read_listing,
-    split_source,
-)
+from sparklake.udfs.imports.source_listing import read_listing
+from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.imports import import_objects as imports
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import paths, put_sizes, refused, stage_sizes
@@ -464,9 +461,9 @@ NAMES = [
 def test_parts_together_are_the_source(folder: Path, wanted: int) -> None:
     """Each object is in one of them, however many are wanted."""
     place = place_of(folder, NAMES)
-    parts = split_source(open_store(str(place)), wanted)
+    parts = split_listing(open_store(str(place)), wanted)
     assert len(parts) >= min(wanted, 8)
-    work = listing_work(parts)
+    work = encode_tasks([each] for each in parts)
     assert work.num_rows == len(parts)
     listed = [
         path
@@ -477,8 +474,8 @@ def test_parts_together_are_the_source(folder: Path, wanted: int) -> None:
 
 
 def test_a_large_level_is_not_split(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparklake.udfs.imports.source_listing._MOST_ENTRIES", 20)
-    parts = split_source(open_store(str(place_of(folder, NAMES))), 1000)
+    monkeypatch.setattr("sparklake.stores.objects.listings._MOST_ENTRIES", 20)
+    parts = split_listing(open_store(str(place_of(folder, NAMES))), 1000)
     assert ListingPart("flat/") in parts
     assert ListingPart("many/") in parts
     assert ListingPart("deep/", level=True) not in parts
