@@ -1,4 +1,4 @@
-"""A lake's own Parquet files, which may contain any bytes."""
+"""A lake's own Parquet files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from sparklake.errors import CorruptFileError
+
+
+def encode_parquet(table: pa.Table) -> bytes:
+    file = pa.BufferOutputStream()
+    parquet.write_table(table, file)
+    return bytes(file.getvalue())
 
 
 def decode_parquet(body: bytes, what: str, columns: Sequence[str] | None = None) -> pa.Table:

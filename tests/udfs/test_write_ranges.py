@@ -28,7 +28,7 @@ from sparklake.rows.results import (
 )
 from sparklake.strategies import judging
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.tasks import TASK_SCHEMA, decode_tasks, encode_tasks
+from sparklake.udfs.tasks import TASK_SCHEMA, encode_tasks, plan_tasks
 from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.oracle import Contents
 from tests.support.trees import Trees, open_trees, records_of
@@ -134,7 +134,7 @@ def test_tasks_travel() -> None:
     table = encode_tasks(tasks)
     assert table.schema == TASK_SCHEMA
     assert table.column("position").to_pylist() == [0, 1]
-    assert list(decode_tasks(table.to_batches())) == tasks
+    assert list(plan_tasks(table.to_batches())) == tasks
     assert encode_tasks([]).num_rows == 0
 
 

@@ -1,1 +1,1 @@
-"""Task bodies of a check of a whole repository."""
+"""Task bodies of a repository check."""

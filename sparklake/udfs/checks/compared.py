@@ -1,16 +1,15 @@
-"""The task body that compares a bucket of referenced objects with the stored ones."""
+"""The task body comparing referenced with stored objects, bucket by bucket."""
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
+from sparklake.graveler.parquet_files import encode_parquet
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sums import bounded_sum
 from sparklake.rows.findings import Finding, FindingKind, finding_table
@@ -27,7 +26,7 @@ from sparklake.udfs.checks.listed import LISTED_SCHEMA, PURGED_SCHEMA
 from sparklake.udfs.checks.lookups import StoredSizes, stored_sizes
 from sparklake.udfs.checks.named import NAMED_SCHEMA
 
-MOST_SAMPLED = 100
+MAX_SAMPLED = 100
 """The maximum number of findings of one kind that a task returns. All are written."""
 
 FAULT_SCHEMA = pa.schema(
@@ -54,8 +53,7 @@ class BucketShare:
 
     Unreferenced objects older than `before`, in unix nanoseconds, are garbage. Without
     `shows_unnamed` they are not reported: unreadable ranges may reference them. `sample` is the
-    share of objects to read, chosen by `salt`. `fault_buckets` is the number of buckets of rows
-    with faults, by the tag of their range.
+    share of objects to read, selected by `salt`.
     """
 
     bucket: int
@@ -71,9 +69,9 @@ class BucketShare:
 
 @dataclass(slots=True)
 class BucketResult:
-    """The counts of a bucket, and the tags of the ranges with faulty objects.
+    """The counts of a bucket, and the tags of faulty ranges.
 
-    `kinds` counts unreferenced objects, and `bytes` is their size. `findings` are the first ones.
+    `kinds`, `bytes` and the first `findings` are about unreferenced objects.
     """
 
     objects: int = 0
@@ -93,33 +91,34 @@ def compare_bucket(place: CheckPlace, name: str, share: BucketShare) -> BucketRe
         read_bucket(folder, each, share.bucket) for each in files
     )
     # Texts are most of the bytes. Few rows need them.
-    named, listed = named_rows.table(_NAMED_NUMBERS), listed_rows.table(_LISTED_NUMBERS)
+    rows, listed = named_rows.table(_NAMED_NUMBERS), listed_rows.table(_LISTED_NUMBERS)
     purged = purged_rows.table(PURGED_SCHEMA)
     faults = _Faults(named_rows)
-    stored, hit = _stored(named, listed)
-    external, unknown = named.column("external").to_numpy(), np.zeros(named.num_rows, bool)
+    stored, hit = _stored(rows, listed)
+    external, unknown = rows.column("external").to_numpy(), np.zeros(rows.num_rows, bool)
     if external.any():
         stored.update(external, stored_sizes(faults.named(external)))
         unknown = _problems(faults, stored)
-    gone = ~stored.found & _within(_hashes(named), _hashes(purged))
-    result.objects, result.purged = _distinct(named), _distinct(named.filter(pa.array(gone)))
-    faults.add(FindingKind.OBJECT_MISSING, ~stored.found & ~gone & ~unknown, "")
-    sizes = named.column("size").to_numpy()
-    differs = stored.found & (stored.size != sizes)
+    is_purged = ~stored.exists & np.isin(_hashes(rows), _hashes(purged))
+    result.objects = _distinct(rows)
+    result.purged = _distinct(rows.filter(pa.array(is_purged)))
+    faults.add(FindingKind.OBJECT_MISSING, ~stored.exists & ~is_purged & ~unknown, "")
+    sizes = rows.column("size").to_numpy()
+    differs = stored.exists & (stored.size != sizes)
     faults.add(FindingKind.OBJECT_SIZE_DIFFERS, differs, "")
     if share.sample > 0:
-        chosen = stored.found & ~differs & _sampled(named, share.sample, share.salt)
-        problems = content_problems(faults.named(chosen))
+        sampled = stored.exists & ~differs & _sampled(rows, share.sample, share.salt)
+        problems = content_problems(faults.named(sampled))
         result.contents = problems.read
         for kind, texts in problems.by_kind.items():
-            details = np.full(named.num_rows, "", object)
-            details[chosen] = texts
+            details = np.full(rows.num_rows, "", object)
+            details[sampled] = texts
             faults.add_details(kind, details)
-    rows = faults.table()
-    tags = rows.column("table").to_numpy()
+    faulty = faults.table()
+    tags = faulty.column("table").to_numpy()
     result.tables = np.unique(tags).tolist()
     buckets = (tags % np.uint64(share.fault_buckets)).astype(np.int64)
-    write_buckets(folder, rows_key(COMPARE.name, name), rows, buckets, share.fault_buckets)
+    write_buckets(folder, rows_key(COMPARE.name, name), faulty, buckets, share.fault_buckets)
     if share.shows_unnamed and not hit.all():
         unnamed = listed_rows.table(LISTED_SCHEMA).filter(pa.array(~hit))
         _report_unnamed(place.open_report(), name, unnamed, share.before, result)
@@ -131,13 +130,13 @@ COMPARE = Step("compared", compare_bucket, BucketShare, BucketResult)
 
 @dataclass(slots=True)
 class _Faults:
-    """The rows with faults of one bucket of referenced objects."""
+    """The rows of a bucket with faults."""
 
     rows: Bucket
     tables: list[pa.Table] = field(default_factory=lambda: [FAULT_SCHEMA.empty_table()])
 
     def named(self, mask: Any) -> pa.Table:
-        """Return the rows in a mask, with their texts."""
+        """Return the masked rows, with their texts."""
         return self.rows.table(NAMED_SCHEMA).filter(pa.array(mask))
 
     def add(self, kind: FindingKind, mask: Any, detail: str) -> None:
@@ -145,7 +144,6 @@ class _Faults:
             self.add_details(kind, np.where(mask, detail or " ", ""))
 
     def add_details(self, kind: FindingKind, details: Any) -> None:
-        """Add the rows with non-empty details."""
         mask = details != ""
         if not mask.any():
             return
@@ -160,7 +158,7 @@ class _Faults:
 
 
 def _problems(faults: _Faults, stored: StoredSizes) -> Any:
-    """Add the objects whose lookup failed; return them as a mask."""
+    """Add the objects with a failed lookup; return their mask."""
     has_one = np.array([each is not None for each in stored.problem], bool)
     for kind in {each.kind for each in stored.problem[has_one]}:
         details = [each.detail if each and each.kind is kind else "" for each in stored.problem]
@@ -168,74 +166,67 @@ def _problems(faults: _Faults, stored: StoredSizes) -> Any:
     return has_one
 
 
-def _stored(named: pa.Table, listed: pa.Table) -> tuple[StoredSizes, Any]:
-    """Return the stored sizes of referenced objects, and a mask of referenced stored objects."""
-    found = np.zeros(named.num_rows, bool)
-    size = np.zeros(named.num_rows, np.int64)
+def _stored(referenced: pa.Table, listed: pa.Table) -> tuple[StoredSizes, Any]:
+    """Return the stored sizes, and a mask of the listed objects with a reference."""
+    exists = np.zeros(referenced.num_rows, bool)
+    size = np.zeros(referenced.num_rows, np.int64)
     hit = np.zeros(listed.num_rows, bool)
     if listed.num_rows:
-        rows, at = _places(*(each.column("high").to_numpy() for each in (named, listed)))
+        rows, at = _places(*(each.column("high").to_numpy() for each in (referenced, listed)))
         # Equal first halves of two different hashes look missing here, and are looked up later.
         same = np.ones(len(rows), bool)
         for each in ("high", "low"):
-            same &= named.column(each).to_numpy()[rows] == listed.column(each).to_numpy()[at]
-        found[rows] = same
+            same &= referenced.column(each).to_numpy()[rows] == listed.column(each).to_numpy()[at]
+        exists[rows] = same
         size[rows[same]] = listed.column("size").to_numpy()[at[same]]
         hit[at[same]] = True
-    return StoredSizes(found, size, np.full(named.num_rows, None, object)), hit
+    return StoredSizes(exists, size, np.full(referenced.num_rows, None, object)), hit
 
 
-def _places(wanted: Any, values: Any) -> tuple[Any, Any]:
-    """Return all rows of `wanted` in ascending order, and the first row of `values` for each.
+def _places(queries: Any, values: Any) -> tuple[Any, Any]:
+    """Return the order of `queries`, and for each the first matching row in `values`.
 
     A search for ascending values takes an eighth of the time, because it reads memory in order.
     """
-    rows, order = np.argsort(wanted), np.argsort(values, kind="stable")
-    at = np.searchsorted(values[order], wanted[rows])
+    rows, order = np.argsort(queries), np.argsort(values, kind="stable")
+    at = np.searchsorted(values[order], queries[rows])
     return rows, order[np.minimum(at, len(values) - 1)]
 
 
 def _report_unnamed(
     report: ObjectStore, name: str, rows: pa.Table, before: int, result: BucketResult
 ) -> None:
-    """Write the unreferenced objects, and count them."""
     result.bytes = bounded_sum(rows.column("size").to_pylist())
     is_old = pc.less(rows.column("mtime"), before).to_pylist()
     kinds = [FindingKind.OBJECT_UNREFERENCED if old else FindingKind.OBJECT_YOUNG for old in is_old]
     columns = (kinds, rows.column("address").to_pylist(), rows.column("size").to_pylist())
-    found = [
+    findings = [
         Finding(kind, address, size=size) for kind, address, size in zip(*columns, strict=True)
     ]
-    write_findings(report, f"findings/unnamed-{name}", found)
+    write_findings(report, f"findings/unnamed-{name}", findings)
     for kind in set(kinds):
-        some = [each for each in found if each.kind is kind]
-        result.kinds[kind.value] = len(some)
-        result.findings += some[:MOST_SAMPLED]
+        same = [each for each in findings if each.kind is kind]
+        result.kinds[kind.value] = len(same)
+        result.findings += same[:MAX_SAMPLED]
 
 
 def write_findings(report: ObjectStore, stem: str, findings: list[Finding]) -> None:
-    body = io.BytesIO()
-    parquet.write_table(finding_table(findings), body)
-    report.replace(f"{stem}.parquet", body.getvalue())
+    report.replace(f"{stem}.parquet", encode_parquet(finding_table(findings)))
 
 
 def _hashes(rows: pa.Table) -> Any:
     return rows.column("high").to_numpy() ^ rows.column("low").to_numpy()
 
 
-def _within(values: Any, others: Any) -> Any:
-    return np.isin(values, others) if len(others) else np.zeros(len(values), bool)
-
-
-def _distinct(named: pa.Table) -> int:
+def _distinct(rows: pa.Table) -> int:
     # `np.unique` keeps a table of hashes, which takes 18 times as long.
-    values = np.sort(named.column("high").to_numpy())
+    values = np.sort(rows.column("high").to_numpy())
     return min(len(values), 1) + int(np.count_nonzero(values[1:] != values[:-1]))
 
 
-def _sampled(named: pa.Table, sample: float, salt: int) -> Any:
-    """Return which objects are in the sample: all rows of an object, or none."""
+def _sampled(rows: pa.Table, sample: float, salt: int) -> Any:
+    """Return a mask of the sampled rows. An object is in the sample with all its rows."""
     if sample >= 1:
-        return np.ones(named.num_rows, bool)
-    mixed = (named.column("low").to_numpy() ^ np.uint64(salt)) >> np.uint64(32)
+        return np.ones(rows.num_rows, bool)
+    mixed = (rows.column("low").to_numpy() ^ np.uint64(salt)) >> np.uint64(32)
     return mixed < np.uint64(int(sample * 2**32))

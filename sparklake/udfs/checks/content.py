@@ -27,33 +27,31 @@ Problem = tuple[FindingKind, str]
 
 @dataclass(slots=True)
 class ContentProblems:
-    """The number of objects read, and for each kind a text per row, "" without a problem."""
+    """The number of read objects, and by kind a text per row, "" without a problem."""
 
     read: int = 0
     by_kind: Mapping[FindingKind, Any] = field(default_factory=dict)
 
 
-def content_problems(named: pa.Table) -> ContentProblems:
-    """Read the objects of rows, each object once for each of its checksums."""
+def content_problems(objects: pa.Table) -> ContentProblems:
+    """Compare objects with their checksums. An object with several is read for each."""
     names = ("address", "checksum", "size")
-    rows = list(zip(*(named.column(name).to_pylist() for name in names), strict=True))
+    rows = list(zip(*(objects.column(name).to_pylist() for name in names), strict=True))
     distinct = list(dict.fromkeys(rows))
     with Threads(min(OBJECT_THREADS, len(distinct)), "sparklake-content") as threads:
         problems = threads.map(lambda row: content_problem(*row), distinct)
-        found = dict(zip(distinct, problems, strict=True))
+        by_row = dict(zip(distinct, problems, strict=True))
     by_kind: dict[FindingKind, Any] = {}
     for at, row in enumerate(rows):
-        problem = found[row]
-        if problem is not None:
+        if (problem := by_row[row]) is not None:
             kind, detail = problem
-            texts = by_kind.setdefault(kind, np.full(len(rows), "", object))
-            texts[at] = detail
+            by_kind.setdefault(kind, np.full(len(rows), "", object))[at] = detail
     return ContentProblems(len({address for address, _, _ in distinct}), by_kind)
 
 
 def content_problem(address: str, checksum: str, size: int) -> Problem | None:
-    """Return the fault of the bytes at an address, or None."""
-    wanted = ExpectedObject("", address, size, checksum, "")
+    """Return the fault of an object's bytes, or None."""
+    expected = ExpectedObject("", address, size, checksum, "")
     try:
         store, key = open_object(address)
         digest, at = hashlib.md5(usedforsecurity=False), 0
@@ -63,7 +61,7 @@ def content_problem(address: str, checksum: str, size: int) -> Problem | None:
                 return FindingKind.OBJECT_SIZE_DIFFERS, f"it has {part.size:,} bytes"
             digest.update(part.body)
             at += len(part.body)
-        wanted.check(at, digest.hexdigest(), partial(store.find, key))
+        expected.check(at, digest.hexdigest(), partial(store.find, key))
     except MissingFileError:
         return FindingKind.OBJECT_MISSING, "it disappeared during the check"
     except CorruptFileError:

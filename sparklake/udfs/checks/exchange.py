@@ -1,7 +1,7 @@
-"""The folder of a check: results of its tasks, and rows exchanged through files.
+"""Rows and results of check tasks, exchanged through files.
 
-A task writes one file with its rows in buckets. Another task reads one bucket of all files. So a
-check needs no shuffle of an engine, and continues after a crash with the existing files.
+A task writes its rows in buckets to one file; a later task reads one bucket of all files. So a
+check needs no shuffle, and a resumed check continues from the existing files.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ _OFFSET_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckPlace:
-    """The repository to check, and the folders of the check, as URIs.
+    """The repository to check, and the URIs for exchanged files and for findings.
 
-    `folder` contains the exchanged files, and `report` the findings. `buckets` is the number of
-    buckets of referenced objects.
+    `buckets` is the number of buckets of referenced objects.
     """
 
     workspace: Workspace
@@ -79,7 +78,7 @@ encode_share = msgspec.msgpack.Encoder().encode
 
 
 def share_name(encoded: bytes) -> str:
-    """Return the name of a share. Equal shares have equal names, so a rerun finds its result."""
+    """Hash a share. Equal shares have equal names, so a rerun finds its result."""
     return sha256(encoded).hexdigest()[:32]
 
 
@@ -96,7 +95,7 @@ def step_body(
 
 
 def write_buckets(folder: ObjectStore, key: str, rows: pa.Table, bucket: Any, buckets: int) -> None:
-    """Write rows with the number of their bucket as one file: offsets, then Arrow streams."""
+    """Write rows by their bucket as one file: offsets, then an Arrow stream per bucket."""
     order = np.argsort(bucket, kind="stable")
     ordered = rows.take(pa.array(order))
     bounds = np.searchsorted(np.asarray(bucket)[order], np.arange(buckets + 1))
@@ -113,12 +112,12 @@ def write_buckets(folder: ObjectStore, key: str, rows: pa.Table, bucket: Any, bu
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One bucket of several files, as the bytes of their Arrow streams."""
+    """One bucket of several files, as encoded Arrow streams."""
 
     streams: tuple[bytes, ...]
 
     def table(self, schema: pa.Schema) -> pa.Table:
-        """Return the rows with the columns of a schema, in the order of the files."""
+        """Decode the columns of a schema, file by file."""
         batches = [each for body in self.streams for each in unpack(body, schema.names)]
         return pa.Table.from_batches(batches, schema).combine_chunks()
 

@@ -1,4 +1,4 @@
-"""Task bodies that list the stored and the purged objects."""
+"""Task bodies listing stored and purged objects."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class ListedShare:
 
 @dataclass(frozen=True, slots=True)
 class PurgedShare:
-    """Parquet files of purged objects, by key in the namespace."""
+    """Parquet files with purged objects, by key in the namespace."""
 
     keys: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class ListedResult:
-    """The number of listed objects, and findings about the files of purged objects."""
+    """The number of listed objects, and findings about purge files."""
 
     objects: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -101,11 +101,11 @@ def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:
         yield file_columns([(each.key, each.size, each.mtime) for each in chunk])
 
 
-def _batches(root: str, found: Iterable[FileColumns]) -> Iterator[pa.RecordBatch]:
+def _batches(root: str, files: Iterable[FileColumns]) -> Iterator[pa.RecordBatch]:
     """Yield LISTED_SCHEMA in batches of at least `_BATCH_ROWS`, except for the last one."""
     waiting: list[FileColumns] = []
     rows = 0
-    for each in found:
+    for each in files:
         if not len(each.keys):
             continue
         waiting.append(each)
@@ -117,11 +117,11 @@ def _batches(root: str, found: Iterable[FileColumns]) -> Iterator[pa.RecordBatch
         yield _batch(root, waiting)
 
 
-def _batch(root: str, found: Sequence[FileColumns]) -> pa.RecordBatch:
-    keys = pa.concat_arrays([each.keys for each in found])
+def _batch(root: str, files: Sequence[FileColumns]) -> pa.RecordBatch:
+    keys = pa.concat_arrays([each.keys for each in files])
     addresses = pc.binary_join_element_wise(root, keys, "")
     sizes, mtimes = (
-        pa.array(np.concatenate([getattr(each, name) for each in found]))
+        pa.array(np.concatenate([getattr(each, name) for each in files]))
         for name in ("sizes", "mtimes")
     )
     columns = [*map(pa.array, address_hashes(addresses)), sizes, mtimes, addresses]

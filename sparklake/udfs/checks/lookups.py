@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LISTED_FROM = 100
-"""The least number of objects of one folder of a bucket for which a listing pays."""
+"""The minimum number of objects in a folder for a listing."""
 
 
 class Problem(NamedTuple):
-    """The reason for a failed lookup."""
+    """The kind and detail of a failed lookup."""
 
     kind: FindingKind
     detail: str
@@ -36,39 +36,39 @@ Found = int | None | Problem
 
 @dataclass(slots=True)
 class StoredSizes:
-    """Masks and sizes of existing objects, with the Problem of each failed lookup."""
+    """Mask, sizes and lookup problems of objects, one each per row."""
 
-    found: Any
+    exists: Any
     size: Any
     problem: Any
 
     def update(self, rows: Any, other: StoredSizes) -> None:
-        self.found[rows], self.size[rows] = other.found, other.size
+        self.exists[rows], self.size[rows] = other.exists, other.size
         self.problem[rows] = other.problem
 
 
-def stored_sizes(named: pa.Table) -> StoredSizes:
+def stored_sizes(rows: pa.Table) -> StoredSizes:
     """Look up the addresses of rows, each address once."""
-    addresses = named.column("address").combine_chunks().dictionary_encode()
+    addresses = rows.column("address").combine_chunks().dictionary_encode()
     sizes = find_sizes(addresses.dictionary.to_pylist())
     each_once = list(map(sizes.__getitem__, addresses.dictionary.to_pylist()))
     numbers = addresses.indices.to_numpy()
-    found = np.array([isinstance(each, int) for each in each_once], bool)
+    exists = np.array([isinstance(each, int) for each in each_once], bool)
     size = np.array([each if isinstance(each, int) else 0 for each in each_once], np.int64)
     problem = np.empty(len(each_once), object)
     problem[:] = [each if isinstance(each, Problem) else None for each in each_once]
-    return StoredSizes(found[numbers], size[numbers], problem[numbers])
+    return StoredSizes(exists[numbers], size[numbers], problem[numbers])
 
 
 def find_sizes(addresses: Sequence[str]) -> dict[str, Found]:
     """Return the size at each address, None for a missing object, or a problem."""
     sizes: dict[str, Found] = {}
     for _, group in groupby(sorted(addresses), key=lambda each: each.rpartition("/")[0]):
-        some = list(group)
-        if len(some) >= _LISTED_FROM and _is_remote(some[0]):
-            sizes.update(_listed(some))
+        siblings = list(group)
+        if len(siblings) >= _LISTED_FROM and _is_remote(siblings[0]):
+            sizes.update(_listed(siblings))
         else:
-            sizes.update(_looked_up(some))
+            sizes.update(_looked_up(siblings))
     return sizes
 
 
@@ -80,13 +80,13 @@ def _is_remote(address: str) -> bool:
 
 
 def _listed(addresses: Sequence[str]) -> Iterator[tuple[str, Found]]:
-    """Yield the sizes of objects of one folder, by a listing if possible."""
+    """Yield the sizes in one folder, from a listing if possible."""
     try:
         places = [open_object(each) for each in addresses]
         store, key = places[0]
         prefix = key.rpartition("/")[0]
-        found = store.scan(f"{prefix}/" if prefix else "", level=True)
-        sizes = {each.key: each.size for each in found if isinstance(each, StoredObject)}
+        listing = store.scan(f"{prefix}/" if prefix else "", level=True)
+        sizes = {each.key: each.size for each in listing if isinstance(each, StoredObject)}
     except SparklakeError:
         yield from _looked_up(addresses)
         return
@@ -102,9 +102,9 @@ def _looked_up(addresses: Sequence[str]) -> Iterator[tuple[str, Found]]:
 def _size(address: str) -> Found:
     try:
         store, key = open_object(address)
-        found = store.find(key)
+        stored = store.find(key)
     except (InvalidUriError, InvalidKeyError) as error:
         return Problem(FindingKind.ADDRESS_UNUSABLE, str(error))
     except SparklakeError as error:
         return Problem(FindingKind.OBJECT_UNREADABLE, str(error))
-    return None if found is None else found.size
+    return None if stored is None else stored.size

@@ -30,7 +30,7 @@ NAMED_SCHEMA = pa.schema(
         pa.field("path", pa.string(), nullable=False),
     ]
 )
-"""`high` and `low` are the hash of the address. `table` is the tag of the range that names it.
+"""`high` and `low` are the hash of the address. `table` is the tag of its range or layer.
 
 `external` objects are not below `data/`. `path` is "" for records of ranges, which are read again
 if the object has a fault.
@@ -40,12 +40,12 @@ _DIGEST_WORDS = 4
 
 
 def range_tag(range_id: str) -> int:
-    """Return the tag of a range in rows: its first 64 bits."""
+    """Return the first 64 bits of a range id."""
     return int(range_id[:16], 16)
 
 
 def address_hashes(addresses: pa.Array) -> tuple[Any, Any]:
-    """Return the 128-bit hashes of addresses, as two columns of 64 bits."""
+    """Return 128-bit hashes as two columns of 64 bits."""
     digests = data_of(sha256_each(addresses.cast(pa.binary())))
     words = np.ascontiguousarray(digests[: len(addresses) * 32]).view(np.uint64)
     words = words.reshape(len(addresses), _DIGEST_WORDS)
@@ -65,7 +65,7 @@ def _compiled_columns(block: Block, own: OwnNamespace) -> _Columns:
 
 @kernels.defines(_compiled_columns)
 def named_columns(block: Block, own: OwnNamespace) -> _Columns:
-    """Return the addresses, checksums, sizes and address hashes of records."""
+    """Return addresses, checksums, sizes and address hashes."""
     entries = decode_entries(block)
     addresses = own.full_addresses(entries)
     return addresses, entries.checksum, entries.size, address_hashes(addresses)
@@ -73,7 +73,7 @@ def named_columns(block: Block, own: OwnNamespace) -> _Columns:
 
 @dataclass
 class NamedObjects:
-    """The objects that the records of one task reference."""
+    """The objects referenced by the records of one task."""
 
     namespace: str
     buckets: int
@@ -84,8 +84,8 @@ class NamedObjects:
 
     def add(self, block: Block, table: int, *, with_paths: bool = False) -> None:
         """Add the objects of records, without tombstones. `table` is the tag of their range."""
-        gone = block.tombstones
-        live = block.take(np.flatnonzero(~gone)) if gone.any() else block
+        removed = block.tombstones
+        live = block.take(np.flatnonzero(~removed)) if removed.any() else block
         if not len(live):
             return
         addresses, checksums, sizes, hashes = named_columns(live, self._own)

@@ -1,4 +1,4 @@
-"""The task body that finds the paths, commits and branches of faulty objects."""
+"""The task body resolving faulty objects to paths, commits and branches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.findings import Finding, FindingKind
-from sparklake.udfs.checks.compared import FAULT_SCHEMA, MOST_SAMPLED, write_findings
+from sparklake.udfs.checks.compared import FAULT_SCHEMA, MAX_SAMPLED, write_findings
 from sparklake.udfs.checks.exchange import CheckPlace, Step, read_bucket
 from sparklake.udfs.checks.lookups import Found, Problem, find_sizes
 from sparklake.udfs.checks.named import NamedObjects, range_tag
@@ -44,7 +44,7 @@ class FaultShare:
 
 @dataclass(slots=True)
 class FaultsResult:
-    """The counts of findings by kind, and the first ones of each kind."""
+    """The number of findings by kind, and the first of each kind."""
 
     kinds: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
@@ -58,28 +58,22 @@ def resolve_faults(place: CheckPlace, name: str, share: FaultShare) -> FaultsRes
     """Write the findings of one bucket."""
     result = FaultsResult()
     rows = read_bucket(place.open_folder(), share.files, share.bucket).table(FAULT_SCHEMA)
+    tags = rows.column("table").to_numpy()
     findings = [
         each
         for table in share.tables
-        for each in _findings(place, rows.filter(pa.array(_of(rows, table.tag))), table)
+        for each in _findings(place, rows.filter(pa.array(tags == np.uint64(table.tag))), table)
     ]
     if findings:
         write_findings(place.open_report(), f"findings/objects-{name}", findings)
     for each in findings:
         count = result.kinds[each.kind.value] = result.kinds.get(each.kind.value, 0) + 1
-        if count <= MOST_SAMPLED:
+        if count <= MAX_SAMPLED:
             result.findings.append(each)
     return result
 
 
 RESOLVE = Step("resolved", resolve_faults, FaultShare, FaultsResult)
-
-
-def _of(rows: pa.Table, tag: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    mask: np.ndarray[tuple[int], np.dtype[np.bool_]] = rows.column("table").to_numpy() == np.uint64(
-        tag
-    )
-    return mask
 
 
 def _findings(place: CheckPlace, rows: pa.Table, table: AffectedTable) -> Iterator[Finding]:
@@ -104,10 +98,10 @@ def _findings(place: CheckPlace, rows: pa.Table, table: AffectedTable) -> Iterat
 
 
 def _confirmed(faults: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the remaining faults, each object of a range once."""
+    """Look up doubtful objects again; return the remaining faults, each once."""
     doubtful = {each["address"] for each in faults if FindingKind(each["kind"]) in _CONFIRMED}
     sizes = find_sizes(sorted(doubtful))
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    confirmed: dict[tuple[str, str, str], dict[str, Any]] = {}
     for each in faults:
         row = each
         if FindingKind(each["kind"]) in _CONFIRMED:
@@ -115,12 +109,11 @@ def _confirmed(faults: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             if size == each["size"]:
                 continue
             row = {**each, **_looked_up(size)}
-        found[row["kind"], row["address"], row["path"]] = row
-    return list(found.values())
+        confirmed[row["kind"], row["address"], row["path"]] = row
+    return list(confirmed.values())
 
 
 def _looked_up(size: Found) -> dict[str, str]:
-    """Return the kind and the detail of a faulty object."""
     if isinstance(size, Problem):
         return {"kind": size.kind.value, "detail": size.detail}
     if isinstance(size, int):
@@ -132,19 +125,19 @@ def _looked_up(size: Found) -> dict[str, str]:
 def _paths(
     place: CheckPlace, table: AffectedTable, objects: set[tuple[str, int]]
 ) -> dict[tuple[str, int], list[str]]:
-    """Return the paths of objects, by address and size, in a range."""
-    found: dict[tuple[str, int], list[str]] = {}
+    """Return the paths in a range by address and size."""
+    paths: dict[tuple[str, int], list[str]] = {}
     if table.info is None or not objects:
-        return found
-    named = NamedObjects(place.workspace.storage_namespace, 1)
+        return paths
+    referenced = NamedObjects(place.workspace.storage_namespace, 1)
     try:
         for block in read_ranges(place.workspace.open_store(), [table.info]):
-            named.add(block, range_tag(table.info.id), with_paths=True)
+            referenced.add(block, range_tag(table.info.id), with_paths=True)
     except SparklakeError:
         return {each: [""] for each in objects}  # The range has a finding of its own.
-    rows = named.table()
+    rows = referenced.table()
     columns = (rows.column(each).to_pylist() for each in ("path", "address", "size"))
     for path, address, size in zip(*columns, strict=True):
         if (address, size) in objects:
-            found.setdefault((address, size), []).append(path)
-    return found
+            paths.setdefault((address, size), []).append(path)
+    return paths

@@ -1,4 +1,4 @@
-"""The task body that compares change summaries with the changes of their commits."""
+"""The task body comparing change summaries with the changes of their commits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparklake.udfs.checks.exchange import CheckPlace, Step
 
 @dataclass(frozen=True, slots=True)
 class SummarisedCommit:
-    """A commit with its stored change summary, its tree and its first parent's."""
+    """A commit's stored change summary, its tree and its first parent's tree."""
 
     id: str
     before: MetaRangeId
@@ -54,12 +54,10 @@ CHECK_SUMMARIES = Step("summaries", check_summaries, tuple[SummarisedCommit, ...
 def _omitted_keys(
     store: ObjectStore, commit: SummarisedCommit, summary: ChangeSummary
 ) -> Iterator[bytes]:
-    """Yield the changed keys whose hash or folder is missing in a summary."""
+    """Yield the changed keys missing from a summary."""
     trees = [read_meta_range(store, each).ranges for each in (commit.before, commit.after)]
     for window in changed_intervals(trees[0], trees[1], sum(map(len, trees))):
-        if any(
-            window.start >= each.start and _ends_within(window, each) for each in summary.intervals
-        ):
+        if any(each.start <= window.start and _ends(window, each) for each in summary.intervals):
             continue
         before, after = (concatenated(list(read_ranges(store, each, window))) for each in trees)
         rows = unequal_rows(before.ids, after.ids)
@@ -70,5 +68,5 @@ def _omitted_keys(
                     yield key
 
 
-def _ends_within(window: Interval, other: Interval) -> bool:
+def _ends(window: Interval, other: Interval) -> bool:
     return other.stop is None or (window.stop is not None and window.stop <= other.stop)

@@ -1,4 +1,4 @@
-"""Task bodies that verify metaranges and ranges in full."""
+"""Task bodies verifying metaranges and ranges in full."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from sparklake.udfs.checks.named import NamedObjects, range_tag
 
 @dataclass(frozen=True, slots=True)
 class TreeShare:
-    """Metaranges to verify, or with `wanted`, to search for these ranges."""
+    """Metaranges to verify, or with `only`, to search for these ranges."""
 
     trees: tuple[MetaRangeId, ...]
-    wanted: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class TreesResult:
 class RangeShare:
     """Ranges to verify.
 
-    With `is_named`, the addresses of their objects are written. Otherwise only expired commits
-    reference the ranges. `is_staged` is for ranges of staged layers, which may have tombstones.
+    With `is_named`, the addresses of their objects are written; otherwise only expired commits
+    reference them. With `is_staged`, they may have tombstones.
     """
 
     ranges: tuple[RangeInfo, ...]
@@ -76,17 +76,17 @@ class RangesResult:
 
 def check_trees(place: CheckPlace, name: str, share: TreeShare) -> TreesResult:
     store, result = place.workspace.open_store(), TreesResult()
-    wanted = frozenset(share.wanted)
+    only = frozenset(share.only)
     for tree, content in _contents(store, share.trees):
         try:
             ranges = _tree_ranges(tree, content, result)
         except MissingFileError as error:
-            result.findings.append(_tree_finding(FindingKind.TREE_MISSING, tree, str(error)))
+            result.findings.append(Finding(FindingKind.TREE_MISSING, tree, str(error), tree))
         except SparklakeError as error:
-            result.findings.append(_tree_finding(FindingKind.TREE_DAMAGED, tree, str(error)))
+            result.findings.append(Finding(FindingKind.TREE_DAMAGED, tree, str(error), tree))
         else:
-            if wanted:
-                ranges = tuple(each for each in ranges if each.id in wanted)
+            if only:
+                ranges = tuple(each for each in ranges if each.id in only)
             result.trees.append(TreeRanges(MetaRangeId(tree), ranges))
     return result
 
@@ -115,17 +115,13 @@ def _tree_ranges(
     return ranges
 
 
-def _tree_finding(kind: FindingKind, tree: str, detail: str) -> Finding:
-    return Finding(kind, tree, detail, tree)
-
-
 # --- ranges ---------------------------------------------------------------------------------------
 
 
 def check_ranges(place: CheckPlace, name: str, share: RangeShare) -> RangesResult:
     """Verify ranges, and write their referenced objects."""
     store, result = place.workspace.open_store(), RangesResult()
-    named = NamedObjects(place.workspace.storage_namespace, place.buckets)
+    referenced = NamedObjects(place.workspace.storage_namespace, place.buckets)
     for group in read_together(share.ranges):
         contents = _contents(store, [each.id for each in group])
         for info, (range_id, content) in zip(group, contents, strict=True):
@@ -134,11 +130,11 @@ def check_ranges(place: CheckPlace, name: str, share: RangeShare) -> RangesResul
             if block is not None:
                 result.records += len(block)
                 if share.is_named:
-                    named.add(block, range_tag(range_id))
+                    referenced.add(block, range_tag(range_id))
     if share.is_named:
-        rows = named.table()
+        rows = referenced.table()
         key = rows_key(CHECK_RANGES.name, name)
-        write_buckets(place.open_folder(), key, rows, named.buckets_of(rows), place.buckets)
+        write_buckets(place.open_folder(), key, rows, referenced.buckets_of(rows), place.buckets)
     return result
 
 
@@ -148,9 +144,9 @@ CHECK_RANGES = Step("ranges", check_ranges, RangeShare, RangesResult)
 def _verified(
     info: RangeInfo, content: Content | SparklakeError, share: RangeShare, result: RangesResult
 ) -> Block | None:
-    """Return the records of a usable range, and add findings."""
+    """Verify a range; return its records unless they are unusable."""
 
-    def found(kind: FindingKind, detail: str) -> None:
+    def report(kind: FindingKind, detail: str) -> None:
         paths = shown_key(info.min_key), shown_key(info.max_key)
         result.findings.append(Finding(kind, info.id, detail, info.id, *paths))
 
@@ -161,24 +157,24 @@ def _verified(
         if problem := layout_problem(block):
             raise CorruptFileError(problem)
     except MissingFileError as error:
-        found(FindingKind.RANGE_MISSING, str(error))
+        report(FindingKind.RANGE_MISSING, str(error))
         return None
     except SparklakeError as error:
-        found(FindingKind.RANGE_DAMAGED, str(error))
+        report(FindingKind.RANGE_DAMAGED, str(error))
         return None
     if detail := range_problem(block):
-        found(FindingKind.RECORD_DAMAGED, detail)
+        report(FindingKind.RECORD_DAMAGED, detail)
         return None
     tombstones = int(np.count_nonzero(block.tombstones))
     if tombstones and not share.is_staged:
-        found(FindingKind.TOMBSTONE_COMMITTED, f"{tombstones:,} of its records are tombstones")
-    if described := _misdescribed(info, block, tombstones):
-        found(FindingKind.RANGE_METADATA_MISMATCH, described)
+        report(FindingKind.TOMBSTONE_COMMITTED, f"{tombstones:,} of its records are tombstones")
+    if detail := _mismatch(info, block, tombstones):
+        report(FindingKind.RANGE_METADATA_MISMATCH, detail)
     return block
 
 
-def _misdescribed(info: RangeInfo, block: Block, tombstones: int) -> str:
-    """Return the error in a range's description by a metarange, or ""."""
+def _mismatch(info: RangeInfo, block: Block, tombstones: int) -> str:
+    """Return the error in a metarange's description of a range, or ""."""
     if (block.first_key, block.last_key) != (info.min_key, info.max_key):
         return f"its keys are {block.first_key!r} to {block.last_key!r}"
     if len(block) != info.count:
@@ -191,12 +187,12 @@ def _misdescribed(info: RangeInfo, block: Block, tombstones: int) -> str:
 def _contents(
     store: ObjectStore, table_ids: Sequence[str]
 ) -> Iterator[tuple[str, Content | SparklakeError]]:
-    """Yield each tree file with its bytes, or with the error of the read."""
-    rest = list(table_ids)
-    while rest:
-        contents = store.get_many([table_key(each) for each in rest])
+    """Yield each tree file with its bytes or its read error."""
+    pending = list(table_ids)
+    while pending:
+        contents = store.get_many([table_key(each) for each in pending])
         try:
             for content in contents:
-                yield rest.pop(0), content
+                yield pending.pop(0), content
         except (MissingFileError, InvalidKeyError) as error:
-            yield rest.pop(0), error
+            yield pending.pop(0), error

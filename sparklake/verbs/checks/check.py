@@ -11,7 +11,7 @@ import msgspec
 from sparklake.errors import InvalidInputError
 from sparklake.namespace.layout import REPORT_NAME
 from sparklake.rows.findings import Finding, FindingKind
-from sparklake.udfs.checks.compared import MOST_SAMPLED, write_findings
+from sparklake.udfs.checks.compared import MAX_SAMPLED, write_findings
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_disk
 from sparklake.verbs.checks.dumps import lost_findings
@@ -129,5 +129,5 @@ def _first_of_each(findings: Iterable[Finding]) -> Iterator[Finding]:
     seen: Counter[FindingKind] = Counter()
     for each in findings:
         seen[each.kind] += 1
-        if seen[each.kind] <= MOST_SAMPLED:
+        if seen[each.kind] <= MAX_SAMPLED:
             yield each
