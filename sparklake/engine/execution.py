@@ -45,7 +45,7 @@ from sparklake.rows.results import (
 from sparklake.rows.settings import Workspace
 from sparklake.stores.cache.counts import TALLY
 from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
-from sparklake.udfs.range_sink import sink_into
+from sparklake.udfs.range_sink import open_sink
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.udfs.write_ranges import run_body
 
@@ -128,7 +128,7 @@ def rows_in_order(pieces: Iterable[PieceResult]) -> list[RangeRow]:
 
 def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow]) -> RangeList:
     """Return the ranges of one tree from pieces in key order, durable in the store."""
-    sink = sink_into(store, workspace)
+    sink = open_sink(workspace, store)
 
     def read(each: RangeInfo) -> Blocks:
         return read_ranges(store, [each])

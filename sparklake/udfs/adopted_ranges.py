@@ -1,14 +1,13 @@
 """Verification of existing ranges before their reuse.
 
-The id of a range does not depend on addresses, so a range of equal records may reference other
-objects of equal content. Such a range can be left over from dropped changes, and a garbage
-collection or the owner of an object may have deleted its objects. Its file never changes. So a task
-reads each range that exists already and compares the addresses:
+A range id does not depend on addresses, so an existing range of equal records may reference other
+objects of equal content, and these may be deleted. Its file never changes. So a task reads each
+existing range and compares the addresses:
 
-- An object below `data/` belongs to the lake. It is used if it exists. After its deletion the range
+- An object below `data/` belongs to the lake and is used if it exists. After its deletion the range
   is dead: nothing is restored at its address, because a delete request may still be in flight. Our
   records become the next generation of the range.
-- The owner of any other object may delete it. It is used only if a version references it.
+- Any other object may be deleted by its owner. It is used only if a version references it.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from sparklake.udfs.tasks import decode_tasks
 
 @dataclass(frozen=True, slots=True)
 class _AddressConflict:
-    """An object of an existing range with another address than ours. Both are full URIs."""
+    """The full URIs of an object in our range and in the existing one."""
 
     key: bytes
     ours: str
@@ -63,16 +62,16 @@ class _AddressConflict:
 def find_dead(
     store: ObjectStore, files: Mapping[RangeId, bytes], versions: Sequence[MetaRangeId] = ()
 ) -> list[RangeId]:
-    """Verify that existing ranges can be reused; return those with deleted objects.
+    """Verify existing ranges for their reuse; return those with deleted objects.
 
     `versions` are the trees of kept commits: an owner must keep their objects at the same paths.
     """
     dead = []
     for range_id, file in files.items():
-        found = store.get(table_key(range_id))
-        if found != file:
-            ours, theirs = (read_range_file(each, range_id) for each in (file, found))
-            if _is_dead(store, _others(store, ours, theirs), versions):
+        existing = store.get(table_key(range_id))
+        if existing != file:
+            ours, theirs = (read_range_file(each, range_id) for each in (file, existing))
+            if _is_dead(store, _conflicts(store, ours, theirs), versions):
                 dead.append(range_id)
     return dead
 
@@ -80,10 +79,7 @@ def find_dead(
 def check_objects_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Verify that the lake's objects in written ranges still exist.
-
-    Runs after a later fence, for tasks of ranges. Yields nothing.
-    """
+    """Verify the lake's objects in ranges, given as tasks, after a later fence. Yields nothing."""
     store = workspace.open_store()
     for ranges in decode_tasks(batches, tuple[RangeInfo, ...]):
         for block in read_ranges(store, ranges):
@@ -94,16 +90,16 @@ def check_objects_body(
 def _check_present(store: ObjectStore, block: Block) -> None:
     root = f"{store.uri}/"
     entries = decode_entries(block.take(np.flatnonzero(~block.tombstones)))
-    named = [each.removeprefix(root) for each in full_addresses(store.uri, entries).to_pylist()]
-    keys = [each for each in named if each.startswith(DATA_FOLDER)]
+    addresses = [each.removeprefix(root) for each in full_addresses(store.uri, entries).to_pylist()]
+    keys = [each for each in addresses if each.startswith(DATA_FOLDER)]
     if not keys:
         return
     _check_closed(store, f"{root}{keys[0]}")
     _check_swept(store, f"{root}{keys[0]}")
-    gone = find_missing(store, keys)
-    if gone is not None:
+    missing = find_missing(store, keys)
+    if missing is not None:
         raise CollectionStartedError(
-            f"nothing was published: a garbage collection or a purge deleted {root}{gone} while "
+            f"nothing was published: a garbage collection or a purge deleted {root}{missing} while "
             "this operation was using it. Try again"
         )
 
@@ -111,7 +107,6 @@ def _check_present(store: ObjectStore, block: Block) -> None:
 def _is_dead(
     store: ObjectStore, others: Sequence[_AddressConflict], versions: Sequence[MetaRangeId]
 ) -> bool:
-    """Return whether an object of the lake in the existing range was deleted."""
     if not others:
         return False
     # A purge may also delete objects outside of the lake.
@@ -133,8 +128,8 @@ def _lacks_objects(store: ObjectStore, own: Sequence[_AddressConflict]) -> bool:
     """
     root = f"{store.uri}/"
     with Threads(OBJECT_THREADS, "sparklake-adopt") as threads:
-        found = threads.map(store.find, [each.theirs.removeprefix(root) for each in own])
-        missing = [each for each, there in zip(own, found, strict=True) if there is None]
+        objects = threads.map(store.find, [each.theirs.removeprefix(root) for each in own])
+        missing = [each for each, there in zip(own, objects, strict=True) if there is None]
     ours = [each.ours.removeprefix(root) for each in missing]
     return any(not key.startswith(DATA_FOLDER) or store.find(key) is not None for key in ours)
 
@@ -157,29 +152,29 @@ def _check_swept(store: ObjectStore, address: str) -> None:
         )
 
 
-def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConflict]:
-    """Return the objects with different addresses in two ranges of equal records."""
+def _conflicts(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConflict]:
+    """Return the different addresses in two ranges of equal records."""
     differing = pc.not_equal(ours.stored_array(), theirs.stored_array())
     rows = np.flatnonzero(differing.to_numpy(zero_copy_only=False))
     if not len(rows):
         return []
     try:
-        wanted = decode_entries(ours.take(rows))
+        our_entries = decode_entries(ours.take(rows))
     except CorruptFileError:
         return []  # Records of other kinds than objects name no objects.
-    found = decode_entries(theirs.take(rows))
+    their_entries = decode_entries(theirs.take(rows))
     # Most records differ only in their time.
-    moved = pc.not_equal(wanted.address, found.address).to_numpy(zero_copy_only=False)
-    rows = rows[moved | (wanted.relative != found.relative)]
+    moved = pc.not_equal(our_entries.address, their_entries.address).to_numpy(zero_copy_only=False)
+    rows = rows[moved | (our_entries.relative != their_entries.relative)]
     ours, theirs = ours.take(rows), theirs.take(rows)
-    wanted, found = decode_entries(ours), decode_entries(theirs)
-    named = zip(
+    our_entries, their_entries = decode_entries(ours), decode_entries(theirs)
+    uses = zip(
         ours.key_array().to_pylist(),
-        full_addresses(store.uri, wanted).to_pylist(),
-        full_addresses(store.uri, found).to_pylist(),
+        full_addresses(store.uri, our_entries).to_pylist(),
+        full_addresses(store.uri, their_entries).to_pylist(),
         strict=True,
     )
-    return [each for each in (_AddressConflict(*row) for row in named) if each.ours != each.theirs]
+    return [_AddressConflict(key, our, their) for key, our, their in uses if our != their]
 
 
 # --- objects that others may delete ---------------------------------------------------------------
@@ -190,9 +185,9 @@ def _check_foreign(
 ) -> None:
     if not others:
         return
-    named = _named_by(store, versions, [each.key for each in others])
+    uses = _addresses_in(store, versions, [each.key for each in others])
     for each in others:
-        if (each.key, each.theirs) not in named:
+        if (each.key, each.theirs) not in uses:
             raise _taken(each)
     with Threads(OBJECT_THREADS, "sparklake-look") as threads:
         for each, there in zip(
@@ -202,17 +197,17 @@ def _check_foreign(
                 raise _taken(each)
 
 
-def _named_by(
+def _addresses_in(
     store: ObjectStore, versions: Sequence[MetaRangeId], keys: Sequence[bytes]
 ) -> set[tuple[bytes, str]]:
-    """Return the pairs of a requested key and its address in any of the trees."""
-    wanted, hull = set(keys), Interval(keys[0], successor(keys[-1]))
+    """Return the given keys with their addresses in the trees."""
+    requested, hull = set(keys), Interval(keys[0], successor(keys[-1]))
     return {
         (key, address)
         for version in versions
         for block in read_ranges(store, read_meta_range(store, version).ranges, hull)
         for key, address in _addresses(store, block)
-        if key in wanted
+        if key in requested
     }
 
 
@@ -223,7 +218,7 @@ def _addresses(store: ObjectStore, block: Block) -> Iterable[tuple[bytes, str]]:
 
 
 def _is_there(address: str) -> bool:
-    """Return whether an object exists at a full URI. A failing store counts as no."""
+    """Return whether a full URI has an object. A failing store counts as no."""
     with suppress(SparklakeError):
         store, key = open_object(address)
         return store.find(key) is not None

@@ -33,13 +33,13 @@ Encode = Callable[[BlockChanges], pa.RecordBatch]
 def diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield DIFF_SCHEMA, or the batches that `encode` returns. The sides are left, right."""
+    """Yield DIFF_SCHEMA, or the batches of `encode`. The sides are left, right."""
     for left, right in open_tasks(workspace, batches):
         yield from map(encode or diff_batch, diff(left, right))
 
 
 def removed_batch(changes: BlockChanges) -> pa.RecordBatch:
-    """Return the keys without an object on the right side of a two-way diff."""
+    """Return the keys removed by the right side of a two-way diff."""
     return pa.record_batch([changes.where(~changes.right.present).keys()], names=["key"])
 
 
@@ -71,7 +71,7 @@ def change_columns(changes: BlockChanges, left: DiffSide, right: DiffSide) -> li
 
 @dataclass(frozen=True, slots=True)
 class DiffSide:
-    """The columns of one side of a diff, null where there is no object."""
+    """One side of a diff as columns, null without an object."""
 
     _entries: EntryColumns
     _at: pa.Array
@@ -127,22 +127,19 @@ class FolderBatch:
     depth: int
 
     def __call__(self, changes: BlockChanges) -> pa.RecordBatch:
-        """Return a batch of FOLDER_SCHEMA, one row per run of paths in a folder."""
+        """Return FOLDER_SCHEMA, one row per run of paths in a folder."""
         folders = self._folders(paths_of(changes.keys()))
         starts = _run_starts(folders)
-        before, after, there = (
-            side_sizes(changes.left),
-            side_sizes(changes.right),
-            ~changes.conflicts,
-        )
-        left, right = changes.left.present, changes.right.present
+        before, after = side_sizes(changes.left), side_sizes(changes.right)
+        in_left, in_right = changes.left.present, changes.right.present
+        clear = ~changes.conflicts
         columns = [
-            there & ~left,
-            there & ~right,
-            there & left & right,
+            clear & ~in_left,
+            clear & ~in_right,
+            clear & in_left & in_right,
             changes.conflicts,
-            after * there,
-            before * there,
+            after * clear,
+            before * clear,
         ]
         sums = [run_sums(column.astype(np.int64), starts) for column in columns]
         return pa.record_batch([folders.take(pa.array(starts)), *sums], schema=FOLDER_SCHEMA)
@@ -166,6 +163,6 @@ def side_sizes(rows: SideRows) -> Positions:
 
 
 def _run_starts(texts: pa.StringArray) -> Positions:
-    """Return the start positions of equal texts. `texts` must not be empty."""
+    """Return the start of each run of equal texts. `texts` must not be empty."""
     differ = pc.not_equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
     return np.flatnonzero(np.concatenate(([True], differ)))

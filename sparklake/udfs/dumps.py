@@ -1,4 +1,4 @@
-"""The task body that finds unusable addresses for dumps and restores."""
+"""The task body checking addresses for dumps and restores."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ ADDRESS_SCHEMA = pa.schema(
         pa.field("address", pa.string(), nullable=False),
     ]
 )
-"""The number of refused addresses in some records, and the first one with its path."""
+"""The number of refused addresses in a range, and the first one with its path."""
 
 AddressTest: TypeAlias = Callable[[pa.StringArray], pa.BooleanArray]
-"""A function that returns which full addresses are refused."""
+"""Returns a mask of the refused full addresses."""
 
 
 def refused_body(
     workspace: Workspace, test: AddressTest, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield ADDRESS_SCHEMA for the ranges of tasks; only for records with refused addresses."""
+    """Yield ADDRESS_SCHEMA for each range with refused addresses."""
     store = workspace.open_store()
     for block in range_blocks(store, batches):
         entries = decode_entries(block)

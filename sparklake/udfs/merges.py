@@ -1,4 +1,4 @@
-"""The task body of a merge preview, which writes nothing."""
+"""The task body of a merge preview. It writes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 
 from sparklake.graveler.algebra import BlockChanges, Conflict, three_way_diff
@@ -39,11 +38,10 @@ def preview_body(
     path_filter: PathFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Count the changes in dest by a merge of the matching keys.
+    """Count the changes of dest in a merge of the matching keys.
 
-    The sides are base, source, dest. A key with a strategy's decision counts as changed if the
-    result differs from dest. The first conflicts are reported, decided ones included, and so are
-    objects kept under other keys.
+    The sides are base, source, dest. A decided conflict counts as a change if its result differs
+    from dest. The first conflicts, decided ones included, are reported.
     """
     store = workspace.open_store()
     for task in plan_tasks(batches):
@@ -51,16 +49,16 @@ def preview_body(
         base, source, dest = (
             records_of(each, path_filter) for each in open_sides(store, task.pieces)
         )
-        seen = ObservedChanges(resolution)
-        for changes in three_way_diff(base, source, dest, seen.observe):
+        observed = ObservedChanges(resolution)
+        for changes in three_way_diff(base, source, dest, observed.observe):
             tally.add(without_same_content(changes))
-        conflicts, kept = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
-        yield encode_results([tally.result(seen), *conflicts, *kept])
+        conflicts, retained = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
+        yield encode_results([tally.result(observed), *conflicts, *retained])
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts of the changes, block by block. Only conflicts are examined one by one."""
+    """Counts of the changes, by block. Only conflicts are examined one by one."""
 
     judge: Judge
     counts: Counter[str] = field(default_factory=Counter)
@@ -68,39 +66,34 @@ class _Tally:
 
     def add(self, changes: BlockChanges) -> None:
         clear = changes.where(~changes.conflicts)
-        was, comes = clear.left.present, clear.right.present
+        in_dest, in_source = clear.left.present, clear.right.present
         old, new = side_sizes(clear.left), side_sizes(clear.right)
-        self._count("added", new[comes & ~was])
-        self._count("changed", new[comes & was])
-        self._count("removed", old[was & ~comes])
+        self._count("added", new[in_source & ~in_dest])
+        self._count("changed", new[in_source & in_dest])
+        self._count("removed", old[in_dest & ~in_source])
         contested = changes.where(changes.conflicts)
         self._contest([each for each in contested if isinstance(each, Conflict)])
 
-    def result(self, seen: ObservedChanges) -> PreviewResult:
+    def result(self, observed: ObservedChanges) -> PreviewResult:
         """Return the counts, without the objects kept under other paths."""
-        judge = self.judge
-        said = PreviewResult(
-            conflicts=judge.conflicts,
-            unresolved=judge.left,
-            logs=seen.logs.in_order(),
-            added_files=seen.added,
+        return PreviewResult(
+            conflicts=self.judge.conflicts,
+            unresolved=self.judge.left,
+            logs=observed.logs.in_order(),
+            added_files=observed.added,
+            **self.counts,
         )
-        return structs.replace(said, **self.counts)
 
     def _contest(self, conflicts: Sequence[Conflict]) -> None:
         self.reported += conflicts[: MAX_CONFLICTS_REPORTED - len(self.reported)]
         for conflict, decided in zip(conflicts, self.judge.decide(conflicts), strict=True):
             key, dest = conflict.key, conflict.dest
-            shown = dest if decided is None else decided
-            if shown is not None and identity_of(key, decided) != identity_of(key, dest):
+            value = dest if decided is None else decided
+            if value is not None and identity_of(key, decided) != identity_of(key, dest):
                 kind = "removed" if decided is None else "changed" if dest else "added"
-                self._count(kind, _size(key, shown))
+                self._count(kind, np.array([record_entry((key, value)).size]))
 
     def _count(self, kind: str, sizes: Sizes) -> None:
         self.counts[kind] += len(sizes)
         name = f"{kind}_bytes"
         self.counts[name] = bounded(self.counts[name] + column_sum(sizes))
-
-
-def _size(key: bytes, stored: bytes) -> Sizes:
-    return np.array([record_entry((key, stored)).size])

@@ -1,4 +1,4 @@
-"""Task bodies that list, move, copy and restore objects."""
+"""Task bodies listing, moving, copying and restoring objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Transfer:
     """A share of a move or copy: the records, and existing records at their new keys.
 
-    The new ranges have the place `position` in the run, and the removals, if any, `removals`.
+    `position` and `removals` are the places of new ranges and tombstones in the run.
     """
 
     position: int
@@ -47,7 +47,7 @@ class Transfer:
 def transfer_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the ranges of a run. After AlreadyExistsError nothing is staged."""
+    """Write the ranges of a run. The tasks are Transfers."""
     for transfer in decode_tasks(batches, Transfer):
         yield _transferred(workspace, transfer)
 
@@ -80,9 +80,9 @@ def _records(store: ObjectStore, task: Task) -> Blocks:
 def _unless_there(blocks: Blocks, existing: Blocks) -> Iterator[Block]:
     for block, there in aligned(blocks, existing):
         if len(block) and len(there):
-            _, found = there.find(block.keys)
-            if found.any():
-                key = block.keys[int(found.argmax())]
+            _, is_taken = there.find(block.keys)
+            if is_taken.any():
+                key = block.keys[int(is_taken.argmax())]
                 raise AlreadyExistsError(
                     f"the object {key.decode(errors='replace')!r} already exists, and maybe "
                     "others: choose another destination, or overwrite with --force"
@@ -94,10 +94,7 @@ def _unless_there(blocks: Blocks, existing: Blocks) -> Iterator[Block]:
 def restore_body(
     workspace: Workspace, path_filter: PathFilter, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the changes that make the matching keys of left equal to right.
-
-    The sides are left, right.
-    """
+    """Write the changes from left to right of the matching keys. The sides are left, right."""
     for task in plan_tasks(batches):
         sink, counts = open_sink(workspace), ChangeCounts()
         left, right = (
@@ -116,10 +113,10 @@ def _staged(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Block
 
 def _restored_records(changes: BlockChanges) -> Block:
     """Return the records of the right side, and tombstones for its missing keys."""
-    gone = changes.left.where(~changes.right.present)
-    removals = block_of_records([tombstone(key) for key in gone.keys().array().to_pylist()])
-    there = changes.right.records()
-    return edited(there, np.zeros(len(there), bool), removals)
+    missing = changes.left.where(~changes.right.present)
+    removals = block_of_records([tombstone(key) for key in missing.keys().array().to_pylist()])
+    records = changes.right.records()
+    return edited(records, np.zeros(len(records), bool), removals)
 
 
 def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Changed Delta logs and samples of added Parquet files, as merge tasks see them."""
+"""Changed Delta logs and samples of added Parquet files in merge tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparklake.strategies.resolution import Resolution
 
 @dataclass(frozen=True, slots=True)
 class ObservedChanges:
-    """The changed Delta logs and added Parquet files that a resolution needs."""
+    """The changed Delta logs and added Parquet files for a resolution."""
 
     resolution: Resolution
     logs: ChangedLogs = field(default_factory=ChangedLogs)
@@ -62,7 +62,7 @@ def add_samples(samples: Samples, added: BlockChanges) -> None:
 
 
 def table_folder(key: bytes) -> bytes | None:
-    """Return the folder of the table of a Parquet file, or None for other files."""
+    """Return the table folder of a Parquet file, or None for another file."""
     if not key.endswith(_ENDING.encode()) or _HIDDEN_KEY.search(key):
         return None
     return _FILE.sub(b"", key)

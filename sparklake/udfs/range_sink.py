@@ -21,8 +21,8 @@ _BYTES_PUT_AT_ONCE = 32 * 1024 * 1024
 class RangeSink:
     """A buffer of written ranges, put many at a time.
 
-    With `withheld`, nothing is put before a call of `put`. `versions` are those of the Workspace.
-    `replaced` maps the ids of ranges to the later generation that was put.
+    With `withheld`, only `put` writes. `versions` are those of the Workspace. `replaced` maps
+    range ids to the later generation that was put instead.
     """
 
     store: ObjectStore
@@ -39,26 +39,24 @@ class RangeSink:
         return tuple(self.cut(blocks))
 
     def cut(self, blocks: Blocks) -> Iterator[WrittenRange]:
-        """Split records in key order into ranges, and yield each one once it is written."""
-        for written, file in write_ranges(blocks, self.range_records, compress=self.compress):
-            self._add(written.info, file)
-            yield written
+        """Split records in key order into ranges, each yielded after its last record."""
+        for run, file in write_ranges(blocks, self.range_records, compress=self.compress):
+            self._add(run.info, file)
+            yield run
 
     def write_one(self, records: Block) -> RangeInfo:
-        """Write the records of one range as it is."""
         info, file = make_range(records, compress=self.compress)
         self._add(info, file)
         return info
 
     def drop(self) -> None:
-        """Discard the buffered ranges."""
         self._files, self._bytes = {}, 0
 
     def put(self) -> None:
         """Make the buffered ranges durable, and empty the buffer.
 
-        An existing range is reused after `find_dead` verifies it. A dead range stays as it is: its
-        records are put as its next generation.
+        `find_dead` verifies existing ranges. The records of a dead one are put as its next
+        generation.
         """
         files, firsts = self._files, {each: each for each in self._files}
         while files:
@@ -78,12 +76,13 @@ class RangeSink:
             self.put()
 
 
-def open_sink(workspace: Workspace, *, withheld: bool = False) -> RangeSink:
-    """Open the store of a workspace, and return a sink for one task."""
-    return sink_into(workspace.open_store(), workspace, withheld=withheld)
-
-
-def sink_into(store: ObjectStore, workspace: Workspace, *, withheld: bool = False) -> RangeSink:
+def open_sink(
+    workspace: Workspace, store: ObjectStore | None = None, *, withheld: bool = False
+) -> RangeSink:
     return RangeSink(
-        store, workspace.range_records, workspace.compresses, withheld, workspace.versions
+        store=workspace.open_store() if store is None else store,
+        range_records=workspace.range_records,
+        compress=workspace.compresses,
+        withheld=withheld,
+        versions=workspace.versions,
     )

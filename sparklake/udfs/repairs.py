@@ -1,4 +1,4 @@
-"""The task body of a repair: find objects of equal content in all history."""
+"""The task body finding objects of equal content for a repair."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def equal_body(
 ) -> Iterator[pa.RecordBatch]:
     """Yield EQUAL_SCHEMA for the objects with one of the checksums. Skips unreadable ranges."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
-    wanted = pa.array(checksums, pa.string())
+    values = pa.array(checksums, pa.string())
     for info in chain.from_iterable(decode_tasks(batches, tuple[RangeInfo, ...])):
         try:
             blocks = list(read_ranges(store, [info]))
@@ -45,5 +45,5 @@ def equal_body(
             entries = decode_entries(live)
             addresses = own.full_addresses(entries)
             columns = [entries.checksum, pa.array(entries.size), addresses]
-            found = pa.record_batch(columns, schema=EQUAL_SCHEMA)
-            yield found.filter(pc.is_in(entries.checksum, value_set=wanted))
+            rows = pa.record_batch(columns, schema=EQUAL_SCHEMA)
+            yield rows.filter(pc.is_in(entries.checksum, value_set=values))

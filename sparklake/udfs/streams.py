@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:
-    """Return one stream per side of pieces with the same number of sides.
+    """Return one stream per side of the pieces.
 
-    A task works on all its pieces at once, because the cost per call hardly depends on the number
-    of records. No side has a record between the pieces, unless `within_each` splits the result.
+    A task works on all its pieces at once: the cost per call hardly depends on the number of
+    records. No side has a record between the pieces, unless `within_each` splits the result.
     """
     streams = zip(*(each.piece.sides for each in pieces), strict=True)
     hull = Interval(pieces[0].piece.interval.start, pieces[-1].piece.interval.stop)
@@ -48,30 +48,30 @@ def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[T
 
 def records_of(blocks: Blocks, path_filter: PathFilter) -> Blocks:
     """Return the records of the matching keys in a stream."""
-    return blocks if path_filter.is_everything else _chosen(blocks, path_filter)
+    return blocks if path_filter.is_everything else _filtered(blocks, path_filter)
 
 
-def _chosen(blocks: Blocks, path_filter: PathFilter) -> Iterator[Block]:
+def _filtered(blocks: Blocks, path_filter: PathFilter) -> Iterator[Block]:
     for block in filter(len, blocks):
         parts = path_filter.parts(Interval(block.first_key, successor(block.last_key)))
         yield concatenated([restricted(block, part) for part in parts])
 
 
 class _Cut:
-    """A stream split at intervals of ascending keys. Every record is in one of them."""
+    """A stream split at ascending intervals, with every record in one of them."""
 
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = filter(len, blocks)
-        self._held = next(self._blocks, None)
+        self._head = next(self._blocks, None)
 
     def within(self, interval: Interval) -> Iterator[Block]:
-        while self._held is not None:
-            inside = restricted(self._held, interval)
+        while self._head is not None:
+            inside = restricted(self._head, interval)
             if len(inside):
                 yield inside
-            if interval.stop is not None and self._held.last_key >= interval.stop:
+            if interval.stop is not None and self._head.last_key >= interval.stop:
                 return
-            self._held = next(self._blocks, None)
+            self._head = next(self._blocks, None)
 
 
 def _read(store: ObjectStore, sides: Sequence[SideStream], hull: Interval) -> Iterator[Block]:

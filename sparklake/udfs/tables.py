@@ -18,7 +18,7 @@ from sparklake.udfs.tasks import packed_rows
 def checksum_body(
     workspace: Workspace, place: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows of FILE_SCHEMA with the checksums of files; raise MissingFileError."""
+    """Add the checksums to rows of FILE_SCHEMA. A missing file is an error."""
     store = workspace.open_store()
     # Hashing releases the interpreter lock, so the threads of a task use all its cores.
     with Threads(name="sparklake-hash") as threads:
@@ -31,9 +31,7 @@ def checksum_body(
 def upload_body(
     workspace: Workspace, folder: str, place: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Upload files of a folder to the prefix `place`, and yield their rows afterwards.
-
-    Files are streamed from disk. A file that an earlier attempt uploaded is identical.
+    """Upload files of a local folder to the prefix `place`, and yield their rows afterwards.
 
     Raises:
         MissingFileError: This machine does not see the folder of the driver.
@@ -49,7 +47,7 @@ def upload_body(
 
 
 def not_shared(what: str) -> MissingFileError:
-    """Return the error for machines that do not share a local disk."""
+    """Return the error of machines without a shared local disk."""
     return MissingFileError(
         f"{what}: the driver and the executors of Spark do not see the same disk, so files "
         "written there cannot be staged. Add the S3 client S3A (hadoop-aws) to Spark and "

@@ -1,4 +1,4 @@
-"""Task bodies that write ranges: layers over a base, a merge, and runs of records."""
+"""Task bodies writing ranges: commits, merges and staged runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.rows.merges import ConflictCountResult, ConflictResult, KeptResult
 from sparklake.rows.records import record_block
-from sparklake.rows.results import ChangesResult, KeysResult, PieceResult, encode_results
+from sparklake.rows.results import (
+    ChangesResult,
+    KeysResult,
+    PieceResult,
+    TaskResult,
+    encode_results,
+)
 from sparklake.rows.settings import Workspace
 from sparklake.strategies.judging import Judge
 from sparklake.strategies.resolution import Resolution
@@ -30,15 +36,12 @@ from sparklake.udfs.tasks import plan_tasks
 def apply_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], path_filter: PathFilter = ALL
 ) -> Iterator[pa.RecordBatch]:
-    """Write the matching keys of staged layers over a base.
-
-    The sides are base, then layers, the newest first.
-    """
+    """Write the matching keys of layers over a base. The sides are base, layers, newest first."""
     for task in plan_tasks(batches):
         sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
         base, *layers = open_sides(sink.store, task.pieces)
-        chosen = [records_of(each, path_filter) for each in layers]
-        results = written_pieces(sink, task, apply(chosen, base, counts, changed.observe))
+        matching = [records_of(each, path_filter) for each in layers]
+        results = written_pieces(sink, task, apply(matching, base, counts, changed.observe))
         sink.put()
         yield encode_results([*results, ChangesResult(counts), *_keys(changed)], sink.replaced)
 
@@ -51,22 +54,25 @@ def merge_body(
 ) -> Iterator[pa.RecordBatch]:
     """Write a three-way merge of the matching keys. Other keys keep dest's value.
 
-    The sides are base, source, dest. A task with an undecided conflict writes nothing and reports
-    its first conflicts. If a strategy fails, its task writes nothing.
+    The sides are base, source, dest. A task with an undecided conflict or a failing strategy writes
+    nothing. Only the first conflicts are reported.
     """
     for task in plan_tasks(batches):
         judge = Judge(resolution, workspace.storage_namespace)
         changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
         before, after = records_of(base, path_filter), records_of(source, path_filter)
-        seen = ObservedChanges(resolution)
-        merged = merge(before, after, dest, judge.decide, changed.observe, seen.observe)
-        results = written_pieces(sink, task, merged)
+        observed = ObservedChanges(resolution)
+        merged = merge(before, after, dest, judge.decide, changed.observe, observed.observe)
+        results: list[TaskResult] = [*written_pieces(sink, task, merged)]
         if not judge.left:
             sink.put()
-        counts = ConflictCountResult(judge.conflicts, judge.left, seen.logs.in_order(), seen.added)
-        conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
-        yield encode_results([*results, *_keys(changed), counts, *conflicts, *kept], sink.replaced)
+        counts = ConflictCountResult(
+            judge.conflicts, judge.left, observed.logs.in_order(), observed.added
+        )
+        results += [*_keys(changed), counts]
+        results += [*map(ConflictResult, judge.reported), *map(KeptResult, judge.kept)]
+        yield encode_results(results, sink.replaced)
 
 
 def virtual_merge_body(
@@ -88,9 +94,9 @@ def virtual_merge_body(
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write a run from rows of RECORD_SCHEMA in key order."""
     sink = open_sink(workspace)
-    written = sink.write(_distinct(map(record_block, batches)))
+    ranges = sink.write(_distinct(map(record_block, batches)))
     sink.put()
-    yield encode_results([PieceResult(0, written)], sink.replaced)
+    yield encode_results([PieceResult(0, ranges)], sink.replaced)
 
 
 def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
@@ -102,7 +108,6 @@ def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceRes
 
 
 def _keys(changed: ChangedKeys) -> list[KeysResult]:
-    """Return the message about changed keys, or none without changes."""
     if changed.keys is None:
         return [KeysResult(None)]
     return [KeysResult(tuple(changed.keys))] if changed.keys else []

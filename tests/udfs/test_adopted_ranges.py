@@ -18,7 +18,7 @@ from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import as_put, make_range, read_ranges, table_key
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects.local.store import LocalStore
-from sparklake.udfs.range_sink import RangeSink, sink_into
+from sparklake.udfs.range_sink import RangeSink, open_sink
 from tests.support.trees import write_meta_range
 
 BODY = b"body"
@@ -93,7 +93,7 @@ def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_pa
     key = table_key(tree.ranges[0].id)
     before = store.get(key)
     versions = (tree.id,) if named else ()
-    sink = sink_into(store, Workspace(store.uri, 2, versions=versions))
+    sink = open_sink(Workspace(store.uri, 2, versions=versions), store)
     entry, wanted = ours.entry(tmp_path, "our"), expected(ours, theirs, named=named)
     if wanted == "refused":
         with pytest.raises(AddressConflictError) as raised:
@@ -109,7 +109,7 @@ def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_pa
         assert (found.id == tree.id) == (wanted == "kept")
         if wanted == "replaced":
             assert found.ranges[0].id == next_generation(tree.ranges[0].id)
-            assert put(sink_into(store, Workspace(store.uri, 2)), entry).id == found.id
+            assert put(open_sink(Workspace(store.uri, 2), store), entry).id == found.id
         there = store.find("data/theirs") if theirs.is_own else store.find("raw/theirs")
         if theirs.kind != "outside":
             assert (there is not None) == theirs.there, "nothing is restored at an old address"
@@ -171,7 +171,7 @@ def test_each_object_of_a_range_is_checked(tmp_path: Path) -> None:
         records = [entry_record(path, entry) for path, entry in entries.items()]
         info, file = make_range(block_of_records(records))
         ids = tuple(each.id for each in versions)
-        sink = sink_into(store, Workspace(store.uri, 2, versions=ids))
+        sink = open_sink(Workspace(store.uri, 2, versions=ids), store)
         sink._files[info.id] = file
         sink.put()
         return write_meta_range(store, [info])
