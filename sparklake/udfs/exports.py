@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import csv
 
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import BlockChanges, ChangeType, diff
 from sparklake.graveler.keys import exported_name
+from sparklake.graveler.parquet_files import encode_parquet
 from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
 from sparklake.rows.objects import object_batch
@@ -42,7 +43,7 @@ MANIFEST_SCHEMA = pa.schema(
 
 
 class ManifestFormat(str, Enum):
-    """The file format of a manifest, which is also the suffix of its files."""
+    """The format of a manifest and the suffix of its files."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -50,26 +51,23 @@ class ManifestFormat(str, Enum):
 
 
 def encode_manifest(table: pa.Table, form: ManifestFormat) -> bytes:
-    """Return rows of MANIFEST_SCHEMA as a file."""
     if form is ManifestFormat.JSONL:
         return b"".join(msgspec.json.encode(row) + b"\n" for row in table.to_pylist())
+    if form is ManifestFormat.PARQUET:
+        return encode_parquet(table)
     file = io.BytesIO()
-    if form is ManifestFormat.CSV:
-        csv.write_csv(table, file)
-    else:
-        parquet.write_table(table, file)
+    csv.write_csv(table, file)
     return file.getvalue()
 
 
 COPY_THREADS = 8
-"""The number of objects that a task copies at once. Each uses 16 to 32 MiB of memory at most."""
+"""Concurrent copies of a task. Each uses at most 32 MiB of memory."""
 
 EXPORT_MARKER_KEY = "_sparklake_export.json"
-"""The file that describes an export."""
 MANIFEST_FOLDER = "_manifest/"
 
-MOST_UNFIT = 100
-"""The number of unfit objects that a task reports by name."""
+MAX_UNFIT = 100
+"""The maximum number of unfit objects that a task reports by name."""
 
 
 class ExportPass(str, Enum):
@@ -83,7 +81,7 @@ class ExportPass(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class UnfitObject:
-    """An object that the destination cannot store."""
+    """An object unsuitable for the destination."""
 
     path: str
     reason: str
@@ -91,10 +89,7 @@ class UnfitObject:
 
 @dataclass(slots=True)
 class ExportReport:
-    """The counts of one task, planned or done. `copied_bytes` covers added and changed objects.
-
-    `copied_bytes` is capped at 2^63 - 1.
-    """
+    """The counts of one task. `copied_bytes` is at most 2^63 - 1."""
 
     position: int = 0
     added: int = 0
@@ -105,25 +100,23 @@ class ExportReport:
     unfit: list[UnfitObject] = field(default_factory=list)
 
     def note_unfit(self, path: str, reason: str) -> None:
-        """Record an object that the destination cannot store."""
         self.unfit_count += 1
-        if len(self.unfit) < MOST_UNFIT:
+        if len(self.unfit) < MAX_UNFIT:
             self.unfit.append(UnfitObject(path, reason))
 
     def plus(self, other: ExportReport) -> None:
-        """Add the counts of another task."""
         for name in ("added", "changed", "removed", "copied_bytes", "unfit_count"):
             setattr(self, name, bounded(getattr(self, name) + getattr(other, name)))
-        self.unfit = (self.unfit + other.unfit)[:MOST_UNFIT]
+        self.unfit = (self.unfit + other.unfit)[:MAX_UNFIT]
 
 
 @dataclass(frozen=True, slots=True)
 class ExportTaskSettings:
-    """The settings that all tasks of an export share.
+    """The settings shared by the tasks of an export.
 
-    The names of manifest files begin with `manifest`. With `reserves`, objects may not use the
-    names of the export's own files. Without `removals`, removed objects stay at the destination.
-    Without `writes`, nothing is copied.
+    `manifest` is the prefix of manifest files. With `reserves`, objects may not use the names of
+    the export's own files. Without `removals`, removed objects stay at the destination. Without
+    `writes`, nothing is copied.
     """
 
     workspace: Workspace
@@ -140,9 +133,9 @@ class ExportTaskSettings:
 def export_body(
     export: ExportTaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one report per task, as REPORT_SCHEMA.
+    """Yield an ExportReport per task, as REPORT_SCHEMA.
 
-    The left side is the state of the destination, the right side the wanted state.
+    The left side is the state of the destination, the right side its new state.
     """
     store, destination = export.workspace.open_store(), open_destination(export.to)
     work = _STEPS[export.step]
@@ -159,149 +152,121 @@ def export_body(
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """One task in progress."""
-
     export: ExportTaskSettings
     destination: Destination
     pool: Executor
     report: ExportReport
 
     def rows(self, changes: BlockChanges) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Return the objects to write and the objects to remove, as MANIFEST_SCHEMA."""
+        """Return the objects to write and those to remove, as MANIFEST_SCHEMA."""
         namespace = self.export.workspace.storage_namespace
         if not self.export.writes:
             changes = changes.where(~changes.right.present)
         if not self.export.removals:
             changes = changes.where(changes.right.present)
-        there = changes.right.present
-        was_there = changes.left.present[there].tolist()
-        kinds = [(ChangeType.CHANGED if each else ChangeType.ADDED).value for each in was_there]
-        written = object_batch(changes.right.records(), namespace)
-        gone = object_batch(changes.left.where(~there).records(), namespace)
-        removed = [ChangeType.REMOVED.value] * gone.num_rows
-        return self._manifest(kinds, written), self._manifest(removed, gone)
+        present = changes.right.present
+        existed = changes.left.present[present].tolist()
+        kinds = [(ChangeType.CHANGED if each else ChangeType.ADDED).value for each in existed]
+        current = object_batch(changes.right.records(), namespace)
+        removed = object_batch(changes.left.where(~present).records(), namespace)
+        removals = [ChangeType.REMOVED.value] * removed.num_rows
+        return self._manifest(kinds, current), self._manifest(removals, removed)
 
     def unsupported_reason(self, path: str) -> str:
-        """Return the reason why a path cannot be exported, or "" if it can."""
+        """Return the reason against the export of a path, or ""."""
         own = path == EXPORT_MARKER_KEY or path.startswith(MANIFEST_FOLDER)
         if own and self.export.reserves:
             return "has a name that is reserved for the export's own files"
         return self.destination.unsupported_reason(self.name(path))
 
     def name(self, path: str) -> str:
-        """Return the name of an object at the destination."""
         return exported_name(path, has_folders=self.destination.has_folders)
 
     def _manifest(self, kinds: Sequence[str], objects: pa.RecordBatch) -> pa.RecordBatch:
-        commit = self.export.commit
         types = pa.array(kinds, pa.string())
-        columns = [objects.column(name) for name in MANIFEST_SCHEMA.names[1:-2]]
-        kind = objects.column("content_type")
-        commits = pa.array([commit] * objects.num_rows, pa.string())
-        return pa.record_batch([types, *columns, kind, commits], schema=MANIFEST_SCHEMA)
+        columns = [objects.column(name) for name in MANIFEST_SCHEMA.names[1:-1]]
+        commits = pa.repeat(pa.scalar(self.export.commit), objects.num_rows)
+        return pa.record_batch([types, *columns, commits], schema=MANIFEST_SCHEMA)
 
-    def count(self, written: pa.RecordBatch, gone: pa.RecordBatch) -> None:
-        """Add rows to the counts of the report."""
-        kinds = written.column("type").to_pylist()
+    def count(self, current: pa.RecordBatch, removed: pa.RecordBatch) -> None:
+        kinds = current.column("type").to_pylist()
         added = kinds.count(ChangeType.ADDED.value)
         self.report.added += added
         self.report.changed += len(kinds) - added
-        self.report.removed += gone.num_rows
-        copied = bounded_sum(written.column("size").to_pylist())
+        self.report.removed += removed.num_rows
+        copied = bounded_sum(current.column("size").to_pylist())
         self.report.copied_bytes = bounded(self.report.copied_bytes + copied)
 
 
 def _survey(share: _Share, parts: Iterable[BlockChanges]) -> None:
-    names = _Names(share)
+    parents = list[str]()
     for changes in parts:
-        written, gone = share.rows(changes)
-        share.count(written, gone)
-        for path in written.column("path").to_pylist():
-            names.check(path)
+        current, removed = share.rows(changes)
+        share.count(current, removed)
+        for path in current.column("path").to_pylist():
+            if reason := _unfit_reason(share, path, parents):
+                share.report.note_unfit(path, reason)
+
+
+def _unfit_reason(share: _Share, path: str, parents: list[str]) -> str:
+    """Return the reason against a path, or "". The paths come in key order.
+
+    `parents` are the earlier paths that are prefixes of this one. Only they can be its folders.
+    """
+    if share.name(path) != path:
+        return share.unsupported_reason(path)  # No name is above or below an escaped one.
+    while parents and not path.startswith(parents[-1]):
+        parents.pop()
+    above = (each for each in parents if path.startswith(f"{each}/"))
+    file = next(above, None) if share.destination.has_folders else None
+    parents.append(path)
+    if file is not None:
+        return f"is below {file!r}, which is an object"
+    return share.unsupported_reason(path)
 
 
 def _remove(share: _Share, parts: Iterable[BlockChanges]) -> None:
     for changes in parts:
-        _, gone = share.rows(changes)
+        _, removed = share.rows(changes)
         # The destination never had an unfit path, and its name could mean another object there.
-        paths = [
-            each for each in gone.column("path").to_pylist() if not share.unsupported_reason(each)
-        ]
-        for _ in share.pool.map(share.destination.remove, map(share.name, paths)):
+        paths = removed.column("path").to_pylist()
+        names = [share.name(each) for each in paths if not share.unsupported_reason(each)]
+        for _ in share.pool.map(share.destination.remove, names):
             share.report.removed += 1
 
 
-def _copy(share: _Share, parts: Iterable[BlockChanges]) -> None:
-    listed, copied = [], partial(_copied, share)
+def _write(share: _Share, parts: Iterable[BlockChanges]) -> None:
+    """Write the manifest, and copy the objects in the pass for copies."""
+    rows = list[pa.RecordBatch]()
     for changes in parts:
-        written, gone = share.rows(changes)
-        for failed in share.pool.map(copied, written.to_pylist()):
-            if failed is not None:
-                share.report.note_unfit(failed.path, failed.reason)
-        share.count(written, gone)
-        listed += [written, gone]
-    _write_manifest(share, listed)
+        current, removed = share.rows(changes)
+        if share.export.step is ExportPass.COPY:
+            for unfit in share.pool.map(partial(_copy, share), current.to_pylist()):
+                if unfit is not None:
+                    share.report.note_unfit(unfit.path, unfit.reason)
+        share.count(current, removed)
+        rows += [current, removed]
+    table = pa.Table.from_batches(rows, MANIFEST_SCHEMA).sort_by("path")
+    if table.num_rows:
+        form = share.export.form
+        name = f"{share.export.manifest}-{share.report.position:05d}.{form.value}"
+        share.destination.put(name, encode_manifest(table, form))
 
 
-def _copied(share: _Share, row: Mapping[str, Any]) -> UnfitObject | None:
-    """Copy the object of a row. Return it as unfit if the destination cannot store it."""
-    wanted = ExpectedObject(**{each.name: row[each.name] for each in fields(ExpectedObject)})
+def _copy(share: _Share, row: Mapping[str, Any]) -> UnfitObject | None:
+    """Copy the object of a row. Return it if the destination cannot store it."""
+    expected = ExpectedObject(**{each.name: row[each.name] for each in fields(ExpectedObject)})
     try:
-        store, key = open_object(wanted.address)
-        share.destination.copy(share.name(wanted.path), wanted, store, key)
+        store, key = open_object(expected.address)
+        share.destination.copy(share.name(expected.path), expected, store, key)
     except InvalidKeyError as error:
-        return UnfitObject(wanted.path, str(error))
+        return UnfitObject(expected.path, str(error))
     return None
-
-
-def _list(share: _Share, parts: Iterable[BlockChanges]) -> None:
-    listed = []
-    for changes in parts:
-        written, gone = share.rows(changes)
-        share.count(written, gone)
-        listed += [written, gone]
-    _write_manifest(share, listed)
 
 
 _STEPS = {
     ExportPass.SURVEY: _survey,
     ExportPass.REMOVE: _remove,
-    ExportPass.COPY: _copy,
-    ExportPass.LIST: _list,
+    ExportPass.COPY: _write,
+    ExportPass.LIST: _write,
 }
-
-
-def _write_manifest(share: _Share, rows: Sequence[pa.RecordBatch]) -> None:
-    table = pa.Table.from_batches(rows, MANIFEST_SCHEMA).sort_by("path")
-    if not table.num_rows:
-        return
-    form = share.export.form
-    name = f"{share.export.manifest}-{share.report.position:05d}.{form.value}"
-    share.destination.put(name, encode_manifest(table, form))
-
-
-class _Names:
-    """The check for unfit paths, for paths that a task passes in key order."""
-
-    def __init__(self, share: _Share) -> None:
-        self._share = share
-        self._begun: list[str] = []
-
-    def check(self, path: str) -> None:
-        """Report a path if it is unfit."""
-        reason = self._reason(path)
-        if reason:
-            self._share.report.note_unfit(path, reason)
-
-    def _reason(self, path: str) -> str:
-        # Only earlier paths that are prefixes of this one can be its parents.
-        if self._share.name(path) != path:
-            return self._share.unsupported_reason(path)  # No name is above or below an escaped one.
-        while self._begun and not path.startswith(self._begun[-1]):
-            self._begun.pop()
-        above = (each for each in self._begun if path.startswith(f"{each}/"))
-        file = next(above, None) if self._share.destination.has_folders else None
-        self._begun.append(path)
-        if file is not None:
-            return f"is below {file!r}, which is an object"
-        return self._share.unsupported_reason(path)

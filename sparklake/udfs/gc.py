@@ -43,7 +43,6 @@ WEIGHT_SCHEMA = pa.schema(
     [pa.field("objects", pa.int64(), nullable=False), pa.field("bytes", pa.int64(), nullable=False)]
 )
 
-_FOLDER = DATA_FOLDER
 _NAMED = b"named"
 _BATCH_ROWS = 8192
 _DELETED_AT_ONCE = 64 * OBJECT_THREADS
@@ -52,7 +51,7 @@ _DELETED_AT_ONCE = 64 * OBJECT_THREADS
 def listed_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA for the objects below prefixes. Their paths are their keys.
+    """Yield RECORD_SCHEMA for the objects below prefixes, with their keys as paths.
 
     Fails if a prefix contains another namespace.
     """
@@ -60,11 +59,11 @@ def listed_body(
     for prefix in decode_tasks(batches, str):
         listing = store.list(prefix)
         while chunk := list(islice(listing, _BATCH_ROWS)):
-            yield record_batch([each for found in chunk for each in _listed(store, found)])
+            yield record_batch([each for stored in chunk for each in _listed(store, stored)])
 
 
 def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA for the addresses in the namespace that ranges reference."""
+    """Yield RECORD_SCHEMA for the namespace's addresses in ranges."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for block in range_blocks(store, batches):
         yield _named_batch(own, block)
@@ -73,7 +72,7 @@ def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 def named_rows_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA for the addresses in the namespace that records reference."""
+    """Yield RECORD_SCHEMA for the namespace's addresses in records."""
     own = OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         yield _named_batch(own, record_block(batch))
@@ -94,9 +93,9 @@ def distinct_run_body(
 ) -> Iterator[pa.RecordBatch]:
     """Write a run from sorted rows of RECORD_SCHEMA, each key once."""
     sink = open_sink(workspace)
-    written = sink.write(_distinct(batches))
+    ranges = sink.write(_distinct(batches))
     sink.put()
-    yield encode_results([PieceResult(0, written)], sink.replaced)
+    yield encode_results([PieceResult(0, ranges)], sink.replaced)
 
 
 def garbage_body(
@@ -108,26 +107,25 @@ def garbage_body(
 ) -> Iterator[pa.RecordBatch]:
     """Yield RECORD_SCHEMA for unreferenced objects written before `before`.
 
-    The sides are the listed objects, then two lists of referenced objects. `before` is in unix
+    The sides are listed objects, then two lists of referenced ones. `before` is in unix
     nanoseconds. Objects under a spared prefix are skipped. Fails for an object in another namespace
     inside `watched`: the list of an earlier run may predate that namespace.
     """
     store = workspace.open_store()
     marks = NamespaceMarks(open_store(watched)) if watched else None
     for task in plan_tasks(batches):
-        listed, *named = open_sides(store, task.pieces)
-        for changes in diff(listed, apply(named[1:], named[0], ChangeCounts())):
-            unnamed = changes.left.where(changes.left.present & ~changes.right.present).records()
-            garbage = [
-                each for each in unnamed.records() if _is_garbage(each, before, tuple(spared))
-            ]
+        listed, first, *others = open_sides(store, task.pieces)
+        for changes in diff(listed, apply(others, first, ChangeCounts())):
+            is_unreferenced = changes.left.present & ~changes.right.present
+            records = changes.left.where(is_unreferenced).records().records()
+            garbage = [each for each in records if _is_garbage(each, before, tuple(spared))]
             if marks is not None:
                 _check_apart(marks, (key.decode() for key, *_ in garbage))
             yield record_batch(garbage)
 
 
 def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield WEIGHT_SCHEMA for a list: its number of objects, and their bytes."""
+    """Yield WEIGHT_SCHEMA for listed objects."""
     store = workspace.open_store()
     for task in plan_tasks(batches):
         (blocks,) = open_sides(store, task.pieces)
@@ -138,9 +136,9 @@ def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 def sweep_body(
     workspace: Workspace, namespace: str, marker: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Delete listed objects from a namespace, and yield WEIGHT_SCHEMA of the deleted ones.
+    """Delete listed objects from a namespace; yield their WEIGHT_SCHEMA.
 
-    Stops if another process ends the sweep. Deletes nothing from a namespace inside this one.
+    Stops after another process closes the sweep. Deletes nothing from an inner namespace.
     """
     lists, store = workspace.open_store(), open_store(namespace)
     marks = NamespaceMarks(store)
@@ -149,9 +147,9 @@ def sweep_body(
             (blocks,) = open_sides(lists, task.pieces)
             for block in blocks:
                 keys = [key.decode() for key in block.key_array().to_pylist()]
-                if not all(each.startswith(_FOLDER) for each in keys):
+                if not all(each.startswith(DATA_FOLDER) for each in keys):
                     raise InvalidKeyError(
-                        f"a garbage collection deletes only objects below {_FOLDER}"
+                        f"a garbage collection deletes only objects below {DATA_FOLDER}"
                     )
                 # The list may be old: another namespace may have been created since.
                 _check_apart(marks, keys)
@@ -167,38 +165,35 @@ def _check_apart(marks: NamespaceMarks, keys: Iterable[str]) -> None:
         list(threads.map(marks.check, folders))
 
 
-def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
-    """Yield the record of an object whose key fits into a record."""
-    if found.key.endswith(f"/{NAMESPACE_MARKER_KEY}") and found.key.startswith(_FOLDER):
-        raise nested_error(f"{store.uri}/{found.key.removesuffix(f'/{NAMESPACE_MARKER_KEY}')}")
-    address = f"{store.uri}/{found.key}"
-    mtime = shown_nanoseconds(found.mtime)
-    each = ObjectInfo(found.key, found.size, found.checksum, mtime, address)
-    if found.key.startswith(_FOLDER) and len(found.key.encode()) <= MAX_KEY_BYTES:
+def _listed(store: ObjectStore, stored: StoredObject) -> Iterator[Record]:
+    if stored.key.endswith(f"/{NAMESPACE_MARKER_KEY}") and stored.key.startswith(DATA_FOLDER):
+        raise nested_error(f"{store.uri}/{stored.key.removesuffix(f'/{NAMESPACE_MARKER_KEY}')}")
+    address = f"{store.uri}/{stored.key}"
+    mtime = shown_nanoseconds(stored.mtime)
+    each = ObjectInfo(stored.key, stored.size, stored.checksum, mtime, address)
+    if stored.key.startswith(DATA_FOLDER) and len(stored.key.encode()) <= MAX_KEY_BYTES:
         yield object_record(each, "")
 
 
 def _keys(own: OwnNamespace, address: str, *, relative: bool) -> Iterator[str]:
-    """Yield every key in the namespace that an address may mean.
+    """Yield all possible keys of an address in the namespace.
 
-    A full address may be another spelling of a key, or reach it by symbolic links. All possible
-    keys are kept.
+    A full address may be another spelling of a key, or reach it by symbolic links.
     """
-    if address.startswith(_FOLDER):
+    if address.startswith(DATA_FOLDER):
         yield address
     if relative:
         return
-    if (linked := own.find_key(address)) is not None and linked.startswith(_FOLDER):
+    if (linked := own.find_key(address)) is not None and linked.startswith(DATA_FOLDER):
         yield linked
-    at = address.find(f"/{_FOLDER}")
+    at = address.find(f"/{DATA_FOLDER}")
     while at >= 0:
         yield address[at + 1 :]
-        at = address.find(f"/{_FOLDER}", at + 1)
+        at = address.find(f"/{DATA_FOLDER}", at + 1)
 
 
 def _is_garbage(record: Record, before: int, spared: tuple[str, ...]) -> bool:
-    entry = record_entry(record)
-    return entry.mtime < before and not record[0].decode().startswith(spared)
+    return record_entry(record).mtime < before and not record[0].decode().startswith(spared)
 
 
 def _distinct(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:

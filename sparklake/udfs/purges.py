@@ -1,8 +1,7 @@
-"""Task bodies of a purge: scan addresses, list the objects to delete, delete them."""
+"""Task bodies of a purge: scan addresses, list their objects, delete these."""
 
 from __future__ import annotations
 
-import io
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,18 +9,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from sparklake.errors import CorruptFileError, InvalidKeyError
 from sparklake.graveler.blocks.block import Blocks, block_of_records
-from sparklake.graveler.parquet_files import decode_parquet
+from sparklake.graveler.parquet_files import decode_parquet, encode_parquet
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import PurgeCounts
 from sparklake.graveler.ranges import RangeInfo
@@ -41,12 +39,12 @@ from sparklake.strategies.path_globs import glob_pattern
 from sparklake.udfs.tasks import decode_tasks, report_batch
 
 PART_ROWS = 20_000
-"""The approximate number of rows in a part of a receipt. One task deletes one part."""
+"""The approximate rows of a receipt part. One task deletes one part."""
 
 DELETE_THREADS = 16
 
-MOST_NAMED = 10
-"""The number of paths that a task reports for each obstacle."""
+MAX_SHOWN = 10
+"""The maximum number of paths reported by a task for each obstacle."""
 
 FOUND_SCHEMA = pa.schema(
     [
@@ -59,19 +57,18 @@ FOUND_SCHEMA = pa.schema(
         pa.field("shared", pa.bool_(), nullable=False),
     ]
 )
-"""`commit` is the first commit that names the address for the path, "" if it was never committed.
-"""
+"""`commit` is the first commit with the address at the path, or ""."""
 
 RECEIPT_SCHEMA = FOUND_SCHEMA.append(pa.field("deleted_at", pa.timestamp("us", tz="UTC")))
-"""`deleted_at` is null if the object was not deleted. Delete it at its source."""
+"""`deleted_at` is null for a remaining object, to delete at its source."""
 
 _NAMESPACE_FIELD = b"sparklake.storage_namespace"
-"""The namespace of a list's own addresses, in the metadata of its file."""
+"""The file metadata with the namespace of a list's own addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Ranges or rows of one origin: the `order`-th commit, or the staging of a branch.
+    """Ranges or rows of the `order`-th commit, or of the staging of a branch.
 
     `branch` is "" unless its head or staging contains them.
     """
@@ -97,7 +94,7 @@ class AddressUse:
 
 @dataclass(frozen=True)
 class Patterns:
-    """The paths to purge, as globs. A glob with a trailing '/' covers everything below it."""
+    """Globs of the paths to purge. A glob with a trailing '/' covers everything below it."""
 
     globs: tuple[str, ...]
 
@@ -111,7 +108,7 @@ class Patterns:
 
 @dataclass(slots=True)
 class FoundReport:
-    """The findings of one task: parts of the list, and obstacles to the purge."""
+    """The listed parts and the obstacles found by one task."""
 
     parts: list[str] = field(default_factory=list)
     counts: PurgeCounts = field(default_factory=PurgeCounts)
@@ -122,19 +119,19 @@ class FoundReport:
     foreign: list[tuple[str, str]] = field(default_factory=list)
 
 
-_naming = msgspec.msgpack.Decoder(AddressUse).decode
+_decode_use = msgspec.msgpack.Decoder(AddressUse).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def scan_body(
     workspace: Workspace, patterns: Patterns, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA: referenced addresses, with an AddressUse for a path to purge."""
+    """Yield RECORD_SCHEMA: addresses, each with an AddressUse or an empty value."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for scan in decode_tasks(batches, Scan):
         for block in _blocks(store, scan):
             live = block.take(np.flatnonzero(~block.tombstones))
-            yield _named(object_batch(live, workspace.storage_namespace), own, patterns, scan)
+            yield _addresses(object_batch(live, workspace.storage_namespace), own, patterns, scan)
 
 
 def _blocks(store: ObjectStore, scan: Scan) -> Blocks:
@@ -143,7 +140,7 @@ def _blocks(store: ObjectStore, scan: Scan) -> Blocks:
     yield from read_ranges(store, scan.ranges)
 
 
-def _named(
+def _addresses(
     objects: pa.RecordBatch, own: OwnNamespace, patterns: Patterns, scan: Scan
 ) -> pa.RecordBatch:
     names = ("path", "checksum", "size")
@@ -160,14 +157,11 @@ def _named(
 def found_body(
     workspace: Workspace, purge_id: str, include_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the objects to delete as parts of FOUND_SCHEMA, from sorted addresses.
-
-    Yields a FoundReport as REPORT_SCHEMA.
-    """
+    """Write parts of FOUND_SCHEMA from sorted addresses; yield a FoundReport."""
     places = _Places(workspace, workspace.open_store(), include_external)
     listing = _PurgeList(places, purge_list_folder(purge_id))
-    for address, namings in groupby(_pairs(batches), itemgetter(0)):
-        listing.take(address.decode(), (stored for _, stored in namings))
+    for address, uses in groupby(_pairs(batches), itemgetter(0)):
+        listing.add(address.decode(), (stored for _, stored in uses))
     listing.write()
     yield report_batch(listing.report)
 
@@ -184,58 +178,55 @@ class _PurgeList:
     report: FoundReport = field(default_factory=FoundReport)
     _rows: list[dict[str, Any]] = field(default_factory=list)
 
-    def take(self, address: str, namings: Iterable[bytes]) -> None:
-        """Record the uses of an address if one of them is of a path to purge."""
-        is_shared, found = False, dict[str, AddressUse]()
-        for stored in namings:
+    def add(self, address: str, uses: Iterable[bytes]) -> None:
+        """List an address with a path to purge. Uses by other paths are empty."""
+        is_shared, by_path = False, dict[str, AddressUse]()
+        for stored in uses:
             if not stored:
                 is_shared = True
                 continue
-            naming = _naming(stored)
-            self._note_live(naming)
-            known = found.get(naming.path)
-            if known is None or naming.order < known.order:
-                found[naming.path] = naming
-        if found:
-            self._list(address, list(found.values()), is_shared=is_shared)
+            use = _decode_use(stored)
+            if use.branch:
+                self.report.live_count += 1
+                if len(self.report.live) < MAX_SHOWN:
+                    self.report.live.append((use.branch, use.path))
+            earlier = by_path.get(use.path)
+            if earlier is None or use.order < earlier.order:
+                by_path[use.path] = use
+        if by_path:
+            self._list(address, list(by_path.values()), is_shared=is_shared)
 
-    def _list(self, address: str, found: Sequence[AddressUse], *, is_shared: bool) -> None:
+    def _list(self, address: str, uses: Sequence[AddressUse], *, is_shared: bool) -> None:
         external = self.places.is_external(address)
         if (owner := self.places.find_owner(address)) is not None:
-            self.report.foreign_count += len(found)
-            if len(self.report.foreign) < MOST_NAMED:
-                self.report.foreign.append((found[0].path, owner))
-        for each in sorted(found, key=lambda naming: naming.path):
+            self.report.foreign_count += len(uses)
+            if len(self.report.foreign) < MAX_SHOWN:
+                self.report.foreign.append((uses[0].path, owner))
+        for each in sorted(uses, key=attrgetter("path")):
             row = {name: getattr(each, name) for name in ("path", "checksum", "size", "commit")}
-            mark = {"address": address, "external": external, "shared": is_shared}
-            self._rows.append({**row, **mark})
+            row |= {"address": address, "external": external, "shared": is_shared}
+            self._rows.append(row)
         counts = self.report.counts
         self.report.counts = PurgeCounts(
-            paths=counts.paths + len(found),
+            paths=counts.paths + len(uses),
             addresses=counts.addresses + (not external),
-            size=counts.size if external else bounded(counts.size + found[0].size),
+            size=counts.size if external else bounded(counts.size + uses[0].size),
             external=counts.external + external,
             shared=counts.shared + is_shared,
         )
-        if is_shared and len(self.report.shared) < MOST_NAMED:
-            self.report.shared.append(found[0].path)
+        if is_shared and len(self.report.shared) < MAX_SHOWN:
+            self.report.shared.append(uses[0].path)
         # An address is never in two parts, so one task deletes it.
         if len(self._rows) >= PART_ROWS:
             self.write()
 
-    def _note_live(self, naming: AddressUse) -> None:
-        if naming.branch:
-            self.report.live_count += 1
-            if len(self.report.live) < MOST_NAMED:
-                self.report.live.append((naming.branch, naming.path))
-
     def write(self) -> None:
-        """Write the collected rows as a part. Its name is its hash: a task may run twice."""
+        """Write the collected rows as a part, named by its hash."""
         if not self._rows:
             return
         namespace = self.places.workspace.storage_namespace
         schema = FOUND_SCHEMA.with_metadata({_NAMESPACE_FIELD: namespace})
-        body = _parquet(pa.Table.from_pylist(self._rows, schema=schema))
+        body = encode_parquet(pa.Table.from_pylist(self._rows, schema=schema))
         name = sha256(body).hexdigest()[:32]
         self.places.store.put_if_absent(f"{self.folder}{name}.parquet", body)
         self.report.parts.append(name)
@@ -243,7 +234,7 @@ class _PurgeList:
 
 
 def own_key(workspace: Workspace, address: str) -> str | None:
-    """Return the key of an object in the repository's own data, or None."""
+    """Return the key of an object below `data/` of the repository, or None."""
     root = f"{workspace.storage_namespace}/"
     key = address.removeprefix(root)
     if not address.startswith(root) or not key.startswith(DATA_FOLDER):
@@ -267,15 +258,12 @@ class _Places:
         return own_key(self.workspace, address) is None
 
     def find_owner(self, address: str) -> str | None:
-        """Return the other namespace around an object to delete, or None."""
+        """Return the inner namespace around an object to delete, or None."""
         place = self._place(address)
         return None if place is None else place[0].find(place[2])
 
     def delete(self, address: str) -> int | None:
-        """Delete an object and return the unix microseconds, or None for an object to keep.
-
-        Fails for an object in another namespace.
-        """
+        """Delete an object; return the unix microseconds, or None for an object to keep."""
         place = self._place(address)
         if place is None:
             return None
@@ -306,23 +294,23 @@ class _Places:
 def delete_body(
     workspace: Workspace, purge_id: str, include_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Delete the objects of parts, then write the parts of the receipt. Yields their names."""
+    """Delete the objects of parts, then write receipts. Yields the names of the parts."""
     store = workspace.open_store()
     places = _Places(workspace, store, include_external)
     for name in decode_tasks(batches, str):
         key = f"{purge_list_folder(purge_id)}{name}.parquet"
-        found = decode_parquet(store.get(key), f"{key} in {store.uri}")
-        moments = _deleted(places, found)
-        receipt = found.append_column(RECEIPT_SCHEMA.field("deleted_at"), moments)
+        rows = decode_parquet(store.get(key), f"{key} in {store.uri}")
+        moments = _deleted(places, rows)
+        receipt = rows.append_column(RECEIPT_SCHEMA.field("deleted_at"), moments)
         # An existing receipt is kept: it has the time of the first deletion.
         receipt_key = f"{purge_receipt_folder(purge_id)}{name}.parquet"
-        store.put_if_absent(receipt_key, _parquet(receipt))
+        store.put_if_absent(receipt_key, encode_parquet(receipt))
         yield report_batch(name)
 
 
-def _deleted(places: _Places, found: pa.Table) -> pa.Array:
-    """Delete the objects of rows. Returns the times, null for kept objects."""
-    addresses = found.column("address").to_pylist()
+def _deleted(places: _Places, rows: pa.Table) -> pa.Array:
+    """Delete objects; return the times, null for objects to keep."""
+    addresses = rows.column("address").to_pylist()
     names = list(dict.fromkeys(addresses))
     with Threads(DELETE_THREADS, "sparklake-purge") as pool:
         moments = dict(zip(names, pool.map(places.delete, names), strict=True))
@@ -331,10 +319,9 @@ def _deleted(places: _Places, found: pa.Table) -> pa.Array:
 
 
 def deleted_addresses(rows: pa.Table, namespace: str) -> pa.Array:
-    """Return the addresses in a receipt or in a list of objects to delete.
+    """Return the addresses in a receipt or a list. A missing column raises KeyError.
 
-    The file may be a copy from another namespace. Objects of that one are missing in this one too.
-    A missing column raises KeyError.
+    The file may be a copy from another namespace. Its objects are missing here, too.
     """
     if "deleted_at" in rows.schema.names:
         rows = rows.filter(pc.is_valid(rows.column("deleted_at")))
@@ -348,9 +335,3 @@ def deleted_addresses(rows: pa.Table, namespace: str) -> pa.Array:
     own = addresses.filter(pc.starts_with(addresses, root))
     keys = pc.utf8_slice_codeunits(own, len(root))
     return pa.concat_arrays([addresses, pc.binary_join_element_wise(f"{namespace}/", keys, "")])
-
-
-def _parquet(table: pa.Table) -> bytes:
-    file = io.BytesIO()
-    parquet.write_table(table, file)
-    return file.getvalue()
