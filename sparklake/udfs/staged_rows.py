@@ -1,4 +1,4 @@
-"""Objects and removals to stage, encoded as records."""
+"""Encoding of staged objects and removals as records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sparklake.stores.objects.addresses import (
 from sparklake.stores.objects.key_checks import check_key
 
 _PLAIN_TEXT_BYTES = 8 * 1024
-"""Texts up to this size pass every check of a row. Other rows are checked one by one."""
+"""Rows with longer texts are checked one by one."""
 
 _BEGINNING = rf"^({PLAIN_PLACES})/[^./\x00]"
 _WHOLE = rf"^({PLAIN_PLACES})(/[^./\x00][^/\x00]*)+$"
@@ -41,10 +41,9 @@ _WHOLE = rf"^({PLAIN_PLACES})(/[^./\x00][^/\x00]*)+$"
 def stage_body(
     workspace: Workspace, staged_at: int, batches: Iterable[pa.RecordBatch], *, closed: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Encode rows of STAGE_SCHEMA as RECORD_SCHEMA.
+    """Encode rows of STAGE_SCHEMA as RECORD_SCHEMA, in key order if the rows are.
 
-    The records of a batch are in key order if its rows are. `staged_at` is in unix nanoseconds.
-    `closed` rejects addresses in the namespace.
+    `staged_at` is in unix nanoseconds. `closed` rejects addresses in the namespace.
     """
     for batch in batches:
         rows = microsecond_mtimes(staged_columns(batch))
@@ -55,7 +54,6 @@ def stage_body(
 
 
 def _staged_records(workspace: Workspace, rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
-    """Return the records of rows, in key order if the rows are."""
     plain = plain_rows(rows, workspace.storage_namespace)
     if plain.all():
         return plain_records(rows, staged_at)
@@ -83,7 +81,7 @@ def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
 
 
 def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
-    """Return which rows pass every check: complete, without metadata, not removals."""
+    """Return a mask of complete, valid rows without metadata, except for removals."""
     if not {"path", "size", "address", "checksum"} <= set(rows.schema.names):
         return np.zeros(rows.num_rows, bool)
     path, address = rows.column("path"), rows.column("address")
@@ -116,13 +114,13 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
 
 @kernels.defines(kernels.plain_keys)
 def plain_keys(texts: pa.StringArray) -> Mask:
-    """Return which texts have no NUL, no leading '/', and no part with a leading '.'."""
+    """Return a mask of texts without NUL, a leading '/', or a part with a leading '.'."""
     return _truth(_are_plain_keys(texts))
 
 
 @kernels.defines(kernels.plain_addresses)
 def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
-    """Return which addresses are plain keys, or URIs with a valid start outside a namespace."""
+    """Return a mask of plain keys, and of URIs with a valid start outside a namespace."""
     plain = pc.if_else(
         pc.match_substring(addresses, "://"),
         pc.and_(
@@ -139,7 +137,7 @@ def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
 
 @kernels.defines(kernels.plain_uris)
 def plain_uris(addresses: pa.StringArray) -> Mask:
-    """Return which addresses are URIs without NUL, empty parts or parts with a leading '.'."""
+    """Return a mask of URIs without NUL, empty parts or parts with a leading '.'."""
     return _truth(pc.match_substring_regex(addresses, _WHOLE))
 
 
@@ -164,7 +162,7 @@ def _is_empty(maps: pa.Array) -> pa.BooleanArray:
 def plain_records(
     rows: pa.RecordBatch, staged_at: int, default_type: str = DEFAULT_CONTENT_TYPE
 ) -> pa.RecordBatch:
-    """Return the records of plain rows. `default_type` replaces a missing content type."""
+    """Encode plain rows. `default_type` replaces a missing content type."""
     address = rows.column("address")
     relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
     seconds, nanos = _plain_mtimes(rows, staged_at)
@@ -186,14 +184,14 @@ def plain_records(
 
 
 def _plain_mtimes(rows: pa.RecordBatch, staged_at: int) -> tuple[Positions, Positions]:
-    """Return the seconds of plain rows, and the nanoseconds within the second."""
+    """Return seconds, and the nanoseconds within the second."""
     second, nano = divmod(staged_at, SECOND)
     if "mtime" not in rows.schema.names:
         return np.full(rows.num_rows, second), np.full(rows.num_rows, nano)
     micros = rows.column("mtime").fill_null(-1).to_numpy(zero_copy_only=False)
-    seconds, rest = np.divmod(micros, SECOND_MICROS)
+    seconds, fraction = np.divmod(micros, SECOND_MICROS)
     missing = micros < 0
-    return np.where(missing, second, seconds), np.where(missing, nano, rest * MICROSECOND)
+    return np.where(missing, second, seconds), np.where(missing, nano, fraction * MICROSECOND)
 
 
 # --- one row at a time ----------------------------------------------------------------------------
@@ -202,25 +200,25 @@ def _plain_mtimes(rows: pa.RecordBatch, staged_at: int) -> tuple[Positions, Posi
 def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Cast a batch to the types of STAGE_SCHEMA, except for mtimes."""
     for index, name in enumerate(batch.schema.names):
-        given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
-        if not _means(given.type, wanted):
-            raise InvalidRowsError(f"the column {name} is {given.type}; it must be {wanted}")
-        if given.type != wanted and not pa.types.is_timestamp(wanted):
+        column, kind = batch.column(index), STAGE_SCHEMA.field(name).type
+        if not _is_like(column.type, kind):
+            raise InvalidRowsError(f"the column {name} is {column.type}; it must be {kind}")
+        if column.type != kind and not pa.types.is_timestamp(kind):
             try:
-                batch = with_column(batch, name, given.cast(wanted))
+                batch = with_column(batch, name, column.cast(kind))
             except pa.ArrowInvalid as error:
                 raise InvalidRowsError(f"the column {name}: {error}") from error
     return batch
 
 
-def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_like(kind: pa.DataType, other: pa.DataType) -> bool:
     """Return whether two types differ only in width or encoding."""
-    if pa.types.is_dictionary(given):
-        given = given.value_type
-    if pa.types.is_map(given) and pa.types.is_map(wanted):
-        return _means(given.key_type, pa.string()) and _means(given.item_type, pa.string())
-    kinds = (is_text, pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp)
-    return pa.types.is_null(given) or any(kind(given) and kind(wanted) for kind in kinds)
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_map(kind) and pa.types.is_map(other):
+        return _is_like(kind.key_type, pa.string()) and _is_like(kind.item_type, pa.string())
+    tests = (is_text, pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp)
+    return pa.types.is_null(kind) or any(each(kind) and each(other) for each in tests)
 
 
 def staged_record(
@@ -229,7 +227,7 @@ def staged_record(
     staged_at: int,
     default_type: str = DEFAULT_CONTENT_TYPE,
 ) -> Record:
-    """Return the record of one row of STAGE_SCHEMA, after all checks."""
+    """Check and encode one row of STAGE_SCHEMA."""
     path = row.get("path")
     if path is None:
         raise InvalidRowsError("a row to stage has no path")

@@ -1,4 +1,4 @@
-"""The task body that reads the files of an S3 Inventory as rows."""
+"""The task body reading the files of an S3 Inventory as rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class InventoryFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class InventoryTaskSettings:
-    """The settings of an inventory that its tasks need."""
+    """The settings of the tasks of an inventory."""
 
     source_bucket: str
     place: str
@@ -52,11 +52,7 @@ class InventoryTaskSettings:
 def read_inventory(
     settings: InventoryTaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows of IMPORT_SCHEMA for the files of an inventory, given as TASK_SCHEMA.
-
-    Raises:
-        CorruptFileError: A file does not have the checksum or the format that the manifest states.
-    """
+    """Yield IMPORT_SCHEMA for InventoryFiles. A mismatch with the manifest is an error."""
     for file in decode_tasks(batches, InventoryFile):
         with scratch_folder(disk_root()) as scratch:
             path = _fetched(settings, file, scratch)
@@ -103,22 +99,22 @@ def _csv(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch
     with pa.input_stream(path) as file:
         if not file.read(1):
             return
-    wanted = [each for each in settings.columns if each in COLUMN_NAMES]
-    kinds = {**dict.fromkeys(wanted, pa.string()), "size": pa.int64()}
+    names = [each for each in settings.columns if each in COLUMN_NAMES]
+    kinds = {**dict.fromkeys(names, pa.string()), "size": pa.int64()}
     with csv.open_csv(
         path,
         csv.ReadOptions(column_names=list(settings.columns)),
         csv.ParseOptions(newlines_in_values=True),
         csv.ConvertOptions(
-            column_types=kinds, include_columns=wanted, strings_can_be_null=True, null_values=[""]
+            column_types=kinds, include_columns=names, strings_can_be_null=True, null_values=[""]
         ),
     ) as batches:
         for batch in batches:
             # Keys are form-encoded: "+" is a space. The checks of rows report text that is not
             # UTF-8.
-            given = (each.replace("+", " ") for each in batch.column("key").to_pylist())
-            keys = pa.array([unquote_to_bytes(each) for each in given], pa.binary())
-            columns = {name: batch.column(name) for name in wanted}
+            texts = (each.replace("+", " ") for each in batch.column("key").to_pylist())
+            keys = pa.array(map(unquote_to_bytes, texts), pa.binary())
+            columns = {name: batch.column(name) for name in names}
             yield pa.record_batch({**columns, "key": keys.view(pa.string())})
 
 
@@ -126,24 +122,22 @@ READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
 
 
 def _objects(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.RecordBatch:
-    """Return the rows of objects: latest versions, without delete or folder markers."""
+    """Return the latest versions of objects, without delete or folder markers."""
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns["key"] = columns["key"].cast(pa.binary())
     columns["size"] = columns["size"].cast(pa.int64())
-    chosen = [pc.starts_with(columns["key"], settings.folder), _is_object(columns)]
+    masks = [pc.starts_with(columns["key"], settings.folder), _is_object(columns)]
     if "is_latest" in columns:
-        chosen.append(_truth(columns["is_latest"], missing=True))
+        masks.append(_truth(columns["is_latest"], missing=True))
     if "is_delete_marker" in columns:
-        chosen.append(pc.invert(_truth(columns["is_delete_marker"], missing=False)))
-    return _named(pa.record_batch(columns).filter(reduce(pc.and_, chosen)), settings)
+        masks.append(pc.invert(_truth(columns["is_delete_marker"], missing=False)))
+    return _named(pa.record_batch(columns).filter(reduce(pc.and_, masks)), settings)
 
 
 def _is_object(columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    """Return which rows are not the empty folder objects of a console or Hadoop."""
+    """Return a mask of objects, except for the empty folder markers of tools."""
     empty = pc.equal(columns["size"].fill_null(-1), 0)
-    key = columns["key"]
-    is_marker = pc.and_(empty, pc.ends_with(key, "/"))
-    return pc.invert(is_marker)
+    return pc.invert(pc.and_(empty, pc.ends_with(columns["key"], "/")))
 
 
 def _truth(column: pa.Array, *, missing: bool) -> pa.BooleanArray:

@@ -39,10 +39,10 @@ from sparklake.udfs.staged_rows import (
 )
 
 Read = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
-"""A function that turns the input of a task into rows of IMPORT_SCHEMA."""
+"""Turns the input of a task into rows of IMPORT_SCHEMA."""
 
 Spoiled = dict[int, dict[str, str]]
-"""The texts that are not UTF-8, escaped, by row and column."""
+"""The escaped texts in other encodings than UTF-8, by row and column."""
 
 _TEXTS = ("path", "address", "checksum", "content_type", "metadata")
 _UNKNOWN = "-"
@@ -54,7 +54,7 @@ def import_body(
     read: Read,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Turn a task's part of a source into rows of RECORD_SCHEMA, including defects."""
+    """Read a part of a source, and yield RECORD_SCHEMA including defects."""
     own = OwnNamespace(workspace.storage_namespace)
     # Hashing releases the interpreter lock, so the threads of a task use all its cores.
     with Threads(name="sparklake-hash") as threads:
@@ -66,7 +66,7 @@ def import_body(
 
 @dataclass(frozen=True, slots=True)
 class _RowEncoder:
-    """A check and encoder of rows: plain rows by columns, other rows one by one."""
+    """An encoder of rows: plain rows by columns, other rows one by one."""
 
     workspace: Workspace
     settings: ImportTaskSettings
@@ -74,7 +74,7 @@ class _RowEncoder:
     threads: Executor
 
     def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the records and the defects of some rows, in key order if the rows are."""
+        """Return the records and the defects, in key order if the rows are."""
         rows, spoiled = _readable(microsecond_mtimes(staged_columns(batch)))
         missing = _lacks_checksum(rows)
         plain, checksums = self._plain(_marked(rows, missing), missing)
@@ -91,7 +91,7 @@ class _RowEncoder:
         return in_key_order(parts)
 
     def _plain(self, rows: pa.RecordBatch, missing: Mask) -> tuple[Mask, pa.StringArray]:
-        """Return which rows are plain, and the checksums of small files without one."""
+        """Return a mask of plain rows, and the missing checksums of small files."""
         plain = plain_rows(rows, self.workspace.storage_namespace)
         if not plain.any():
             return plain, pa.nulls(rows.num_rows, pa.string())
@@ -110,16 +110,16 @@ class _RowEncoder:
         return plain_records(rows, self.settings.imported_at, IMPORTED_CONTENT_TYPE)
 
     def _with_checksums(
-        self, rows: pa.RecordBatch, wanted: Mask, checksums: pa.StringArray
+        self, rows: pa.RecordBatch, missing: Mask, checksums: pa.StringArray
     ) -> pa.RecordBatch:
-        found = checksums.filter(pa.array(wanted))
-        unknown = pc.is_null(found)
-        others = rows.column("address").filter(pa.array(wanted)).filter(unknown).to_pylist()
+        values = checksums.filter(pa.array(missing))
+        unknown = pc.is_null(values)
+        others = rows.column("address").filter(pa.array(missing)).filter(unknown).to_pylist()
         read = pa.array(list(self.threads.map(self._find_checksum, others)), pa.string())
-        found = pc.replace_with_mask(found, unknown, read)
+        values = pc.replace_with_mask(values, unknown, read)
         index = rows.schema.get_field_index("checksum")
         column = pa.nulls(rows.num_rows, pa.string()) if index < 0 else rows.column(index)
-        column = pc.replace_with_mask(column, pa.array(wanted), found)
+        column = pc.replace_with_mask(column, pa.array(missing), values)
         return with_column(rows, "checksum", column)
 
     def _find_checksum(self, address: str) -> str | None:
@@ -133,41 +133,41 @@ class _RowEncoder:
     def _one_by_one(self, rows: pa.RecordBatch, places: Any, spoiled: Spoiled) -> Iterator[Record]:
         others = rows.take(pa.array(places)).to_pylist()
         for place, row in zip(places.tolist(), others, strict=True):
-            found = self._checked(row, spoiled.get(place, {}))
-            yield found if isinstance(found, tuple) else defect_record(found)
+            result = self._checked(row, spoiled.get(place, {}))
+            yield result if isinstance(result, tuple) else defect_record(result)
 
     def _checked(self, row: dict[str, Any], unreadable: dict[str, str]) -> Record | Defect:
-        shown = {**row, **unreadable}
-        path, address, size = (shown.get(name) for name in ("path", "address", "size"))
+        texts = {**row, **unreadable}
+        path, address, size = (texts.get(name) for name in ("path", "address", "size"))
         whole = None if path is None else self.settings.folder + path
         try:
-            found = _unreadable(unreadable) or self._wrong(path, size, address) or _odd(row)
-            if found is None:
+            error = _unreadable(unreadable) or self._wrong(path, size, address) or _odd(row)
+            if error is None:
                 row = {**row, "path": whole}
                 now = self.settings.imported_at
                 return staged_record(row, self.workspace, now, IMPORTED_CONTENT_TYPE)
-            reason, message = found
-        except MissingFileError as error:
-            reason, message = Reason.MISSING_OBJECT, str(error)
-        except InvalidRowsError as error:
-            reason, message = Reason.TOO_LARGE, str(error)
-        except InvalidInputError as error:
-            reason, message = Reason.INVALID_ADDRESS, str(error)
+            reason, message = error
+        except MissingFileError as caught:
+            reason, message = Reason.MISSING_OBJECT, str(caught)
+        except InvalidRowsError as caught:
+            reason, message = Reason.TOO_LARGE, str(caught)
+        except InvalidInputError as caught:
+            reason, message = Reason.INVALID_ADDRESS, str(caught)
         return new_defect(whole, address, size, reason, message)
 
     def _wrong(self, path: str | None, size: int | None, address: str | None) -> _Wrong:
         if path is None:
             return Reason.MISSING_PATH, "the row has no path"
-        if (said := _wrong_path(path, self.settings.folder)) is not None:
-            return Reason.INVALID_PATH, said
+        if (problem := _wrong_path(path, self.settings.folder)) is not None:
+            return Reason.INVALID_PATH, problem
         if size is None:
             return Reason.MISSING_SIZE, "the row has no size"
         if size < 0:
             return Reason.INVALID_SIZE, f"the size is {size}: use a number of bytes, 0 or more"
         if address is None:
             return Reason.MISSING_ADDRESS, "the row has no address"
-        if (said := _wrong_address(address)) is not None:
-            return Reason.INVALID_ADDRESS, said
+        if (problem := _wrong_address(address)) is not None:
+            return Reason.INVALID_ADDRESS, problem
         if self.own.has(normalise_object_uri(address)):
             return Reason.OWN_NAMESPACE, _OWN
         return None
@@ -190,7 +190,7 @@ def _unreadable(texts: dict[str, str]) -> _Wrong:
 
 
 def _odd(row: dict[str, Any]) -> _Wrong:
-    """Return the error of a row's optional fields, or None."""
+    """Return the error in the optional fields, or None."""
     if not is_storable((row.get("mtime") or 0) * MICROSECOND):
         return Reason.INVALID_MTIME, f"the mtime is {OUT_OF_YEARS}"
     if any(value is None for _, value in row.get("metadata") or ()):
@@ -221,7 +221,7 @@ def _wrong_address(address: str) -> str | None:
 
 
 def _readable(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Spoiled]:
-    """Return rows with UTF-8 texts only, and the other texts, which become null."""
+    """Replace texts with null unless they are UTF-8; return the rows and these texts."""
     spoiled: Spoiled = {}
     for name in _TEXTS:
         index = rows.schema.get_field_index(name)
@@ -234,8 +234,8 @@ def _readable(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Spoiled]:
             mask = np.array([not _is_text(each) for each in column], bool)
             for place in np.flatnonzero(mask).tolist():
                 spoiled.setdefault(place, {})[name] = _as_text(column[place])
-            kept = pa.array(np.arange(rows.num_rows), mask=mask)
-            rows = with_column(rows, name, column.take(kept))
+            valid = pa.array(np.arange(rows.num_rows), mask=mask)
+            rows = with_column(rows, name, column.take(valid))
     return rows, spoiled
 
 
@@ -254,10 +254,10 @@ def _is_text(value: pa.Scalar) -> bool:
     return True
 
 
-def _file_checksums(rows: pa.RecordBatch, wanted: Mask) -> pa.StringArray:
-    """Return the checksums of small files in some rows; null elsewhere."""
+def _file_checksums(rows: pa.RecordBatch, missing: Mask) -> pa.StringArray:
+    """Return the checksums of small files in masked rows; null elsewhere."""
     address, nothing = rows.column("address"), pa.nulls(rows.num_rows, pa.string())
-    local = pc.and_(pa.array(wanted), are_local(address)).fill_null(False)
+    local = pc.and_(pa.array(missing), are_local(address)).fill_null(False)
     paths = local_paths(address.filter(local))
     if not len(paths):
         return nothing
@@ -274,7 +274,7 @@ def _lacks_checksum(rows: pa.RecordBatch) -> Mask:
 
 
 def _marked(rows: pa.RecordBatch, missing: Mask) -> pa.RecordBatch:
-    """Return rows with placeholders for missing checksums, to run the other checks."""
+    """Fill in missing checksums, to run the other checks."""
     if not missing.any():
         return rows
     if "checksum" not in rows.schema.names:

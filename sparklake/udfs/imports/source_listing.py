@@ -1,4 +1,4 @@
-"""The task body that lists a directory or bucket prefix."""
+"""The task body listing a directory or bucket prefix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LISTED_AT_ONCE = 8
 
 
 def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of IMPORT_SCHEMA for the objects in parts of a source (TASK_SCHEMA)."""
+    """Yield IMPORT_SCHEMA for the objects in ListingParts of a source."""
     store = open_store(source)
     parts = chain.from_iterable(decode_tasks(batches, list[ListingPart]))
     if lists_columns(store):
@@ -38,24 +38,20 @@ def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     with Threads(_LISTED_AT_ONCE, "sparklake-list") as threads:
         active = list(islice(listings, _LISTED_AT_ONCE))
         while active:
-            chunks = list(threads.map(_next, active))
+            chunks = list(threads.map(lambda each: next(each, None), active))
             for chunk in filter(None, chunks):
                 yield _rows(store.uri, chunk)
             active = [each for each, chunk in zip(active, chunks, strict=True) if chunk]
             active += islice(listings, _LISTED_AT_ONCE - len(active))
 
 
-def _next(chunks: Iterator[list[StoredObject]]) -> list[StoredObject]:
-    return next(chunks, [])
-
-
 def _file_rows(store: ObjectStore, files: FileColumns) -> pa.RecordBatch:
     keys = files.keys.view(pa.binary())
     times, ends = files.mtimes // MICROSECOND, np.iinfo(np.int64)
     for at in np.flatnonzero((files.mtimes == ends.min) | (files.mtimes == ends.max)).tolist():
-        found = store.find(os.fsdecode(keys[at].as_py()))
-        if found is not None:
-            times[at] = checked_microseconds(found.mtime)  # It has no nanoseconds in 64 bits.
+        stored = store.find(os.fsdecode(keys[at].as_py()))
+        if stored is not None:
+            times[at] = checked_microseconds(stored.mtime)  # It has no nanoseconds in 64 bits.
     columns = [
         files.keys,
         pa.array(files.sizes),

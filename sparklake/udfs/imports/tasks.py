@@ -1,4 +1,4 @@
-"""Task bodies of an import: sorted rows become ranges, defects a table of errors."""
+"""Task bodies of an import: write ranges and the error table from sorted rows."""
 
 from __future__ import annotations
 
@@ -36,41 +36,39 @@ _ERRORS_A_FILE = 50_000
 def ranges_body(
     workspace: Workspace, settings: ImportTaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the ranges of an import from sorted rows of RECORD_SCHEMA.
-
-    Defects come first in each batch.
+    """Write the ranges of sorted rows of RECORD_SCHEMA, with defects first in each batch.
 
     After the first error nothing more is written, unless errors are skipped.
     """
     ledger = Ledger(workspace, settings)
     sink = open_sink(workspace)
     blocks = each_once(_records(batches, ledger), ledger.note_twice)
-    written = sink.write(blocks if settings.skips else ledger.while_empty(blocks))
+    ranges = sink.write(blocks if settings.skips else ledger.while_empty(blocks))
     if settings.skips or not ledger.counts:
         sink.put()
     else:
         sink.drop()
-    for start in range(0, len(written), _RANGES_TOLD):
-        piece = PieceResult(0, written[start : start + _RANGES_TOLD])
+    for start in range(0, len(ranges), _RANGES_TOLD):
+        piece = PieceResult(0, ranges[start : start + _RANGES_TOLD])
         yield encode_results([piece], sink.replaced)
     yield encode_results([ledger.result()])
 
 
 def each_once(blocks: Iterable[Block], lose: Callable[[list[Record]], Record]) -> Iterator[Block]:
-    """Yield records in key order, one per key: the one that `lose` returns of several."""
-    held = EMPTY
+    """Yield records in key order. Of several for a key, `lose` returns the one to yield."""
+    tail = EMPTY
     for block in filter(len, blocks):
         together = block
-        if len(held):
-            goes_on = held.last_key == block.first_key
-            kept = len(held) - goes_on
-            if kept:
-                yield held.slice(0, kept)
+        if len(tail):
+            goes_on = tail.last_key == block.first_key
+            count = len(tail) - goes_on
+            if count:
+                yield tail.slice(0, count)
             if goes_on:
-                together = concatenated([held.slice(kept, len(held)), block])
-        held = _without_others(together, lose)
-    if len(held):
-        yield held
+                together = concatenated([tail.slice(count, len(tail)), block])
+        tail = _without_others(together, lose)
+    if len(tail):
+        yield tail
 
 
 def _without_others(block: Block, lose: Callable[[list[Record]], Record]) -> Block:
@@ -80,15 +78,15 @@ def _without_others(block: Block, lose: Callable[[list[Record]], Record]) -> Blo
         return block
     starts = np.flatnonzero(~np.concatenate([[False], same]))
     stops = np.append(starts[1:], len(block))
-    chosen = starts.copy()
+    rows = starts.copy()
     for at in np.flatnonzero(stops - starts > 1).tolist():
         group = block.slice(int(starts[at]), int(stops[at])).records()
-        chosen[at] = starts[at] + group.index(lose(group))
-    return block.take(chosen)
+        rows[at] = starts[at] + group.index(lose(group))
+    return block.take(rows)
 
 
 def _records(batches: Iterable[pa.RecordBatch], ledger: Ledger) -> Iterator[Block]:
-    """Yield the records among sorted rows. Defects, first in each batch, go into the ledger."""
+    """Yield the records among rows, and note the defects."""
     for batch in batches:
         rows = batch
         if rows.num_rows and rows.column("key")[0].as_py().startswith(MARK):
@@ -101,7 +99,7 @@ def _records(batches: Iterable[pa.RecordBatch], ledger: Ledger) -> Iterator[Bloc
 
 @dataclass(slots=True)
 class Ledger:
-    """The errors of a task: counts, the first ones, and those of the next file."""
+    """The errors of a task: counts, the first, and those for the next file."""
 
     workspace: Workspace
     settings: ImportTaskSettings
@@ -111,7 +109,7 @@ class Ledger:
     _files: int = 0
 
     def note(self, defects: list[Defect]) -> None:
-        """Count defects, and write a file once there are enough of them."""
+        """Count defects, and write a file when enough of them are pending."""
         self.counts.update(each.reason for each in defects)
         self._first += defects[: max(0, self.settings.reported - len(self._first))]
         if self.settings.errors_to is not None:
@@ -120,19 +118,25 @@ class Ledger:
                 self._write()
 
     def note_twice(self, group: list[Record]) -> Record:
-        """Return the record of a key that is kept of several, and report the others.
+        """Return the latest record of a key, and note the others.
 
-        The latest record is kept. Of equally late records, the one with the least address is kept.
+        Of equally late records, the one with the least address wins.
         """
         group = sorted(group, key=_precedence)
         path = key_path(group[0][0])
         address = object_info(group[0], self.workspace.storage_namespace).address
         message = f"{address} has the same path, and is newer or has the smaller address"
-        self.note([self._loser(path, each, message) for each in group[1:]])
+        infos = (object_info(each, self.workspace.storage_namespace) for each in group[1:])
+        self.note(
+            [
+                new_defect(path, each.address, each.size, Reason.DUPLICATE_PATH, message)
+                for each in infos
+            ]
+        )
         return group[0]
 
     def while_empty(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Yield blocks until the first error, then read the rest to find all errors."""
+        """Yield blocks until the first error, then only collect errors."""
         for block in blocks:
             if not self.counts:
                 yield block
@@ -143,10 +147,6 @@ class Ledger:
             self._write()
         return ErrorsResult(dict(self.counts), tuple(self._first))
 
-    def _loser(self, path: str, record: Record, message: str) -> Defect:
-        info = object_info(record, self.workspace.storage_namespace)
-        return new_defect(path, info.address, info.size, Reason.DUPLICATE_PATH, message)
-
     def _write(self) -> None:
         assert self.settings.errors_to is not None
         rows, self._pending = self._pending[:_ERRORS_A_FILE], self._pending[_ERRORS_A_FILE:]
@@ -156,7 +156,6 @@ class Ledger:
 
 
 def _precedence(record: Record) -> tuple[int, str, bytes]:
-    """Return the sort key of the records of a key. The least record is kept."""
     address, _, _, mtime, _, _, _ = entry_fields(record_data(*record))
     return -mtime, address, record[1]
 
@@ -164,10 +163,7 @@ def _precedence(record: Record) -> tuple[int, str, bytes]:
 def matched_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write imported records, with the present record where both have the same content.
-
-    The sides are present, imported.
-    """
+    """Write imported records, or present ones of the same content. The sides are these two."""
     for task in plan_tasks(batches):
         sink = open_sink(workspace)
         present, imported = open_sides(sink.store, task.pieces)
@@ -179,9 +175,9 @@ def matched_body(
 
 
 def _with_present(present: Block, imported: Block) -> Block:
-    """Return imported records, with present ones of the same content in place of theirs."""
-    at, found = present.find(imported.keys)
-    rows = np.flatnonzero(found)
+    """Replace imported records with present ones of the same content."""
+    at, is_present = present.find(imported.keys)
+    rows = np.flatnonzero(is_present)
     rows = rows[(present.ids[at[rows]] != imported.ids[rows]).any(axis=1)]
     if not len(rows):
         return imported
