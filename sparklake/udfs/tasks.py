@@ -8,8 +8,8 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
+from sparklake.graveler.arrow_batches import unpack
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.ipc import unpack
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
