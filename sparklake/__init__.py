@@ -11,49 +11,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparklake.branch import Branch
-    from sparklake.config import Engine
-    from sparklake.errors import ImportErrorsError, MergeConflictError, SparklakeError
-    from sparklake.frames.tables.spark_sources import missing_files
-    from sparklake.graveler.algebra.classify import Strategy
-    from sparklake.graveler.commits import Commit
-    from sparklake.lake import Lake, connect
-    from sparklake.repository import Repository
-    from sparklake.rows.diffs import DiffRow, ThreeWayRow
-    from sparklake.rows.objects import ObjectInfo
-    from sparklake.verbs.base.once import Once
-    from sparklake.verbs.base.runner import run_verb
-    from sparklake.verbs.base.verb_result import VerbResult
-    from sparklake.verbs.history.show import CommitSummary
-    from sparklake.verbs.imports.import_objects import ImportReport
-    from sparklake.verbs.imports.inventory import S3Inventory
-    from sparklake.verbs.merges.preview import MergePreview
-    from sparklake.verbs.objects.restore import RestoreResult
-
-__all__ = [
-    "Branch",
-    "Commit",
-    "CommitSummary",
-    "DiffRow",
-    "Engine",
-    "ImportErrorsError",
-    "ImportReport",
-    "Lake",
-    "MergeConflictError",
-    "MergePreview",
-    "ObjectInfo",
-    "Once",
-    "Repository",
-    "RestoreResult",
-    "S3Inventory",
-    "SparklakeError",
-    "Strategy",
-    "ThreeWayRow",
-    "VerbResult",
-    "connect",
-    "missing_files",
-    "run_verb",
-]
+    from sparklake.branch import Branch as Branch
+    from sparklake.config import Engine as Engine
+    from sparklake.errors import ImportErrorsError as ImportErrorsError
+    from sparklake.errors import MergeConflictError as MergeConflictError
+    from sparklake.errors import SparklakeError as SparklakeError
+    from sparklake.frames.tables.spark_sources import missing_files as missing_files
+    from sparklake.graveler.algebra.classify import Strategy as Strategy
+    from sparklake.graveler.commits import Commit as Commit
+    from sparklake.lake import Lake as Lake
+    from sparklake.lake import connect as connect
+    from sparklake.repository import Repository as Repository
+    from sparklake.rows.diffs import DiffRow as DiffRow
+    from sparklake.rows.diffs import ThreeWayRow as ThreeWayRow
+    from sparklake.rows.objects import ObjectInfo as ObjectInfo
+    from sparklake.verbs.base.once import Once as Once
+    from sparklake.verbs.base.runner import run_verb as run_verb
+    from sparklake.verbs.base.verb_result import VerbResult as VerbResult
+    from sparklake.verbs.history.show import CommitSummary as CommitSummary
+    from sparklake.verbs.imports.import_objects import ImportReport as ImportReport
+    from sparklake.verbs.imports.inventory import S3Inventory as S3Inventory
+    from sparklake.verbs.merges.preview import MergePreview as MergePreview
+    from sparklake.verbs.objects.restore import RestoreResult as RestoreResult
 
 # Names are imported on demand: the command starts in a fraction of Arrow's load time.
 _MODULES = {
@@ -80,6 +59,7 @@ _MODULES = {
     "missing_files": "sparklake.frames.tables.spark_sources",
     "run_verb": "sparklake.verbs.base.runner",
 }
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -37,19 +37,27 @@ def api_pages() -> Iterator[tuple[str, str]]:
     for page, (title, names) in PAGES.items():
         yield f"{page}.md", _page(title, map(_qualified, names))
     placed = {name for _, names in PAGES.values() for name in names}
-    placed |= set(import_module(MODULES["errors"][1]).__all__)
+    placed |= set(names_of(MODULES["errors"][1]))
     others = [_qualified(name) for name in sparklake.__all__ if name not in placed]
     yield "values.md", _page("Values and options", [*others, *RETURNED])
     for page, (title, module) in MODULES.items():
-        names = import_module(module).__all__
+        names = names_of(module)
         yield f"{page}.md", _page(title, (_origin(module, each) for each in names))
+
+
+def names_of(module: str) -> list[str]:
+    """Return the public names of a module: those of `__all__`, or else its public classes."""
+    found = import_module(module)
+    classes = {name for name, each in vars(found).items() if inspect.isclass(each)}
+    own = [each for each in classes if getattr(found, each).__module__ == module]
+    return getattr(found, "__all__", None) or sorted(own)
 
 
 def _index() -> str:
     rows = []
     for name in sparklake.__all__:
         page = next((page for page, (_, names) in PAGES.items() if name in names), "values")
-        page = "errors" if name in import_module(MODULES["errors"][1]).__all__ else page
+        page = "errors" if name in names_of(MODULES["errors"][1]) else page
         rows.append(f"| [`{name}`]({page}.md) | {_summary(getattr(sparklake, name))} |")
     more = [f"- [{title}]({page}.md): `{module}`" for page, (title, module) in MODULES.items()]
     head = "# Python API\n\n| name of `sparklake` | meaning |\n|---|---|"
@@ -90,7 +98,7 @@ def functions() -> Iterator[tuple[str, list[str]]]:
 
 def public_names() -> Iterator[tuple[str, object]]:
     for module in ("sparklake", *(module for _, module in MODULES.values())):
-        for name in import_module(module).__all__:
+        for name in names_of(module):
             yield from _with_members(f"{module}.{name}", getattr(import_module(module), name))
     for each in RETURNED:
         module, _, name = each.rpartition(".")

@@ -76,7 +76,7 @@ def _inner_names(found: Any) -> list[str]:
 
 
 def _errors() -> Iterator[tuple[str, str]]:
-    for name in sorted(errors.__all__):
+    for name in api.names_of("sparklake.errors"):
         error = getattr(errors, name)
         yield error.kind, f"`{name}`, {error.exit_code}"
 

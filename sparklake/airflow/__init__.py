@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING, Any
 from sparklake.extras import missing_extras
 
 if TYPE_CHECKING:
-    from sparklake.airflow.hook import SparklakeHook
-    from sparklake.airflow.operator import SparklakeOperator
-    from sparklake.airflow.run_branch import RunBranch, branch_per_run
-    from sparklake.airflow.sensor import CommitSensor
-    from sparklake.airflow.submit import SparklakeSubmitOperator
-
-__all__ = [
-    "CommitSensor",
-    "RunBranch",
-    "SparklakeHook",
-    "SparklakeOperator",
-    "SparklakeSubmitOperator",
-    "branch_per_run",
-]
+    from sparklake.airflow.hook import SparklakeHook as SparklakeHook
+    from sparklake.airflow.operator import SparklakeOperator as SparklakeOperator
+    from sparklake.airflow.run_branch import RunBranch as RunBranch
+    from sparklake.airflow.run_branch import branch_per_run as branch_per_run
+    from sparklake.airflow.sensor import CommitSensor as CommitSensor
+    from sparklake.airflow.submit import SparklakeSubmitOperator as SparklakeSubmitOperator
 
 # Names are imported on demand: the Spark provider takes 0.5 s, and few DAG files need all names.
 _MODULES = {
@@ -32,6 +24,7 @@ _MODULES = {
     "SparklakeSubmitOperator": "sparklake.airflow.submit",
     "branch_per_run": "sparklake.airflow.run_branch",
 }
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
