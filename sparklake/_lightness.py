@@ -14,8 +14,6 @@ _ARROW = "pyarrow"
 
 
 class _WithoutPandas(MetaPathFinder):
-    """An import finder for which pandas is not installed."""
-
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> None:
@@ -24,8 +22,6 @@ class _WithoutPandas(MetaPathFinder):
 
 
 class _ArrowAlone(MetaPathFinder):
-    """An import finder that keeps pandas out of Arrow when Arrow is imported."""
-
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:

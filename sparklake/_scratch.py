@@ -42,10 +42,7 @@ def scratch_folder(root: Path | None = None) -> Iterator[Path]:
 
 @lru_cache
 def _home(root: Path, process: int) -> Path:
-    """Return this process's folder, created on the first call.
-
-    A forked child has its own.
-    """
+    """Return the folder of this process. A forked child has its own."""
     remove_abandoned(root)
     home = Path(tempfile.mkdtemp(prefix=_prefix(), dir=root))
     # It is locked before it gets its final name, so that no other process finds it unlocked.

@@ -46,8 +46,11 @@ _IMPORT_ERRORS = 100
 """The maximum number of import errors in a document. Counts include all."""
 
 
+def _counts(result: object, suffix: str = "") -> dict[str, int | None]:
+    return {kind: getattr(result, kind + suffix) for kind in ("added", "removed", "changed")}
+
+
 def repository_document(info: RepositoryInfo) -> Document:
-    """Return the document of a repository."""
     return {
         "name": info.name,
         "storage_namespace": info.storage_namespace,
@@ -60,12 +63,11 @@ def repository_document(info: RepositoryInfo) -> Document:
 
 
 def rule_document(rule: ProtectionRule) -> Document:
-    """Return the document of a protection rule, with the blocked actions."""
     return {"pattern": rule.pattern, "blocked": sorted(each.value for each in rule.actions)}
 
 
 def retention_document(retention: Retention | None) -> Document:
-    """Return the document of retention rules. None days means for ever."""
+    """Return retention rules. None days means forever."""
     if retention is None:
         return {"default_days": None, "branches": [], "tree_days": None}
     return {
@@ -76,7 +78,7 @@ def retention_document(retention: Retention | None) -> Document:
 
 
 def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
-    """Return the document of a cache and some of its tables. Sizes are in bytes."""
+    """Return the usage of a cache. Sizes are in bytes."""
     return {
         "folder": str(cache.folder),
         "tree_files": usage.tree_files,
@@ -86,10 +88,7 @@ def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
 
 
 def branch_document(state: BranchState) -> Document:
-    """Return the document of a branch. `dirty` is whether anything is staged.
-
-    `expires` is in unix seconds, or None for never. `protected` is the blocked actions.
-    """
+    """Return a branch. `expires` is in unix seconds, None for never."""
     return {
         "name": state.name,
         "commit_id": state.commit_id,
@@ -102,21 +101,17 @@ def branch_document(state: BranchState) -> Document:
 
 
 def tag_document(tag: TagInfo) -> Document:
-    """Return the document of a tag."""
     return {"name": tag.name, "commit_id": tag.commit_id}
 
 
 def dump_document(dump: RefsDump) -> Document:
-    """Return the document of a dump. It lacks changes staged on the `dirty` branches.
-
-    `warnings` name what lakeFS cannot use, and the lists of refused names have all of them.
-    """
+    """Return a dump. It lacks changes staged on the `dirty` branches."""
     described = asdict(dump)
     return {**described.pop("manifest"), **described}
 
 
 def collection_document(made: Collection) -> Document:
-    """Return the document of a garbage collection. `bytes` is the size of the garbage."""
+    """Return a garbage collection. `bytes` is the size of the garbage."""
     run = made.run
     return {
         "id": run.id,
@@ -133,17 +128,15 @@ def collection_document(made: Collection) -> Document:
 
 
 def check_document(report: CheckReport) -> Document:
-    """Return the document of a check, with the first findings of each kind."""
     return report.document()
 
 
 def repair_document(made: RepairReport) -> Document:
-    """Return the document of a repair: its steps, and whether they were done."""
     return made.document()
 
 
 def commit_document(commit: Commit) -> Document:
-    """Return the document of a commit. The date is in unix seconds."""
+    """Return a commit. The date is in unix seconds."""
     return {
         "id": commit.id,
         "parents": list(commit.parents),
@@ -157,27 +150,22 @@ def commit_document(commit: Commit) -> Document:
 
 
 def log_document(row: tuple[Commit, bool]) -> Document:
-    """Return the document of a commit in a log, with `expired` for an expired one."""
+    """Return a commit of a log, with `expired` for an expired one."""
     commit, has_expired = row
     return {**commit_document(commit), **({"expired": True} if has_expired else {})}
 
 
 def summary_document(shown: CommitSummary) -> Document:
-    """Return the document of a commit, with the changes since its first parent.
-
-    The changes are None if a garbage collection has deleted one of the two trees.
-    """
-    changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
-    return {**log_document((shown.commit, shown.has_expired)), "changes": changes}
+    """Return a commit with its changes, None if one of the two trees is deleted."""
+    return {**log_document((shown.commit, shown.has_expired)), "changes": _counts(shown)}
 
 
 def status_document(name: str, found: BranchStatus) -> Document:
-    """Return the document of a branch's status. `against` is the ref of `ahead` and `behind`."""
-    staged = {"added": found.added, "removed": found.removed, "changed": found.changed}
+    """Return the status of a branch. `ahead` and `behind` compare with the ref `against`."""
     return {
         "name": name,
         "commit_id": found.head.id,
-        "staged": staged,
+        "staged": _counts(found),
         "against": found.against,
         "ahead": found.ahead,
         "behind": found.behind,
@@ -185,7 +173,7 @@ def status_document(name: str, found: BranchStatus) -> Document:
 
 
 def object_document(each: ObjectInfo) -> Document:
-    """Return the document of an object: size in bytes, mtime in unix seconds."""
+    """Return an object: size in bytes, mtime in unix seconds."""
     return {
         "type": "object",
         "path": each.path,
@@ -199,13 +187,11 @@ def object_document(each: ObjectInfo) -> Document:
 
 
 def upload_document(path: str, made: FolderUpload) -> Document:
-    """Return the document of an uploaded folder, with the skipped paths."""
     skipped = [{"path": each.path, "reason": each.reason.value} for each in made.skipped]
     return {"path": path, "put": made.count, "skipped": skipped}
 
 
 def folder_document(each: ObjectInfo | Folder) -> Document:
-    """Return the document of an object or of a common prefix."""
     # Lazy import: it loads Arrow.
     from sparklake.verbs.objects.list import Folder
 
@@ -215,10 +201,7 @@ def folder_document(each: ObjectInfo | Folder) -> Document:
 
 
 def diff_document(row: DiffRow | ThreeWayRow) -> Document:
-    """Return the document of an object that differs.
-
-    That of a three-way diff has the objects of `base`, `source` and `dest`, or None.
-    """
+    """Return a difference; of a three-way diff with all sides, None for a missing object."""
     said: dict[str, Any] = {"type": row.type.value, "path": row.path, "size": row.size}
     for name in ("left_checksum", "right_checksum"):
         if hasattr(row, name):
@@ -228,13 +211,12 @@ def diff_document(row: DiffRow | ThreeWayRow) -> Document:
 
 
 def conflict_document(row: ThreeWayRow) -> Document:
-    """Return the document of a conflict, with the commits that made source and dest, if known."""
+    """Return a conflict, with the latest commits of source and dest, if known."""
     said = {**diff_document(row), **row.commits_document()}
     return said if row.reason is None else {**said, "reason": row.reason}
 
 
 def blame_document(row: BlameRow) -> Document:
-    """Return the document of an object and the commit that last changed it."""
     return {
         "path": row.path,
         "commit_id": row.commit.id,
@@ -245,17 +227,14 @@ def blame_document(row: BlameRow) -> Document:
 
 
 def folder_diff_document(row: FolderDiff) -> Document:
-    """Return the document of a folder's differences, with the bytes added and removed."""
     return asdict(row)
 
 
 def diff_tree_document(tree: DiffTree) -> Document:
-    """Return the document of a folder's differences, with its subfolders and objects."""
     return {**asdict(tree.total), "children": list(map(diff_tree_document, tree.children.values()))}
 
 
 def table_diff_document(found: TableDiff) -> Document:
-    """Return the document of a table's differences: counts of rows, columns and files."""
     return {
         **asdict(found.counts()),
         "schema_changes": [
@@ -267,35 +246,30 @@ def table_diff_document(found: TableDiff) -> Document:
 
 
 def operation_document(each: Operation) -> Document:
-    """Return the document of a ref move. None is a missing ref, and dates are in seconds."""
+    """Return a ref move. None is a missing ref, and dates are in unix seconds."""
     return {name: value for name, value in asdict(each).items() if name != "microseconds"}
 
 
 def restored_document(made: RestoreResult) -> Document:
-    """Return the document of paths restored from a commit."""
-    changes = {"added": made.added, "removed": made.removed, "changed": made.changed}
-    return {"commit_id": made.commit.id, "staged": changes}
+    return {"commit_id": made.commit.id, "staged": _counts(made)}
 
 
 def export_document(made: ExportResult) -> Document:
-    """Return the document of an export."""
     return asdict(made)
 
 
 def purge_document(made: Purge, receipt: str) -> Document:
-    """Return the document of a purge, with the place of its receipt."""
     return {**asdict(made), "patterns": list(made.patterns), "state": made.state.value} | {
         "receipt": receipt
     }
 
 
 def preview_document(said: MergePreview) -> Document:
-    """Return the document of a merge preview. Sizes are in bytes."""
-    kinds = ("added", "removed", "changed")
+    """Return a merge preview. Sizes are in bytes."""
     return {
         **{side: getattr(said, side).id for side in SIDES},
-        "changes": {kind: getattr(said, kind) for kind in kinds},
-        "bytes": {kind: getattr(said, f"{kind}_bytes") for kind in kinds},
+        "changes": _counts(said),
+        "bytes": _counts(said, "_bytes"),
         "count": said.conflict_count,
         "unresolved": said.unresolved,
         "merged_tables": list(said.merged_tables),
@@ -307,7 +281,7 @@ def preview_document(said: MergePreview) -> Document:
 
 
 def hook_run_document(run: HookRun) -> Document:
-    """Return the document of a hook run. The date is in unix seconds."""
+    """Return a hook run. The date is in unix seconds."""
     return {
         **asdict(run),
         "status": run.status.value,
@@ -316,12 +290,12 @@ def hook_run_document(run: HookRun) -> Document:
 
 
 def write_document(write: Write) -> Document:
-    """Return the document of a write that has not landed. The date is in unix seconds."""
+    """Return an open or abandoned write. The date is in unix seconds."""
     return {**asdict(write), "state": write.state.value}
 
 
 def action_document(action: HookFile) -> Document:
-    """Return the document of a hook file. An empty list of refs means all."""
+    """Return a hook file. An empty list of refs means all."""
     return {
         "file": action.path,
         "name": action.name,
@@ -331,12 +305,11 @@ def action_document(action: HookFile) -> Document:
 
 
 def explanation_document(said: Explanation) -> Document:
-    """Return the document of a plan. Bytes are raw, and sides are in order."""
+    """Return a plan. Bytes are raw, and sides are in order."""
     return asdict(said)
 
 
 def import_document(report: ImportReport) -> Document:
-    """Return the document of an import: its commit, counts and first errors."""
     return {**commit_document(report.commit), "objects": report.objects, **_errors_document(report)}
 
 
@@ -347,7 +320,6 @@ def _errors_document(found: ImportReport | ImportErrorsError) -> Document:
 
 
 def error_document(error: SparklakeError) -> Document:
-    """Return the document of an error; of a merge conflict, with the conflicts."""
     said = {"error": str(error), "kind": error.kind}
     if isinstance(error, HookFailedError):
         return {**said, "run_id": error.run_id}
@@ -372,8 +344,7 @@ def json_line(document: Document) -> str:
 def json_list(documents: Iterable[Document]) -> Iterator[str]:
     """Yield a JSON list, one document per line, as the documents arrive.
 
-    Nothing is yielded before the first document or the end, so that an immediate error leaves
-    no partial list.
+    An immediate error yields nothing, so that it leaves no partial list.
     """
     before = "[\n  "
     for document in documents:

@@ -35,10 +35,7 @@ _TOO_OLD = re.compile(r"\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\
 
 @contextmanager
 def missing_extras() -> Iterator[None]:
-    """Raise MissingDependencyError for a missing package of sparklake.
-
-    Import errors of other modules pass unchanged: they are defects of the importing code.
-    """
+    """Raise MissingDependencyError for a missing package of sparklake; pass other errors."""
     try:
         yield
     except MissingDependencyError:

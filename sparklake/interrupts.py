@@ -60,7 +60,6 @@ class Threads(Executor):
         self._is_left = threading.Event()
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Run a function in one of the threads; return its future."""
         future: Future[_T] = Future()
         with self._lock:
             if self._is_shut:
@@ -74,7 +73,6 @@ class Threads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more work; with `wait`, return when all running calls have finished."""
         with self._lock:
             self._is_shut = True
             if cancel_futures:
@@ -91,13 +89,12 @@ class Threads(Executor):
             raise
 
     def leave(self) -> None:
-        """Drop calls not yet begun, wait GRACE_SECONDS for the rest, then abandon them."""
+        """Drop queued calls, wait GRACE_SECONDS for the running ones, then abandon them."""
         self._is_left.set()
         self.shutdown(wait=False, cancel_futures=True)
         self.wait_for_grace()
 
     def wait_for_grace(self) -> None:
-        """Wait for threads that have been shut down, at most GRACE_SECONDS."""
         end = time.monotonic() + GRACE_SECONDS
         for each in self._threads:
             each.join(max(0.0, end - time.monotonic()))

@@ -15,18 +15,16 @@ if TYPE_CHECKING:
 
 
 def print_commit(out: Output, branch: str, made: Commit) -> None:
-    """Print the new head of a branch."""
     out.one(commit_document(made), commit_line(out, branch, made))
 
 
 def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
-    """Print the new commits of a branch, oldest first."""
     lines = iter([commit_line(out, branch, each) for each in made])
     out.many(map(commit_document, made), lambda _: next(lines))
 
 
 def note_staged(invocation: Invocation, *uris: str, done: str) -> None:
-    """Note for each branch with staged changes that they are not compared, or merged."""
+    """Note each branch whose staged changes are not compared or merged."""
     for uri in dict.fromkeys(uris):
         if invocation.is_dirty(uri):
             invocation.out.note(
@@ -35,7 +33,6 @@ def note_staged(invocation: Invocation, *uris: str, done: str) -> None:
 
 
 def commit_line(out: Output, branch: str, made: Commit) -> str:
-    """Return the line for a new head of a branch."""
     commit_id = out.coloured(short(made.id), "yellow")
     line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
     # Lazy import: --help does not need it.
@@ -52,12 +49,11 @@ def commit_line(out: Output, branch: str, made: Commit) -> str:
 
 
 def subject(commit: Commit) -> str:
-    """Return the first line of a commit's message."""
     return one_line(next(iter(commit.message.strip().splitlines()), ""))
 
 
 def commit_lines(commit: Commit) -> list[str]:
-    """Return the lines below a commit's subject: committer, date, metadata, body."""
+    """Return the lines below a commit's subject."""
     who = f"{one_line(commit.committer)}, " if commit.committer else ""
     lines = [f"{who}{date(commit.creation_date)}"]
     if commit.metadata:

@@ -43,14 +43,11 @@ _COUNT_SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
 
 
 def print_summary(out: Output, found: Differences[Any]) -> None:
-    """Print the total number of objects and bytes that differ."""
     document = folder_diff_document(found.summary())
     out.one(document, counts_line(document))
 
 
 def print_folders(out: Output, found: Differences[Any], depth: int) -> None:
-    """Print the differences of each folder, as a stream."""
-
     def line(each: Document) -> str:
         return f"{one_line(each['path'])}  {counts_line(each)}"
 
@@ -58,7 +55,6 @@ def print_folders(out: Output, found: Differences[Any], depth: int) -> None:
 
 
 def print_tree(out: Output, found: Differences[Any], depth: int) -> None:
-    """Print the folders that differ as a tree."""
     tree = found.tree(depth, MOST_LINES)
     lines = [
         f"{one_line(tree.total.path) or '.'}  {counts_line(folder_diff_document(tree.total))}",
@@ -68,7 +64,6 @@ def print_tree(out: Output, found: Differences[Any], depth: int) -> None:
 
 
 def counts_line(each: Document) -> str:
-    """Return how many objects and bytes differ, on one line."""
     counts = [f"{sign}{each[kind]:,}" for kind, sign in _COUNT_SIGNS.items() if each[kind]]
     bytes_moved = [
         f"{sign}{size(each[name])}"

@@ -15,7 +15,7 @@ _COLUMNS = ("conflict", "side", "size", "time", "checksum", "author", "commit")
 
 
 def print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str) -> None:
-    """Print the first conflicts as a table; `rest` says how to list the others."""
+    """Print the first conflicts as a table. `rest` describes how to list the others."""
     rows = conflicts[:_SHOWN_CONFLICTS]
     lines = (line for row in rows for line in _lines(conflict_document(row)))
     columns = {name: _column(at) for at, name in enumerate(_COLUMNS)}

@@ -186,7 +186,6 @@ def blame(
 
 
 def ref_names(repository: Repository) -> dict[str, list[str]]:
-    """Return the branches and tags of each commit that has any."""
     from sparklake.verbs.history.lanes import names_of
 
     return names_of(repository.branch_states(), repository.tags())

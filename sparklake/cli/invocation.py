@@ -38,8 +38,6 @@ READER_GONE = 141
 
 
 class Invocation:
-    """The options, output and lake of one call of a command."""
-
     def __init__(self, command: str, options: Options, out: Output, closing: ExitStack) -> None:
         self.command = command
         self.options = options
@@ -49,7 +47,6 @@ class Invocation:
 
     @cached_property
     def lake(self) -> Lake:
-        """The lake, opened at the first use."""
         # Lazy import: a lake loads Arrow and psycopg, which --help does not need.
         from sparklake.lake import connect
 
@@ -69,7 +66,6 @@ class Invocation:
         return self._closing.enter_context(lake)
 
     def _submitted_session(self) -> SparkSession | None:
-        """Return the session of spark-submit if this is a job, else None."""
         if not self.options.is_job:
             return None
         # Lazy import: --help loads less.
@@ -79,11 +75,10 @@ class Invocation:
 
     @property
     def settings(self) -> Settings:
-        """The settings of the lake."""
         return load_settings(self.options.home, self.options.dsn, self.options.engine)
 
     def once(self, key: str | None, *inputs: str | None) -> Once | None:
-        """Return the once key of the command. `inputs` are arguments that verbs cannot compare."""
+        """Return the idempotency key. `inputs` are arguments that verbs cannot compare."""
         if key is None:
             return None
         # Lazy import: --help does not need it.
@@ -92,13 +87,13 @@ class Invocation:
         return Once(key, [each or "" for each in inputs])
 
     def run(self, verb: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
-        """Return the value of a verb. The output reports what became of the run."""
+        """Return the value of a verb, and note a repeated run or a no-op in the output."""
         return self.run_verb(verb, *arguments, **keywords).value
 
     def run_verb(
         self, verb: Callable[P, T], *arguments: P.args, **keywords: P.kwargs
     ) -> VerbResult[T]:
-        """Run a verb. The output reports a repeated run, and a no-op if the verb allows one."""
+        """Run a verb, and note a repeated run or a no-op in the output."""
         # Lazy import: --help does not need it.
         from sparklake.verbs.base.runner import run_verb
 
@@ -108,16 +103,15 @@ class Invocation:
         return run
 
     def repository(self, name: str) -> Repository:
-        """Open a repository of the lake."""
         return self.lake.repository(name)
 
     def page(self) -> None:
-        """Show the text that follows in a pager if a person reads it at a terminal."""
+        """Page the text that follows at a terminal."""
         if self.options.owns_process and not self.options.is_job and not self.options.no_pager:
             self.out.page()
 
     def is_dirty(self, uri: str) -> bool:
-        """Return whether a ref is a branch with staged changes; False if nobody reads notes."""
+        """Return whether a branch has staged changes; False for JSON output."""
         target = ref_uri(uri)
         if self.out.is_json:
             return False
@@ -127,10 +121,9 @@ class Invocation:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function with an invocation as its first argument into a command.
+    """Turn a function into a command with the global options and exit codes for errors.
 
-    The command also accepts the global options. Errors become exit codes. A
-    parameter that is a dataclass becomes one option per field: commands share options in this way.
+    A dataclass parameter becomes one option per field, so commands can share options.
     """
     declared = _parameters(function)[1:]
     groups: dict[str, Any] = {
@@ -177,12 +170,10 @@ class Group(typer.Typer):
         self.callback()(global_options)
 
     def add(self, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Turn a function into a command of the group."""
         return lambda function: self.command(name)(command(function))
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function or a dataclass, with evaluated annotations."""
     hints = get_type_hints(function, include_extras=True)
     found = inspect.signature(function).parameters.values()
     return [each.replace(annotation=_named(each.name, hints[each.name])) for each in found]
@@ -199,7 +190,6 @@ def _named(name: str, hint: Any) -> Any:
 
 
 def _words(context: typer.Context) -> str:
-    """Return the name of a command, such as `branch create`."""
     words = []
     while context.parent is not None:
         words.append(context.info_name or "")

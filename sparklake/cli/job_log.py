@@ -46,7 +46,6 @@ def logged_job(options: Options, command: str, arguments: Iterable[object]) -> I
 
 @contextmanager
 def _on_stderr() -> Iterator[None]:
-    """Log to stderr, unless the process has chosen a place for this log."""
     if _LOG.handlers:
         yield
         return

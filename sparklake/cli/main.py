@@ -21,7 +21,6 @@ _GC_THRESHOLD = 50_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code."""
     if argv is not None:
         return run(argv, {}, program="sparklake")
     # Imports make 90,000 objects that stay. The search for cycles among them, again and again and
@@ -46,11 +45,8 @@ def run(
 ) -> int:
     """Run one command; return its exit code.
 
-    Args:
-        argv: The command and its arguments; None for those of the process.
-        options: Fields of `Options` that the arguments do not set.
-        program: The program's name in usage lines; None for its file name.
-        grammar: The commands of another program; None for those of sparklake.
+    `options` are fields of `Options` that the arguments do not set. `argv` None means the
+    arguments of the process, and `program` None its file name.
     """
     for stream in (sys.stdout, sys.stderr):
         # Object names may have characters that the terminal cannot encode.
@@ -72,7 +68,6 @@ def run(
 
 
 def option_names(words: Sequence[str]) -> frozenset[str]:
-    """Return the options of a command, such as `--once`; raise InvalidInputError."""
     try:
         found = _command(words)
     except (AttributeError, KeyError):

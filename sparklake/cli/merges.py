@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 
 def print_preview(out: Output, dest: str, said: MergePreview) -> None:
-    """Print the changes, conflicts and cost of a merge."""
     changes = ", ".join(
         f"{count:,} {kind} ({size(volume)})"
         for kind, count, volume in (
@@ -71,8 +70,6 @@ def print_preview(out: Output, dest: str, said: MergePreview) -> None:
 
 
 class _Decisions(TypedDict):
-    """The arguments of verbs about conflicts."""
-
     strategy: str | None
     rules: list[tuple[str, str]]
     delta: bool
@@ -80,8 +77,6 @@ class _Decisions(TypedDict):
 
 
 class _MergeChoices(_Decisions):
-    """The arguments of a merge and of its preview."""
-
     squash: bool
     allow_empty: bool
     paths: list[str] | None
@@ -89,22 +84,18 @@ class _MergeChoices(_Decisions):
 
 @dataclass(frozen=True, slots=True)
 class DecisionArguments:
-    """The options about conflicts, which all verbs that merge share."""
-
     strategy: StrategyOption = None
     rule: RuleOption = None
     no_delta: NoDeltaOption = False
     no_schema_check: NoSchemaCheckOption = False
 
     def note_sides(self, out: Output, source: str, dest: str) -> None:
-        """Note which side git's names of strategies mean."""
         given = {self.strategy, *(name for _, name in rule_pairs(self.rule))}
         for name, side in (("ours", dest), ("theirs", source)):
             if name in given:
                 out.note(f"{name} is {side} ({GIT_STRATEGIES[name]})")
 
     def values(self) -> _Decisions:
-        """Return them as arguments of verbs."""
         pairs = rule_pairs(self.rule)
         return {
             "strategy": GIT_STRATEGIES.get(self.strategy or "", self.strategy),
@@ -201,7 +192,7 @@ def merge_base(
 
 @contextmanager
 def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
-    """Print the conflicts that stop a verb; `rest` says how to list the others."""
+    """Print the conflicts that stop a verb. `rest` describes how to list the others."""
     try:
         yield
     except MergeConflictError as error:
@@ -219,8 +210,6 @@ EmptyOption = Annotated[bool, flag("Allow empty commits.", "--allow-empty")]
 
 @dataclass(frozen=True, slots=True)
 class ReplayArguments:
-    """The options of revert and of cherry-pick, except those about conflicts."""
-
     parent_number: ParentOption = None
     message: MessageOption = None
     committer: CommitterOption = None

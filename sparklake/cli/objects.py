@@ -98,7 +98,6 @@ def put(
 
 
 def _typed(command: str, *words: str) -> str:
-    """Return a command line as it is typed in a shell."""
     return f"sparklake {command} {shlex.join(words)}"
 
 
@@ -106,7 +105,7 @@ def _typed(command: str, *words: str) -> str:
 def _folder_described(
     repository: Repository, target: KeyUri, command: str, *words: str
 ) -> Iterator[None]:
-    """Raise the error of a missing object with a command for the folder of its name, if any."""
+    """Suggest a command for a folder of the missing object's name."""
     try:
         yield
     except ObjectNotFoundError as error:

@@ -17,12 +17,10 @@ _PANEL = "Global options"
 
 
 def argument(metavar: str | None = None, **settings: Any) -> Any:
-    """Declare a positional argument of a command."""
     return typer.Argument(metavar=metavar, show_default=False, **settings)
 
 
 def option(text: str, *names: str, **settings: Any) -> Any:
-    """Declare an option with its help."""
     return typer.Option(*names, help=text, **settings)
 
 
@@ -110,7 +108,6 @@ def global_options(
 
 
 def absorbed(context: typer.Context, given: dict[str, Any]) -> Options:
-    """Return the options given so far and at this level."""
     known = context.ensure_object(dict)
     known.update({name: value for name, value in given.items() if value is not None})
     return Options(**known)
@@ -130,7 +127,7 @@ def _rule(text: str) -> str:
 
 
 def _checked(check: str, given: str, text: str) -> str:
-    """Return what is given if its text is a valid strategy or rule; import nothing."""
+    """Return `given` if `text` is a valid strategy or rule; import nothing."""
     # Lazy import: it takes longer than the start of the command.
     from sparklake.strategies import choosing
 
@@ -142,7 +139,7 @@ def _checked(check: str, given: str, text: str) -> str:
 
 
 def one_of(*values: str) -> Callable[[str], list[str]]:
-    """Return the completion of a parameter with known values, which may have others, too."""
+    """Return a completion with known values. Others are allowed."""
 
     def start_with(incomplete: str) -> list[str]:
         return [each for each in values if each.startswith(incomplete)]

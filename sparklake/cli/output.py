@@ -32,8 +32,6 @@ class OutputClosedError(Exception):
 
 
 class Output:
-    """The printer of results in the chosen format."""
-
     def __init__(self, form: Format, *, is_attended: bool = True) -> None:
         self._form = form
         self._has_colour = form is Format.TEXT and _takes_colour(sys.stdout)
@@ -51,13 +49,12 @@ class Output:
         self._pager: Pager | None = None
 
     def page(self) -> None:
-        """Show the text that follows in the user's pager if stdout is a terminal."""
+        """Page the text that follows if stdout is a terminal."""
         if not self.is_json and sys.stdout.isatty():
             self._pager_command = pager_command()
 
     @property
     def is_paged(self) -> bool:
-        """Whether a pager shows the text."""
         return self._pager is not None
 
     def _close_pager(self) -> None:
@@ -66,7 +63,6 @@ class Output:
             self._pager = None
 
     def save_to(self, path: Path | None) -> None:
-        """Write the result to a file, too; raise InvalidInputError."""
         if path is not None:
             # Lazy import: few commands have a file.
             from sparklake.cli.result_file import ResultFile
@@ -96,11 +92,9 @@ class Output:
 
     @property
     def is_json(self) -> bool:
-        """Whether the output is JSON."""
         return self._form is not Format.TEXT
 
     def one(self, document: Document, text: str) -> None:
-        """Print one result."""
         noted = self._noted(document)
         if self._file is not None:
             self._file.one(noted)
@@ -108,7 +102,6 @@ class Output:
         self._note_no_change()
 
     def many(self, documents: Iterable[Document], line: Callable[[Document], str]) -> None:
-        """Print a listing as a stream."""
         lines: Iterable[str]
         noted: Iterable[Document] = map(self._noted, documents)
         if self._file is not None:
@@ -124,7 +117,6 @@ class Output:
         self._note_no_change()
 
     def report_run(self, run: VerbResult[Any], *, shows_change: bool) -> None:
-        """Add to later results whether the run was repeated, and whether it changed anything."""
         self._run, self._shows_change = run, shows_change
 
     def _noted(self, document: Document) -> Document:
@@ -154,7 +146,6 @@ class Output:
             self.write(rendered_table(list(columns), rows, has_colour=self._has_colour))
 
     def note(self, text: str) -> None:
-        """Print a remark on stderr, unless the output is JSON."""
         if not self.is_json:
             # Beside a pager, the remark would disturb the screen.
             stream = sys.stderr if self._pager is None else sys.stdout
@@ -163,14 +154,10 @@ class Output:
 
     @property
     def can_ask(self) -> bool:
-        """Whether a person at a terminal can answer questions."""
         return self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()
 
     def confirm(self, loss: str, question: str) -> None:
-        """Report what a command destroys, and ask; raise InterruptError unless the answer is yes.
-
-        Raises InvalidInputError where nobody can answer.
-        """
+        """Report a loss and ask for confirmation; fail without a terminal."""
         if not self.can_ask:
             raise InvalidInputError(
                 f"{loss} Nothing was changed, because no terminal can ask for confirmation: pass "
@@ -182,7 +169,6 @@ class Output:
         raise InterruptError("not confirmed: nothing was changed")
 
     def agrees(self, question: str) -> bool:
-        """Return the answer to a question at a terminal."""
         return typer.confirm(visible_text(question))
 
     def fail(self, error: SparklakeError) -> None:
@@ -203,11 +189,9 @@ class Output:
         return json_line(document) if self._has_lines else f"{json_object(document)}\n"
 
     def coloured(self, text: str, colour: str) -> str:
-        """Return text in a colour if stdout supports colours."""
         return _painted(text, colour) if colour and self._has_colour else text
 
     def write(self, text: str) -> None:
-        """Write text to stdout; raise OutputClosedError."""
         self._has_begun = True
         if self._hides_meter:
             self.meter.hide()
@@ -217,14 +201,12 @@ class Output:
             sys.stdout.write(text)
 
     def write_bytes(self, body: bytes) -> None:
-        """Write bytes to stdout unchanged; raise OutputClosedError."""
         self._has_begun = True
         with _until_closed():
             sys.stdout.flush()
             sys.stdout.buffer.write(body)
 
     def flush(self) -> None:
-        """Flush stdout; raise OutputClosedError."""
         with _until_closed():
             sys.stdout.flush()
 

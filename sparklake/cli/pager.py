@@ -20,7 +20,7 @@ def pager_command() -> str | None:
 
 
 def abandon_stdout() -> None:
-    """Discard the rest of stdout, so that Python reports no error at exit."""
+    """Discard the remaining output, so that Python reports no error at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -42,7 +42,7 @@ class Pager:
         self._on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def close(self) -> None:
-        """Write what is left, and wait until the reader leaves the pager."""
+        """Write the remaining text, and wait until the reader quits the pager."""
         try:
             sys.stdout.flush()
         except BrokenPipeError:

@@ -20,8 +20,6 @@ ROWS_SHOWN = 100
 
 
 class DiffShape(str, Enum):
-    """The form of a diff's output."""
-
     ROWS = "rows"
     FOLDERS = "folders"
     TREE = "tree"
@@ -29,7 +27,6 @@ class DiffShape(str, Enum):
 
 
 def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None) -> DiffShape:
-    """Return the requested shape; raise InvalidInputError for several."""
     asked = {DiffShape.FOLDERS: by_folder, DiffShape.TREE: tree, DiffShape.SUMMARY: summary}
     chosen = [shape for shape, is_asked in asked.items() if is_asked]
     if len(chosen) > 1:
@@ -40,7 +37,6 @@ def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None)
 
 
 def check_two_refs(*, three_way: bool, three_dot: bool) -> None:
-    """Raise InvalidInputError for options that need two refs when there is only one."""
     if three_way or three_dot:
         word = "--three-way" if three_way else "--three-dot"
         raise InvalidInputError(f"{word} compares two refs: add the second one")
@@ -56,7 +52,6 @@ _UNITS = {
 
 
 def labels(given: Sequence[str] | None) -> dict[str, str]:
-    """Return labels from `KEY=VALUE` strings; raise InvalidInputError."""
     found = {}
     for text in given or ():
         name, equals, value = text.partition("=")
@@ -67,10 +62,7 @@ def labels(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def renames(given: Sequence[str] | None) -> dict[str, str]:
-    """Return new names by old ones from `OLD=NEW` strings, split at the last '='.
-
-    Raises InvalidInputError.
-    """
+    """Parse `OLD=NEW` strings, split at the last '='."""
     found: dict[str, str] = {}
     for text in given or ():
         old, equals, new = text.rpartition("=")
@@ -82,7 +74,7 @@ def renames(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
-    """Return rules from `GLOB=STRATEGY` strings, split at the last '='; raise InvalidInputError."""
+    """Parse `GLOB=STRATEGY` strings, split at the last '='."""
     # Lazy import: it takes longer than the start of --help.
     from sparklake.strategies.choosing import rule_pair
 
@@ -90,10 +82,7 @@ def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
 
 
 def branch_days(given: Sequence[str] | None) -> dict[str, int]:
-    """Return days by pattern from `PATTERN=DAYS` strings, in their order.
-
-    They are split at the last '='. Raises InvalidInputError.
-    """
+    """Parse `PATTERN=DAYS` strings, split at the last '='."""
     found: dict[str, int] = {}
     for text in given or ():
         pattern, _, days = text.rpartition("=")
@@ -106,11 +95,7 @@ def branch_days(given: Sequence[str] | None) -> dict[str, int]:
 
 
 def moment(text: str | None) -> datetime | None:
-    """Return an ISO 8601 time; raise InvalidInputError.
-
-    A date without a time is the start of the day. A time without a zone is in UTC, as all
-    displayed times are.
-    """
+    """Parse an ISO 8601 time, in UTC by default. A date is the start of the day."""
     if text is None:
         return None
     try:
@@ -125,7 +110,6 @@ def moment(text: str | None) -> datetime | None:
 
 
 def duration(text: str | None) -> timedelta | None:
-    """Return the duration of `30m`, `12h`, `7d` or `2w`; raise InvalidInputError."""
     if text is None:
         return None
     match = _DURATION.fullmatch(text)
@@ -138,10 +122,6 @@ def duration(text: str | None) -> timedelta | None:
 
 
 def settings_change(*, read_only: bool, writable: bool) -> bool | None:
-    """Return whether to make a repository read-only; None for no change.
-
-    Raises InvalidInputError.
-    """
     if read_only and writable:
         raise InvalidInputError("choose one of --read-only and --writable")
     return read_only if read_only or writable else None
@@ -149,7 +129,7 @@ def settings_change(*, read_only: bool, writable: bool) -> bool | None:
 
 @contextmanager
 def file_at(given: str, folder: Path) -> Iterator[Path]:
-    """Yield the named file, or for `-` a temporary copy of stdin in a folder."""
+    """Yield the given file, or a temporary copy of stdin for `-`."""
     if given != STDIN:
         yield Path(given)
         return
@@ -160,10 +140,6 @@ def file_at(given: str, folder: Path) -> Iterator[Path]:
 
 
 def one_level(asked: Mapping[str, bool]) -> str:
-    """Return the requested level of a check, "objects" by default.
-
-    Raises InvalidInputError for several.
-    """
     chosen = [level for level, is_asked in asked.items() if is_asked]
     if len(chosen) > 1:
         raise InvalidInputError(f"choose one of {', '.join(f'--{each}' for each in asked)}")

@@ -16,7 +16,6 @@ ExplainOption = Annotated[bool, flag("Show the plan and its cost; change nothing
 
 
 def described_cost(out: Output, said: Explanation) -> str:
-    """Return the cost of a verb, in three lines."""
     return (
         f"{said.verb} would run on {out.coloured(said.engine, 'green')}: {said.reason}\n"
         f"copies {number(said.copied, 'range')} by id, opens {said.opened:,} in "
@@ -26,7 +25,6 @@ def described_cost(out: Output, said: Explanation) -> str:
 
 
 def print_explanation(out: Output, said: Explanation) -> None:
-    """Print the plan of a verb; in text, with a table of its sides."""
     document = explanation_document(said)
     out.one(document, described_cost(out, said))
     if said.sides and not out.is_json:

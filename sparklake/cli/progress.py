@@ -20,10 +20,7 @@ PATIENCE_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Count:
-    """The work done of a step, and its total if that is known.
-
-    A step counts ranges, or objects and their bytes. `began` is in monotonic seconds.
-    """
+    """The progress of a step: ranges, or objects and bytes. `began` is in monotonic seconds."""
 
     ranges: int = 0
     total_ranges: int | None = None
@@ -34,14 +31,12 @@ class Count:
 
     @property
     def done(self) -> int:
-        """The position of the bar, in ranges, bytes or, without bytes, objects."""
         if not self.began:
             return self.ranges
         return self.objects if self.total is None and not self.size else self.size
 
     @property
     def end(self) -> int | None:
-        """The position of the bar at the end, if that is known."""
         if not self.began:
             return self.total_ranges
         return None if self.total is None else self.total.size
@@ -57,22 +52,18 @@ class Meter:
         self._count = Count()
 
     def begin(self, ranges: int) -> None:
-        """Start to count a plan that reads this number of ranges."""
         self._begin(Count(total_ranges=ranges or None))
 
     def advance(self, ranges: int) -> None:
-        """Add ranges that have been read."""
         with self._changing:
             self._count.ranges += ranges
             self._update()
 
     def begin_objects(self, total: Callable[[], Amount | None]) -> None:
-        """Start to count objects and bytes."""
         # Without a terminal, nobody waits for the total.
         self._begin(Count(total=total() if self._is_watched else None, began=monotonic()))
 
     def advance_objects(self, objects: int, size: int) -> None:
-        """Add objects that are done, and their bytes."""
         with self._changing:
             self._count.objects += objects
             self._count.size += size
@@ -96,7 +87,6 @@ class Meter:
             self._is_watched = False
 
     def hide(self) -> None:
-        """Remove the progress line."""
         with self._changing:
             if self._shown is not None:
                 self._shown[0].stop()

@@ -19,18 +19,12 @@ if TYPE_CHECKING:
 
 
 class _NameColumn(ProgressColumn):
-    """A column with the description on one line, which is cut if the count needs the space."""
-
     def render(self, task: Task) -> Text:
-        """Return the description."""
         return Text(task.description, no_wrap=True, overflow="ellipsis")
 
 
 class _CountColumn(ProgressColumn):
-    """A column with what is done, its total and the remaining time if they are known."""
-
     def render(self, task: Task) -> Text:
-        """Return the text next to the bar."""
         count: Count = task.fields["count"]
         if count.began:
             return Text(", ".join(_objects(count, task)))
@@ -40,7 +34,6 @@ class _CountColumn(ProgressColumn):
 
 
 def _objects(count: Count, task: Task) -> Iterator[str]:
-    """Yield objects, bytes, their rate, and the remaining time."""
     if count.total is None:
         yield number(count.objects, "object")
         yield from [size(count.size)] if count.size else []

@@ -46,7 +46,6 @@ class ResultFile:
             return self._part.open("x", encoding="utf-8")
 
     def one(self, document: Document) -> None:
-        """Write one result."""
         if not self._has_result:
             self._has_result = True
             self._file.write(json_line(document))
@@ -80,10 +79,7 @@ class ResultFile:
             self.publish()
 
     def publish(self) -> None:
-        """Give the file its name. Its content is null if there was no result.
-
-        A listing that was not read to its end is discarded.
-        """
+        """Rename the file to its final name. An incomplete listing is discarded."""
         if self._is_partial:
             self.discard()
         elif not self._file.closed:
@@ -96,7 +92,6 @@ class ResultFile:
                 self._part.replace(self._path)
 
     def discard(self) -> None:
-        """Delete what was written, if it is not published."""
         if not self._file.closed:
             self._file.close()
             if self._descriptor is None:
@@ -123,13 +118,11 @@ def delete_older(path: Path) -> None:
 
 
 def _check_writable(descriptor: int) -> None:
-    """Raise OSError if a descriptor is not open, or is open for reading only."""
     if fcntl(descriptor, F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
         raise OSError(EBADF, "it is open for reading only")
 
 
 def _descriptor(path: str) -> int | None:
-    """Return the descriptor that a path names, or None for a path of a file."""
     number = path.removeprefix("/dev/fd/")
     named = {"-": 1, "/dev/stdout": 1, "/dev/stderr": 2}
     is_number = number != path and number.isdecimal() and len(number) < 9

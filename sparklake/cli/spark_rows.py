@@ -41,10 +41,6 @@ ToOption = Annotated[
 def source_rows(
     uri: str, source_format: str, options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Return the rows that Spark reads at a URI.
-
-    Raises InvalidInputError, MissingDependencyError.
-    """
     # Lazy import: only commands that use Spark need it.
     from sparklake.session import spark_session
     from sparklake.verbs.tables.spark_places import handled_uri
@@ -58,7 +54,6 @@ def source_rows(
 
 
 def save_differences(found: Differences[Any], uri: str) -> Document:
-    """Write differences as Parquet with Spark; return their counts by type."""
     from sparklake.session import job_description
     from sparklake.verbs.tables.spark_places import handled_uri
 
@@ -74,11 +69,7 @@ def save_differences(found: Differences[Any], uri: str) -> Document:
 
 @contextmanager
 def refused_by_spark(failure: str) -> Iterator[None]:
-    """Raise InvalidInputError with this text for errors of Spark's analysis.
-
-    Examples are a missing or existing path, a missing column, and an unknown format. A missing
-    client for a place raises MissingDependencyError.
-    """
+    """Turn errors of Spark's analysis and missing clients into sparklake's errors."""
     from pyspark.errors import AnalysisException
 
     from sparklake.frames.tables.spark_sources import lacks_client, lacks_source

@@ -18,22 +18,18 @@ _PIPE_COLUMNS = 1 << 20
 
 
 def short(commit_id: str) -> str:
-    """Return the first characters of an id, which nearly always identify it."""
     return commit_id[:COMMIT_DIGITS]
 
 
 def one_line(name: str) -> str:
-    """Return a name on one line, with control characters as escapes."""
     return visible_line(name)
 
 
 def date(unix_seconds: int) -> str:
-    """Return a time in UTC, within the years 1 to 9999."""
     return text_of_second(unix_seconds)
 
 
 def size(count: int) -> str:
-    """Return a number of bytes with a unit."""
     if count < _STEP:
         return f"{count} B"
     power = min(int(log(count, _STEP)), len(_UNITS))
@@ -41,7 +37,6 @@ def size(count: int) -> str:
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 

@@ -28,7 +28,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def answer_shell(grammar: Any) -> int:
-    """Print the candidates for the command line in the environment; print nothing on an error."""
+    """Print the candidates for the command line in the environment; nothing on an error."""
     late = Timer(DEADLINE_SECONDS, os._exit, [0])
     late.daemon = True
     late.start()
@@ -43,7 +43,6 @@ def answer_shell(grammar: Any) -> int:
 
 
 def _candidates(grammar: Any) -> tuple[str, list[Candidate]]:
-    """Return the word at the cursor, and the words that can replace it."""
     context: dict[str, Any] = {}
     parser = ZshComplete(grammar, {"obj": context}, "sparklake", INSTRUCTION)
     arguments, word = parser.get_completion_args()
@@ -71,10 +70,10 @@ def _lines(shell: str, found: tuple[str, list[Candidate]]) -> Iterable[str]:
 
 
 def _for_bash(word: str, candidates: Iterable[Candidate]) -> Iterator[str]:
-    """Yield what bash puts in place of the last part of a word.
+    """Yield the replacement of the last part of a word.
 
-    Bash breaks words at ':' and '=', unless they are quoted, and replaces only the last part. In
-    quotes, values with characters that are special there are left out.
+    Bash breaks unquoted words at ':' and '=', and replaces only the last part. In quotes, values
+    with special characters are omitted.
     """
     line, part = os.environ[_LINE], os.environ[BASH_WORD]
     before = line.removesuffix(part)

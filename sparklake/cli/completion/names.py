@@ -32,7 +32,7 @@ _OF_URI = frozenset({"REF", "PATH", "PREFIX"})
 
 
 class Candidate(NamedTuple):
-    """A value that may stand on the command line. Its fields have click's names."""
+    """A possible value. Its fields have click's names."""
 
     value: str
     help: str | None = None
@@ -40,7 +40,6 @@ class Candidate(NamedTuple):
 
 
 def complete_names(command: Any) -> None:
-    """Let the parameters of a command that name parts of a lake complete them."""
     get_params = command.get_params
 
     def get_completing_params(ctx: Any) -> Any:
@@ -77,14 +76,13 @@ def _lake(words: Sequence[str]) -> Lake:
 
 
 def _value(words: Sequence[str], option: str) -> str | None:
-    """Return the last value of an option."""
     found = [after for word, after in pairwise(words) if word == option]
     found += [each.partition("=")[2] for each in words if each.startswith(f"{option}=")]
     return found[-1] if found else None
 
 
 class _Form:
-    """The form of a URI: the names of its parts, and which of them may be missing."""
+    """The form of a URI: the names of its parts, and the optional ones."""
 
     def __init__(self, metavar: str) -> None:
         wanted = metavar.removesuffix("...")
@@ -95,7 +93,7 @@ class _Form:
         self._may_end = [each.endswith("[") for each in parts]
 
     def continued(self, depth: int, value: str, kind: str | None = None) -> Iterator[Candidate]:
-        """Yield a URI with this many parts as it may stand, and as it may continue."""
+        """Yield a URI with this many parts, as it may end and as it may continue."""
         if depth == len(self.names) or self._may_end[depth - 1]:
             yield Candidate(value, kind)
         if depth < len(self.names):
@@ -132,7 +130,6 @@ def _parts_of_uri(lake: Lake, metavar: str, uri: str, incomplete: str) -> Iterab
 
 
 def _refs(repository: Repository, part: str, incomplete: str) -> Iterator[Candidate]:
-    """Yield branches or tags, or both if the URI does not say which."""
     if part != "TAG":
         for branch in repository.branch_states():
             if branch.name.startswith(incomplete):
@@ -144,7 +141,6 @@ def _refs(repository: Repository, part: str, incomplete: str) -> Iterator[Candid
 
 
 def _paths(repository: Repository, ref: str, incomplete: str) -> Iterator[Candidate]:
-    """Yield the first objects and folders of one level."""
     found = repository.folder(ref, incomplete)
     for each in islice(found, _MOST_PATHS):
         yield Candidate(each.path)

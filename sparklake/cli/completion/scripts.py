@@ -19,8 +19,6 @@ BASH_WORD = "_SPARKLAKE_COMPLETE_WORD"
 
 
 class Shell(str, Enum):
-    """A shell with completion."""
-
     BASH = "bash"
     ZSH = "zsh"
     FISH = "fish"
@@ -96,7 +94,6 @@ SCRIPTS = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}
 
 
 def script_of(shell: str) -> str:
-    """Return the script of a shell; raise InvalidInputError."""
     try:
         return SCRIPTS[Shell(shell)].strip()
     except ValueError as error:

@@ -70,7 +70,7 @@ def create(
 
 
 def _repeated(run: VerbResult[Branch]) -> BranchState:
-    """Return a branch as an earlier run created it. It may have moved since, or be gone."""
+    """Return a branch as an earlier run created it. It may be moved or deleted since then."""
     recorded = BranchState(**(run.stored or {}))
     try:
         state = run.value.state
