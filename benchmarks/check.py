@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from benchmarks import report
 from benchmarks.measuring import Meter, Usage, in_own_process, open_lake
+from benchmarks.spark import spark_environment
 from benchmarks.spark_scale import open_session
 from sparklake import Lake, Repository
 from sparklake.config import Engine
 from sparklake.rows.objects import STAGE_SCHEMA
-from sparklake.testing.spark import spark_environment
 
 CORES = 2
 TARGET = 500_000

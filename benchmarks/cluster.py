@@ -21,8 +21,8 @@ from pathlib import Path
 import pyspark
 
 import sparklake
+from benchmarks.spark import spark_environment
 from sparklake.session import LOGGING_OPTION
-from sparklake.testing.spark import spark_environment
 
 PACKAGE = Path(sparklake.__file__).parent
 DEFAULTS = PACKAGE.parent / "conf" / "spark-defaults.conf"

@@ -21,9 +21,9 @@ from benchmarks import data, report
 from benchmarks.cluster import MASTER_HOST, Cluster, running_cluster
 from benchmarks.measuring import Meter, in_own_process, open_lake
 from benchmarks.scale import slope
+from benchmarks.spark import spark_environment
 from sparklake.config import Engine
 from sparklake.session import LOGGING_OPTION
-from sparklake.testing.spark import spark_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from benchmarks import data, ours, report
 from benchmarks.measuring import Meter, in_own_process, open_lake
+from benchmarks.spark import spark_environment
 from sparklake.config import Engine
 from sparklake.session import LOGGING_OPTION
-from sparklake.testing.spark import spark_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

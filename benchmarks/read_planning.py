@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sparklake
+from benchmarks.spark import found_jars
 from sparklake.session import spark_session
-from sparklake.testing.spark import found_jars
 from sparklake.verbs.tables.read import _read_files
 from sparklake.verbs.tables.version import open_table
 

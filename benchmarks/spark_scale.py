@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import data, ours, report
 from benchmarks.measuring import in_own_process, open_lake
+from benchmarks.spark import spark_environment
 from sparklake.config import Engine
 from sparklake.session import LOGGING_OPTION
-from sparklake.testing.spark import spark_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

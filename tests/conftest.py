@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+from benchmarks.spark import JARS
 from sparklake.stores.cache.counts import TALLY
 from sparklake.testing.folders import memory_root
-from sparklake.testing.spark import JARS
 from tests.support.java_classes import SHORT_LIVED
 
 # Of this machine's cache no test may take from, or leave in it, anything.

@@ -19,10 +19,10 @@ from campaigns.faults.checking import ViolationError
 from campaigns.faults.lake_faults import FAULTS, Expected, healthy_scene, injected
 from campaigns.faults.postgres_faults import POSTGRES_FAULTS, Database, injected_in_postgres
 from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
+from campaigns.postgres import embedded_home, fresh_database, home_dsn
 from sparklake import Repository
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import memory_lake, postgres_lake
-from sparklake.testing.postgres import embedded_home, fresh_database, home_dsn
 from sparklake.verbs.checks.report import CheckLevel, CheckReport
 
 POSTGRES = "Postgres, "

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from campaigns.faults.forks import forks
 from campaigns.faults.trials import Trials
+from campaigns.postgres import embedded_home, fresh_database, home_dsn
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import postgres_lake
-from sparklake.testing.postgres import embedded_home, fresh_database, home_dsn
 from sparklake.testing.s3_server import fresh_bucket, s3_environment, s3_server
 
 

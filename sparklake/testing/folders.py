@@ -1,4 +1,4 @@
-"""Folders in memory, for tests that write thousands of small files and for their servers."""
+"""Folders in memory, for thousands of small files and for servers."""
 
 from __future__ import annotations
 

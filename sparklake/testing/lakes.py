@@ -26,7 +26,7 @@ def memory_lake() -> Lake:
 
 @contextmanager
 def postgres_lake(dsn: str) -> Iterator[Lake]:
-    """Open a lake with refs in a Postgres, which runs everything in this process."""
+    """Open a lake with refs in Postgres and all work in this process."""
     with Lake(connect_ref_store(dsn), Runners(Engine.LOCAL), TESTER) as lake:
         yield lake
 
@@ -55,11 +55,11 @@ def stage_table(rows: list[dict[str, Any]]) -> pa.Table:
 
 def contents(repository: Repository, ref: str) -> dict[str, bytes]:
     """Read every object of a ref from its address."""
-    found = {}
+    bodies = {}
     for each in repository.objects(ref):
         store, key = open_object(each.address)
-        found[each.path] = store.get(key)
-    return found
+        bodies[each.path] = store.get(key)
+    return bodies
 
 
 def namespace_of(repository: Repository) -> Path:

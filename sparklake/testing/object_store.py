@@ -1,4 +1,4 @@
-"""What every object store does. An implementation inherits the class and gives the fixture."""
+"""The contract of object stores: inherit the class and supply the fixture."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def keys(store: ObjectStore, prefix: str = "") -> list[str]:
 
 
 class ObjectStoreContract:
-    """Takes a fixture `store`: an empty store whose bucket or directory exists."""
+    """The contract. The fixture `store` is an empty store in an existing bucket or directory."""
 
     def test_an_object_that_is_not_there(self, store: ObjectStore) -> None:
         assert store.find("data/x") is None
@@ -65,19 +65,19 @@ class ObjectStoreContract:
         before = time.time_ns()
         assert store.put_if_absent("data/x", b"body")
         assert store.get("data/x") == b"body"
-        found = store.find("data/x")
-        assert found is not None
-        assert (found.key, found.size) == ("data/x", 4)
-        assert abs(found.mtime - before) < 60 * 10**9
-        assert '"' not in found.checksum
+        head = store.find("data/x")
+        assert head is not None
+        assert (head.key, head.size) == ("data/x", 4)
+        assert abs(head.mtime - before) < 60 * 10**9
+        assert '"' not in head.checksum
 
     def test_listing_and_finding_say_the_same(self, store: ObjectStore) -> None:
         store.put_if_absent("data/x", b"body")
         (listed,) = store.list("data/")
-        found = store.find("data/x")
-        assert found is not None
-        assert (listed.key, listed.size, listed.checksum) == (found.key, found.size, found.checksum)
-        assert listed.mtime // 10**9 == found.mtime // 10**9
+        head = store.find("data/x")
+        assert head is not None
+        assert (listed.key, listed.size, listed.checksum) == (head.key, head.size, head.checksum)
+        assert listed.mtime // 10**9 == head.mtime // 10**9
 
     def test_a_checksum_tells_the_content(self, store: ObjectStore) -> None:
         for key, body in (("a", b"one"), ("b", b"one"), ("c", b"two")):
@@ -107,19 +107,19 @@ class ObjectStoreContract:
         store.replace("x", bodies[0])
         with ThreadPoolExecutor(4) as pool:
             writing = [pool.submit(store.replace, "x", body) for body in bodies]
-            seen = {store.get("x") for _ in range(40)}
+            bodies_read = {store.get("x") for _ in range(40)}
             for each in writing:
                 each.result()
-        assert seen <= set(bodies)
+        assert bodies_read <= set(bodies)
         assert keys(store) == ["x"]
 
     def test_an_empty_object_is_an_object(self, store: ObjectStore) -> None:
         assert store.put_if_absent("empty", b"")
         assert store.get("empty") == b""
         assert not store.put_if_absent("empty", b"full")
-        found = store.find("empty")
-        assert found is not None
-        assert found.size == 0
+        head = store.find("empty")
+        assert head is not None
+        assert head.size == 0
 
     def test_one_of_racing_threads_wins(self, store: ObjectStore) -> None:
         barrier = Barrier(16)
@@ -137,10 +137,10 @@ class ObjectStoreContract:
         body = b"x" * 3_000_000
 
         def read(number: int) -> set[int]:
-            seen = set()
-            while len(body) not in seen:
-                seen |= {each.size for each in store.list(f"{number}")}
-            return seen
+            sizes = set()
+            while len(body) not in sizes:
+                sizes |= {each.size for each in store.list(f"{number}")}
+            return sizes
 
         with ThreadPoolExecutor(2) as pool:
             readers = [pool.submit(read, number) for number in range(2)]
@@ -164,9 +164,9 @@ class ObjectStoreContract:
         assert keys(store) == [key]
         assert keys(store, key) == [key]
         assert store.get(key) == b"body"
-        found = store.find(key)
-        assert found is not None
-        assert found.key == key
+        head = store.find(key)
+        assert head is not None
+        assert head.key == key
         store.delete(key)
         assert store.find(key) is None
 
@@ -263,8 +263,8 @@ class ObjectStoreContract:
         files = {f"_lakefs/{number}": tmp_path / f"{number}" for number in range(5)}
         for key, path in files.items():
             path.write_bytes(key.encode())
-        written = store.put_files_if_absent(files)
-        assert sorted(written) == [f"_lakefs/{number}" for number in (0, 2, 3, 4)]
+        new_keys = store.put_files_if_absent(files)
+        assert sorted(new_keys) == [f"_lakefs/{number}" for number in (0, 2, 3, 4)]
         assert store.get("_lakefs/1") == b"old"
         for number in (0, 2, 3, 4):
             assert store.get(f"_lakefs/{number}") == f"_lakefs/{number}".encode()
@@ -282,10 +282,10 @@ class ObjectStoreContract:
             source.write_bytes(b"%d" % writer * 10_000)
             batches.append({f"_lakefs/{number}": source for number in range(10)})
         with ThreadPoolExecutor(4) as pool:
-            written = list(pool.map(store.put_files_if_absent, batches))
-        assert sorted(chain.from_iterable(written)) == keys(store)
+            new_keys = list(pool.map(store.put_files_if_absent, batches))
+        assert sorted(chain.from_iterable(new_keys)) == keys(store)
         assert len(keys(store)) == 10
-        for writer, won in enumerate(written):
+        for writer, won in enumerate(new_keys):
             for key in won:
                 assert store.get(key) == b"%d" % writer * 10_000
 
@@ -338,8 +338,8 @@ class ObjectStoreContract:
         bodies = {f"_lakefs/{number:03}": b"%d" % number * number for number in range(40)}
         for key, body in bodies.items():
             store.put_if_absent(key, body)
-        asked = [*reversed(bodies), "_lakefs/007", "_lakefs/007"]
-        assert [each[:] for each in store.get_many(asked)] == [bodies[key] for key in asked]
+        names = [*reversed(bodies), "_lakefs/007", "_lakefs/007"]
+        assert [each[:] for each in store.get_many(names)] == [bodies[key] for key in names]
         assert [each[:] for each in store.get_many(["_lakefs/011"])] == [bodies["_lakefs/011"]]
         assert list(store.get_many([])) == []
 
@@ -351,18 +351,19 @@ class ObjectStoreContract:
     ) -> None:
         store.put_if_absent("x", b"x")
         store.put_if_absent("y", b"y")
-        found = store.get_many(["x", "y", bad, "x", "y"])
-        assert (next(found)[:], next(found)[:]) == (b"x", b"y")
+        contents = store.get_many(["x", "y", bad, "x", "y"])
+        assert (next(contents)[:], next(contents)[:]) == (b"x", b"y")
         with pytest.raises(error, match=bad):
-            next(found)
-        assert list(found) == []
+            next(contents)
+        assert list(contents) == []
 
     def test_parts_are_read_of_what_was_found(self, store: ObjectStore) -> None:
         store.put_if_absent("x", b"0123456789")
-        (found,) = store.get_many(["x"])
+        (content,) = store.get_many(["x"])
         store.delete("x")
-        assert len(found) == 10
-        assert (found[2:5], found[-3:], found[8:99], found[7:7]) == (b"234", b"789", b"89", b"")
+        assert len(content) == 10
+        slices = (content[2:5], content[-3:], content[8:99], content[7:7])
+        assert slices == (b"234", b"789", b"89", b"")
 
     @pytest.mark.parametrize("key", ["data/x", "_lakefs/x"])
     def test_a_part_is_read_of_an_object(self, store: ObjectStore, key: str) -> None:

@@ -18,9 +18,9 @@ from uuid import uuid4
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from campaigns.postgres import embedded_home, home_dsn
 from sparklake import Lake, Repository, connect
 from sparklake.session import find_java_home
-from sparklake.testing.postgres import embedded_home, home_dsn
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "airflow"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.testing.postgres import fresh_database, home_dsn
+from campaigns.postgres import fresh_database, home_dsn
 from tests.cli.running import Scene
 
 

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 
 import sparklake
+from campaigns.postgres import fresh_database, system_folder
 from sparklake.errors import InterruptError
-from sparklake.testing.postgres import fresh_database, system_folder
 from sparklake.testing.s3_server import REGION, fresh_bucket, s3_environment
 from tests.support.silent_server import SilentServer, silent_server
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.spark import spark_environment
+from campaigns.postgres import fresh_database, home_dsn, system_folder
 from sparklake.testing.folders import memory_folder
-from sparklake.testing.postgres import fresh_database, home_dsn, system_folder
-from sparklake.testing.spark import spark_environment
 from tests.docs.pages import PAGES, Page, SnippetError, read_page
 from tests.docs.scene import run_page, scene_of
 from tests.support.spark import IS_3

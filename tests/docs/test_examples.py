@@ -10,9 +10,9 @@ from unittest import mock
 import pytest
 
 import sparklake
+from campaigns.postgres import fresh_database
 from sparklake import Branch, Lake, Repository
 from sparklake.testing.lakes import memory_lake
-from sparklake.testing.postgres import fresh_database
 from tests.docs.scene import SETUPS
 
 WITH_EXAMPLES = {

@@ -21,11 +21,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from campaigns.postgres import fresh_database
 from sparklake import Lake, Repository
 from sparklake.fs import SparklakeFileSystem
 from sparklake.stores.objects.s3.client import s3_client
 from sparklake.testing.lakes import memory_lake
-from sparklake.testing.postgres import fresh_database
 from sparklake.testing.s3_server import fresh_bucket
 from tests.support.lakes import paths
 from tests.support.recorded_reads import recorded_parts

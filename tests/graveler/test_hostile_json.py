@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.postgres import SYSTEM_FOLDER
 from sparklake.delta_log.actions import decode_actions
 from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.rewrite import copied_checkpoint
@@ -21,7 +22,6 @@ from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store
 from sparklake.testing.folders import memory_folder
-from sparklake.testing.postgres import SYSTEM_FOLDER
 from sparklake.verbs.gc.runs import open_sweeps
 
 BODIES = [b'{"add": "\xff"}', b"[" * 100_000, b"\xff", b"{", b'{"branches_meta_range_id": "\xff"}']

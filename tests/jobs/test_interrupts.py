@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks.cluster import Cluster, driver_environment
-from sparklake.testing.spark import spark_environment
+from benchmarks.spark import spark_environment
 from tests.cli.running import Scene, said
 from tests.jobs.running import job
 from tests.support import endless_merge

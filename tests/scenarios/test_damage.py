@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import sparklake
+from campaigns.postgres import fresh_database, public_folder
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import (
     CorruptFileError,
@@ -38,7 +39,6 @@ from sparklake.testing.lakes import (
     postgres_lake,
     put_all,
 )
-from sparklake.testing.postgres import fresh_database, public_folder
 from tests.support.lakes import refused
 
 ROOT = Path(__file__).parents[2]

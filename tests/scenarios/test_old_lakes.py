@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from campaigns.postgres import fresh_database
 from sparklake import Lake
 from sparklake.errors import NoChangesError
 from sparklake.testing.lakes import contents, memory_lake, postgres_lake
-from sparklake.testing.postgres import fresh_database
 from tests.golden.old_lake import make
 from tests.golden.old_lake.make import NAMESPACE, OBJECTS, described
 

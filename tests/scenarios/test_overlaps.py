@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from campaigns.postgres import fresh_database
 from sparklake import Lake, Repository
 from sparklake.errors import (
     InvalidInputError,
@@ -29,7 +30,6 @@ from sparklake.testing.lakes import (
     postgres_lake,
     stage_table,
 )
-from sparklake.testing.postgres import fresh_database
 from tests.support.lakes import refused
 from tests.support.s3_fixtures import Bucket
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sparklake
+from campaigns.postgres import fresh_database
 from sparklake import Lake, Repository
 from sparklake.engine.spark import SparkRunner
 from sparklake.engine.threads import LocalRunner
-from sparklake.testing.postgres import fresh_database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

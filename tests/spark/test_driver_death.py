@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.spark import spark_environment
 from sparklake import Lake, Repository
 from sparklake.graveler.ports import WriteState
-from sparklake.testing.spark import spark_environment
 
 ROOT = Path(__file__).parents[2]
 ROWS = 20

@@ -11,10 +11,10 @@ from zipfile import ZipFile
 
 import pytest
 
+from benchmarks.spark import JARS
 from sparklake import session
 from sparklake.engine.choice import Runners
 from sparklake.errors import MissingDependencyError
-from sparklake.testing.spark import JARS
 
 OWN_SESSION = """
 import json

@@ -11,8 +11,8 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.spark import JARS, found_jars
 from sparklake.session import find_java_home
-from sparklake.testing.spark import JARS, found_jars
 
 
 def main() -> None:

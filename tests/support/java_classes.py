@@ -25,7 +25,7 @@ SHORT_LIVED = (
 def main() -> None:
     import pyspark
 
-    from sparklake.testing.spark import spark_environment
+    from benchmarks.spark import spark_environment
 
     options = f"-Xlog:disable -XX:ArchiveClassesAtExit={ARCHIVE} -XX:+UseSerialGC"
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"

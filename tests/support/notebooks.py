@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from sparklake.testing.postgres import system_folder
-from sparklake.testing.spark import spark_environment
+from benchmarks.spark import spark_environment
+from campaigns.postgres import system_folder
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 

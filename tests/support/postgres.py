@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.testing.postgres import embedded_home, home_dsn
+from campaigns.postgres import embedded_home, home_dsn
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.spark import found_jars, spark_environment
 from sparklake import session
-from sparklake.testing.spark import found_jars, spark_environment
 
 if TYPE_CHECKING:
     from pathlib import Path

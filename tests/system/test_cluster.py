@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cluster import Cluster
-from sparklake.testing.postgres import public_folder, system_folder
+from campaigns.postgres import public_folder, system_folder
 
 APP = Path(__file__).with_name("cluster_app.py")
 WRITE_APP = Path(__file__).with_name("write_app.py")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cluster import PACKAGE, SPARK_HOME, Cluster, driver_environment
-from sparklake.testing.postgres import public_folder
+from campaigns.postgres import public_folder
 from sparklake.testing.s3_server import aws_client, s3_environment, s3_server
 from tests.support.wheels import built_wheel, source_tree
 

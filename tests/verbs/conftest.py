@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
+from campaigns.postgres import fresh_database
 from sparklake import Branch, Lake, Repository
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import memory_lake, postgres_lake
-from sparklake.testing.postgres import fresh_database
 from tests.support.delta_desks import Desk, desk_on
 from tests.support.lakes import assert_healthy
 from tests.support.s3_fixtures import Bucket

@@ -14,16 +14,10 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb, TagInfo
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.refs.names import name_taken
-from sparklake.testing.memory.state import State
+from sparklake.testing.memory.state import StateView
 
 
-class MemoryBranches:
-    """The branches of one repository."""
-
-    def __init__(self, state: State, *, force: bool = False) -> None:
-        self._state = state
-        self._force = force
-
+class MemoryBranches(StateView):
     def create(
         self,
         name: str,
@@ -34,7 +28,6 @@ class MemoryBranches:
         lifetime: timedelta | None = None,
         once: OnceRecord | None = None,
     ) -> BranchState:
-        """Create a branch."""
         state = self._state
         with state.lock:
             state.check_once(once)
@@ -59,20 +52,17 @@ class MemoryBranches:
             return state.seen(state.branches[name], force=self._force)
 
     def find(self, name: str) -> BranchState | None:
-        """Return a branch and its layers."""
-        found = self._state.branches.get(name)
-        return found and self._state.seen(found, force=self._force)
+        branch = self._state.branches.get(name)
+        return branch and self._state.seen(branch, force=self._force)
 
     def list(self) -> Sequence[BranchState]:
-        """Return all branches in the byte order of their names."""
         with self._state.lock:
-            found = sorted(self._state.branches.values(), key=lambda branch: branch.name.encode())
-            return [self._state.seen(each, force=self._force) for each in found]
+            branches = sorted(self._state.branches.values(), key=lambda each: each.name.encode())
+            return [self._state.seen(each, force=self._force) for each in branches]
 
     def delete(
         self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
     ) -> None:
-        """Delete a branch."""
         state = self._state
         with state.lock:
             branch = state.open_branch(name, Action.DELETE, force=self._force)
@@ -86,7 +76,6 @@ class MemoryBranches:
             state.log(who, verb.value, name, branch.commit_id, None)
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
-        """Set when a branch expires, from now; None is never."""
         state = self._state
         with state.lock:
             branch = state.open_branch(name, None, force=self._force)
@@ -94,7 +83,6 @@ class MemoryBranches:
             return state.seen(state.branches[name], force=self._force)
 
     def move(self, move: BranchMove) -> None:
-        """Apply a compare-and-swap."""
         state = self._state
         with state.lock:
             state.check_once(move.once)
@@ -131,38 +119,22 @@ class MemoryBranches:
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
-        """Hold a branch's turn, in FIFO order of requests."""
-        with self._state.lock:
-            lock = self._state.turns[name]
-        is_held = lock.acquire(timeout=seconds)
-        try:
+        with self._state.turn(name, seconds):
             yield
-        finally:
-            if is_held:
-                lock.release()
 
     def is_turn_held(self, name: str) -> bool:
-        """Return whether someone holds the turn of a branch."""
         with self._state.lock:
             return self._state.turns[name].locked()
 
 
 def _end(lifetime: timedelta | None) -> int | None:
-    """Return the end of a lifetime that begins now, in unix seconds."""
     return None if lifetime is None else int(time.time() + lifetime.total_seconds())
 
 
-class MemoryTags:
-    """The tags of one repository."""
-
-    def __init__(self, state: State, *, force: bool = False) -> None:
-        self._state = state
-        self._force = force
-
+class MemoryTags(StateView):
     def create(
         self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
     ) -> TagInfo:
-        """Create a tag."""
         state = self._state
         with state.lock:
             state.check_once(once)
@@ -179,20 +151,17 @@ class MemoryTags:
             return state.tags[name]
 
     def find(self, name: str) -> TagInfo | None:
-        """Return a tag."""
         return self._state.tags.get(name)
 
     def list(self) -> Sequence[TagInfo]:
-        """Return all tags in the byte order of their names."""
         with self._state.lock:
             return sorted(self._state.tags.values(), key=lambda tag: tag.name.encode())
 
     def delete(self, name: str, who: str) -> None:
-        """Delete a tag."""
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
             if name not in state.tags:
                 raise RefNotFoundError(f"there is no tag {name!r}")
-            gone = state.tags.pop(name)
-            state.log(who, RefVerb.DELETE_TAG.value, name, gone.commit_id, None)
+            tag = state.tags.pop(name)
+            state.log(who, RefVerb.DELETE_TAG.value, name, tag.commit_id, None)

@@ -7,62 +7,51 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import Operation
-from sparklake.testing.memory.state import State
+from sparklake.testing.memory.state import StateView
 
 
-class MemoryCommits:
-    """The commits of one repository."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
+class MemoryCommits(StateView):
     def find(self, commit_id: CommitId) -> Commit | None:
-        """Return a commit."""
         return self._state.commits.get(commit_id)
 
     def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
-        """Return up to `limit` commits whose id begins with a prefix, in the order of ids."""
         with self._state.lock:
-            ids = sorted(found for found in self._state.commits if found.startswith(prefix))
-            return [self._state.commits[found] for found in ids[:limit]]
+            ids = sorted(each for each in self._state.commits if each.startswith(prefix))
+            return [self._state.commits[each] for each in ids[:limit]]
 
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
-        """Return the given commits and their ancestors, nearest first, at most `limit`."""
         with self._state.lock:
-            known = self._state.commits
-            found: dict[CommitId, Commit] = {}
+            all_commits = self._state.commits
+            ancestors: dict[CommitId, Commit] = {}
             level = set(commit_ids)
-            while level and len(found) < limit:
-                commits = [known[name] for name in sorted(level) if name in known]
-                found.update((commit.id, commit) for commit in commits)
-                level = {parent for commit in commits for parent in commit.parents} - found.keys()
-            return list(found.values())[:limit]
+            while level and len(ancestors) < limit:
+                commits = [all_commits[name] for name in sorted(level) if name in all_commits]
+                ancestors.update((commit.id, commit) for commit in commits)
+                parents = {parent for commit in commits for parent in commit.parents}
+                level = parents - ancestors.keys()
+            return list(ancestors.values())[:limit]
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
-        """Return commits, their ancestors down to a generation, and the parents of all."""
         with self._state.lock:
-            found: dict[CommitId, Commit] = {}
+            ancestors: dict[CommitId, Commit] = {}
             waiting = [each for each in commit_ids if each in self._state.commits]
             while waiting:
                 each = self._state.commits[waiting.pop()]
-                found[each.id] = each
+                ancestors[each.id] = each
                 if each.generation >= least:
-                    waiting += [parent for parent in each.parents if parent not in found]
-            return list(found.values())
+                    waiting += [parent for parent in each.parents if parent not in ancestors]
+            return list(ancestors.values())
 
     def change_summaries(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
-        """Return the stored change summaries of commits, where they exist."""
         with self._state.lock:
-            kept = self._state.change_summaries
-            return {each: kept[each] for each in commit_ids if each in kept}
+            summaries = self._state.change_summaries
+            return {each: summaries[each] for each in commit_ids if each in summaries}
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Return which of some commits have expired."""
         with self._state.lock:
             return self._state.expired.keys() & set(commit_ids)
 
     def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Return which of some commits have lost their trees."""
         with self._state.lock:
             return self._state.collected.intersection(commit_ids)
 
@@ -74,46 +63,35 @@ class MemoryCommits:
                 self._state.change_summaries.pop(each.id, None)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
-        """Return the commit `steps` first parents back; None past the first."""
         with self._state.lock:
-            found = self._state.commits.get(commit_id)
-            while found and steps:
-                found = self._state.commits.get(found.parents[0]) if found.parents else None
+            commit = self._state.commits.get(commit_id)
+            while commit and steps:
+                commit = self._state.commits.get(commit.parents[0]) if commit.parents else None
                 steps -= 1
-            return found
+            return commit
 
 
-class MemoryOperations:
-    """The log of ref moves of one repository."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
+class MemoryOperations(StateView):
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Return the latest operations, newest first, of one ref or of all."""
         with self._state.lock:
-            found = [each for each in self._state.operations if ref in (None, each.ref)]
-            return found[::-1][:limit]
+            operations = [each for each in self._state.operations if ref in (None, each.ref)]
+            return operations[::-1][:limit]
 
     def find(self, sequence: int) -> Operation | None:
-        """Return the operation with a number."""
         with self._state.lock:
-            found = (each for each in self._state.operations if each.sequence == sequence)
-            return next(found, None)
+            matches = (each for each in self._state.operations if each.sequence == sequence)
+            return next(matches, None)
 
     def first(self) -> Operation | None:
-        """Return the oldest operation."""
         with self._state.lock:
             return next(iter(self._state.operations), None)
 
     def latest(self, refs: Collection[str] | None = None) -> Mapping[str, Operation]:
-        """Return the latest operation of each of some refs that has one, or of all."""
         with self._state.lock:
-            found = {each.ref: each for each in self._state.operations}
-        return found if refs is None else {name: found[name] for name in refs if name in found}
+            latest = {each.ref: each for each in self._state.operations}
+        return latest if refs is None else {name: latest[name] for name in refs if name in latest}
 
     def reached(self, commits: Mapping[str, CommitId], after: Operation | None = None) -> Set[str]:
-        """Return which of some refs an operation has moved to or from the commit given for it."""
         with self._state.lock:
             return {
                 each.ref

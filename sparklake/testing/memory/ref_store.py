@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import count
 from threading import RLock
@@ -26,17 +26,11 @@ from sparklake.testing.memory.registers import (
     MemoryWrites,
 )
 from sparklake.testing.memory.staging import MemoryStaging
-from sparklake.testing.memory.state import State
+from sparklake.testing.memory.state import State, StateView
 
 
-class MemorySettings:
-    """The settings of one repository."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
+class MemorySettings(StateView):
     def get(self) -> RepositorySettings:
-        """Return the current settings."""
         with self._state.lock:
             self._require_repository()
             return self._state.settings
@@ -71,11 +65,9 @@ class MemoryRefStore:
         self._id = uuid4().hex
 
     def id(self) -> str:
-        """Return the unique id of this store."""
         return self._id
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
-        """Create a repository, its first commit and its default branch."""
         refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
         self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
 
@@ -86,7 +78,6 @@ class MemoryRefStore:
         who: str,
         collected: Collection[CommitId] = (),
     ) -> None:
-        """Create a repository with refs and commits."""
         with self._lock:
             self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
             state = self._state(info.uid)
@@ -112,19 +103,16 @@ class MemoryRefStore:
             self._infos[info.name] = info
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
-        """Return a repository."""
         with self._lock:
-            found = self._infos.get(name)
-            return found and self._seen(found)
+            info = self._infos.get(name)
+            return info and self._seen(info)
 
     def list_repositories(self) -> Sequence[RepositoryInfo]:
-        """Return all repositories in the byte order of their names."""
         with self._lock:
-            found = sorted(self._infos.values(), key=lambda info: info.name.encode())
-            return [self._seen(each) for each in found]
+            infos = sorted(self._infos.values(), key=lambda info: info.name.encode())
+            return [self._seen(each) for each in infos]
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
-        """Delete a repository and its refs; its log stays."""
         with self._lock:
             if name not in self._infos:
                 raise RepositoryNotFoundError(f"there is no repository {name!r}")
@@ -132,23 +120,14 @@ class MemoryRefStore:
             state.require_writable(force=force)
             del self._infos[name]
             for part in (
-                state.branches,
-                state.tags,
-                state.commits,
-                state.change_summaries,
-                state.rows,
+                *(state.branches, state.tags, state.commits, state.change_summaries, state.rows),
+                *(state.expired, state.collected, state.hook_runs, state.purges, state.writes),
+                state.once_keys,
             ):
                 part.clear()
-            state.expired.clear()
-            state.collected.clear()
-            state.hook_runs.clear()
-            state.purges.clear()
-            state.writes.clear()
-            state.once_keys.clear()
             state.is_gone = True
 
     def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
-        """Return the refs of the repository with an instance uid."""
         with self._lock:
             return MemoryRefs(self._state(uid), force=force)
 
@@ -183,11 +162,9 @@ class MemoryRefs:
 
     @property
     def tree_sweeps(self) -> int:
-        """The number of tree sweeps that have ended."""
         return self._state.tree_sweeps
 
     def snapshot(self) -> RefsSnapshot:
-        """Return all refs and all commits."""
         with self._state.lock:
             commits = self._state.commits.values()
             return RefsSnapshot(
@@ -197,33 +174,17 @@ class MemoryRefs:
             )
 
 
-class MemoryOnceKeys:
-    """The once keys of one repository."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
+class MemoryOnceKeys(StateView):
     def find(self, key: str) -> OnceRecord | None:
-        """Return the record of a key that has not expired."""
         with self._state.lock:
             return self._state.find_once(key)
 
     def add(self, record: OnceRecord) -> None:
-        """Record a run that changed nothing."""
         with self._state.lock:
             if self._state.is_gone:
                 raise RepositoryNotFoundError("the repository was deleted")
             self._state.check_once(record)
             self._state.add_once(record)
 
-    @contextmanager
-    def turn(self, key: str, seconds: float) -> Iterator[bool]:
-        """Hold a key's turn, and yield whether it is held."""
-        with self._state.lock:
-            lock = self._state.turns[f" once {key}"]
-        is_held = lock.acquire(timeout=seconds)
-        try:
-            yield is_held
-        finally:
-            if is_held:
-                lock.release()
+    def turn(self, key: str, seconds: float) -> AbstractContextManager[bool]:
+        return self._state.turn(f" once {key}", seconds)

@@ -17,48 +17,39 @@ from sparklake.graveler.repository_moments import (
     purge_running_error,
     repository_snapshot,
 )
-from sparklake.testing.memory.state import State
+from sparklake.testing.memory.state import State, StateView
 
 
-class MemoryWrites:
-    """The writes of one repository."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
+class MemoryWrites(StateView):
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
-        """Register a write."""
         with self._state.lock:
             if self._state.is_gone:
                 raise RepositoryNotFoundError("the repository was deleted")
             if write_id in self._state.writes:
                 raise AlreadyExistsError(f"the write {write_id!r} already exists")
-            made = Write(write_id, place, branch, who, int(time.time()))
-            self._state.writes[write_id] = made
-            return made
+            write = Write(write_id, place, branch, who, int(time.time()))
+            self._state.writes[write_id] = write
+            return write
 
     def find(self, write_id: str) -> Write | None:
-        """Return a write in any state."""
         with self._state.lock:
             return self._state.writes.get(write_id)
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Abandon the open ones of some writes, so that they never stage; return them."""
         with self._state.lock:
-            found = [self._state.writes.get(each) for each in dict.fromkeys(write_ids)]
+            writes = [self._state.writes.get(each) for each in dict.fromkeys(write_ids)]
             ended = [
                 replace(each, state=WriteState.ABANDONED)
-                for each in found
+                for each in writes
                 if each is not None and each.state is WriteState.OPEN
             ]
             self._state.writes.update((each.id, each) for each in ended)
             return sorted(ended, key=_age)
 
     def list(self) -> Sequence[Write]:
-        """Return the open and abandoned writes, oldest first."""
         with self._state.lock:
-            found = self._state.writes.values()
-            return sorted((each for each in found if each.state is not WriteState.DONE), key=_age)
+            writes = self._state.writes.values()
+            return sorted((each for each in writes if each.state is not WriteState.DONE), key=_age)
 
 
 def _age(write: Write) -> tuple[int, str]:
@@ -66,8 +57,6 @@ def _age(write: Write) -> tuple[int, str]:
 
 
 class MemoryCollections:
-    """The garbage collections of one repository, at most one at a time."""
-
     def __init__(
         self, state: State, snapshot: Callable[[], RefsSnapshot], *, force: bool = False
     ) -> None:
@@ -76,23 +65,19 @@ class MemoryCollections:
         self._force = force
 
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude every other collection."""
         return _held(self._state.collecting, collection_running_error)
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
-        """Exclude dumps of refs and every other collection of trees."""
         return _held(self._state.naming_tables, collection_running_error)
 
     @contextmanager
     def look(self) -> Iterator[RepositorySnapshot]:
-        """Return the current state of the repository."""
         with self._state.lock:
             moment = self._moment(int(time.time()))
         yield moment
 
     @contextmanager
     def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
-        """Raise the fence and expire commits; return the repository at that moment."""
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
@@ -109,12 +94,11 @@ class MemoryCollections:
         yield moment
 
     def end_tree_sweep(self) -> None:
-        """Count a sweep that has deleted tables."""
         with self._state.lock:
             self._state.tree_sweeps += 1
 
     def _moment(self, now: int) -> RepositorySnapshot:
-        rows = {layer: dict(kept) for layer, kept in self._state.rows.items()}
+        rows = {layer: dict(records) for layer, records in self._state.rows.items()}
 
         def read(layer_id: int) -> Iterator[Record]:
             return iter(sorted(rows[layer_id].items()))
@@ -140,36 +124,25 @@ def _held(lock: Lock, error: Callable[[], SparklakeError]) -> Iterator[None]:
         lock.release()
 
 
-class MemoryPurges:
-    """The purges of one repository."""
-
-    def __init__(self, state: State, *, force: bool = False) -> None:
-        self._state = state
-        self._force = force
-
+class MemoryPurges(StateView):
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude every other purge."""
         return _held(self._state.purging, purge_running_error)
 
     def add(self, purge: Purge) -> None:
-        """Store a purge; raise ReadOnlyError."""
         with self._state.lock:
             self._state.require_writable(force=self._force)
             if not self._state.is_gone:
                 self._state.purges.append(purge)
 
     def find(self, purge_id: str) -> Purge | None:
-        """Return a purge."""
         with self._state.lock:
             return next((each for each in self._state.purges if each.id == purge_id), None)
 
     def list(self) -> Sequence[Purge]:
-        """Return all purges, newest first."""
         with self._state.lock:
             return self._state.purges[::-1]
 
     def finish(self, purge_id: str) -> None:
-        """Mark a purge as done."""
         with self._state.lock:
             self._state.purges = [
                 replace(each, state=PurgeState.DONE) if each.id == purge_id else each
@@ -177,25 +150,17 @@ class MemoryPurges:
             ]
 
 
-class MemoryHookRuns:
-    """The hook runs of one repository."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
+class MemoryHookRuns(StateView):
     def add(self, run: HookRun) -> None:
-        """Store a run."""
         with self._state.lock:
             if not self._state.is_gone:
                 self._state.hook_runs.append(run)
 
     def find(self, run_id: str) -> HookRun | None:
-        """Return a run."""
         with self._state.lock:
             return next((each for each in self._state.hook_runs if each.id == run_id), None)
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return the latest runs, newest first, of one branch or tag or of all."""
         with self._state.lock:
-            found = [each for each in self._state.hook_runs if ref in (None, each.ref)]
-            return found[::-1][:limit]
+            runs = [each for each in self._state.hook_runs if ref in (None, each.ref)]
+            return runs[::-1][:limit]

@@ -11,16 +11,10 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind, WriteState
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.records import Record
-from sparklake.testing.memory.state import State
+from sparklake.testing.memory.state import StateView
 
 
-class MemoryStaging:
-    """The staged records of a repository's branches."""
-
-    def __init__(self, state: State, *, force: bool = False) -> None:
-        self._state = state
-        self._force = force
-
+class MemoryStaging(StateView):
     def put(
         self,
         branch: str,
@@ -29,7 +23,6 @@ class MemoryStaging:
         fence: int | None,
         once: OnceRecord | None = None,
     ) -> None:
-        """Stage records and tombstones in the top layer."""
         state = self._state
         with state.lock:
             state.check_once(once)
@@ -56,7 +49,6 @@ class MemoryStaging:
         fence: int | None,
         once: OnceRecord | None = None,
     ) -> Layer:
-        """Seal the layers below, and add a run on top."""
         with self._state.lock:
             self._state.check_once(once)
             state = self._open(branch, Action.STAGE, fence)
@@ -71,7 +63,6 @@ class MemoryStaging:
             return self._push(branch, run)
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
-        """Seal all layers; return the branch."""
         with self._state.lock:
             state = self._open(branch, action)
             sealed = tuple(replace(layer, sealed=True) for layer in state.layers)
@@ -79,30 +70,27 @@ class MemoryStaging:
             return self._state.seen(self._state.branches[branch], force=self._force)
 
     def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
-        """Stream the records of a rows layer in key order, of all keys or those of prefixes."""
+        """Stream a rows layer in key order, restricted to the prefixes, if any."""
         with self._state.lock:
-            found = sorted(self._state.layer_rows(layer_id).items())
-        yield from (record for record in found if record[0].startswith(prefixes or b""))
+            records = sorted(self._state.layer_rows(layer_id).items())
+        yield from (record for record in records if record[0].startswith(prefixes or b""))
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
-        """Return one record of a rows layer."""
         with self._state.lock:
             value = self._state.layer_rows(layer_id).get(key)
         return None if value is None else (key, value)
 
     def count(self, layer_id: int) -> int:
-        """Return the number of records in a rows layer."""
         with self._state.lock:
             return len(self._state.layer_rows(layer_id))
 
     def reset(self, branch: str, *, once: OnceRecord | None = None) -> None:
-        """Drop every layer of a branch."""
         with self._state.lock:
             self._state.check_once(once)
             state = self._open(branch, Action.RESET)
             self._state.add_once(once)
-            gone = {layer.id for layer in state.layers}
-            self._state.branches[branch] = self._state.drop_layers(state, gone)
+            layer_ids = {layer.id for layer in state.layers}
+            self._state.branches[branch] = self._state.drop_layers(state, layer_ids)
 
     def drop(
         self,
@@ -114,7 +102,6 @@ class MemoryStaging:
         fence: int | None,
         once: OnceRecord | None = None,
     ) -> None:
-        """Remove records from a branch's layers, and add a run on top."""
         state = self._state
         with state.lock:
             state.check_once(once)
@@ -130,10 +117,10 @@ class MemoryStaging:
         return self._state.open_branch(branch, action, force=self._force, fence=fence)
 
     def _end(self, write: str, branch: str) -> None:
-        found = self._state.writes.get(write)
-        if found is None or (found.branch, found.state) != (branch, WriteState.OPEN):
+        entry = self._state.writes.get(write)
+        if entry is None or (entry.branch, entry.state) != (branch, WriteState.OPEN):
             raise WriteFinishedError.of(write, branch)
-        self._state.writes[write] = replace(found, state=WriteState.DONE)
+        self._state.writes[write] = replace(entry, state=WriteState.DONE)
 
     def _push(self, branch: str, layer: Layer) -> Layer:
         state = self._state.branch(branch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 
@@ -58,13 +59,11 @@ class State:
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def branch(self, name: str) -> BranchState:
-        """Return a branch; raise RefNotFoundError."""
         if name not in self.branches:
             raise RefNotFoundError(f"there is no branch {name!r}")
         return self.branches[name]
 
     def seen(self, branch: BranchState, *, force: bool) -> BranchState:
-        """Return the current state of a branch."""
         is_expired = branch.expires is not None and branch.expires <= time.time()
         read_only = branch.guard.read_only and not force
         guard = replace(branch.guard, read_only=read_only)
@@ -73,43 +72,37 @@ class State:
     def open_branch(
         self, name: str, *actions: Action | None, force: bool, fence: int | None = None
     ) -> BranchState:
-        """Return a branch to change; raise if its guard or its fence refuses the change."""
         branch = self.branch(name)
         self.seen(branch, force=force).guard.check(name, *actions)
         check_fence(name, self.fence, fence)
         return branch
 
     def require_writable(self, *, force: bool) -> None:
-        """Raise ReadOnlyError, unless forced."""
         if self.settings.read_only and not force:
             raise read_only_error()
 
     def require_commit(self, commit_id: CommitId) -> None:
-        """Raise RefNotFoundError for a missing commit."""
         if commit_id not in self.commits:
             raise RefNotFoundError(f"there is no commit {commit_id!r}")
 
     def check_kept(self, commit_id: CommitId) -> None:
-        """Raise ExpiredError for an expired commit."""
         if commit_id in self.expired:
             raise expired_error(commit_id)
 
     def layer_rows(self, layer_id: int) -> dict[bytes, bytes]:
-        """Return the records of a rows layer; raise RaceLostError if it is gone."""
         if layer_id not in self.rows:
             raise RaceLostError(f"staging layer {layer_id} no longer exists: read the branch again")
         return self.rows[layer_id]
 
-    def drop_layers(self, branch: BranchState, gone: set[int]) -> BranchState:
-        """Return a branch without some layers, and delete the rows of these layers."""
-        kept = tuple(layer for layer in branch.layers if layer.id not in gone)
-        for layer_id in gone:
+    def drop_layers(self, branch: BranchState, layer_ids: set[int]) -> BranchState:
+        for layer_id in layer_ids:
             self.rows.pop(layer_id, None)
-        return replace(branch, layers=kept)
+        layers = tuple(layer for layer in branch.layers if layer.id not in layer_ids)
+        return replace(branch, layers=layers)
 
     def cut_layers(self, branch: BranchState, layer_ids: Collection[int], cut: LayerCut) -> None:
-        """Remove records from some layers of a branch. All its layers get new ids."""
-        left: list[Layer] = []
+        """Remove records from the given layers. All layers of the branch get new ids."""
+        layers: list[Layer] = []
         for layer in reversed(branch.layers):
             rows, run = self.rows.get(layer.id, {}), cut.runs.get(layer.id, layer.meta_range_id)
             if layer.id in layer_ids:
@@ -119,24 +112,21 @@ class State:
                     if not any(key in interval for interval in cut.within)
                 }
             if rows or run:
-                left.insert(0, replace(layer, id=next(self.next_layer), meta_range_id=run))
+                layers.insert(0, replace(layer, id=next(self.next_layer), meta_range_id=run))
                 if layer.kind is LayerKind.ROWS:
-                    self.rows[left[0].id] = rows
-        gone = self.drop_layers(branch, {layer.id for layer in branch.layers})
-        self.branches[branch.name] = replace(gone, layers=tuple(left))
+                    self.rows[layers[0].id] = rows
+        self.drop_layers(branch, {layer.id for layer in branch.layers})
+        self.branches[branch.name] = replace(branch, layers=tuple(layers))
 
     def find_once(self, key: str) -> OnceRecord | None:
-        """Return the record of a key that has not expired."""
         record, end = self.once_keys.get(key, (None, 0.0))
         return record if end > time.time() else None
 
     def check_once(self, record: OnceRecord | None) -> None:
-        """Raise IdempotencyKeyInUseError for a record with a key that is in use."""
         if record is not None and self.find_once(record.key) is not None:
             raise IdempotencyKeyInUseError.of(record.key)
 
     def add_once(self, record: OnceRecord | None) -> None:
-        """Add a record, if there is one, and delete expired ones."""
         if record is None:
             return
         now = time.time()
@@ -145,24 +135,42 @@ class State:
         self.once_keys[record.key] = (record, now + record.lifetime.total_seconds())
 
     def latest_operation(self, ref: str) -> int | None:
-        """Return the sequence of the latest operation of a ref."""
-        found = (each.sequence for each in reversed(self.operations) if each.ref == ref)
-        return next(found, None)
+        """Return the number of a ref's latest operation."""
+        sequences = (each.sequence for each in reversed(self.operations) if each.ref == ref)
+        return next(sequences, None)
 
     def log(
         self, who: str, verb: str, ref: str, source: CommitId | None, to: CommitId | None
     ) -> None:
-        """Add an entry to the log."""
-        number = next(self.next_operation)
-        second, rest = divmod(time.time_ns(), SECOND)
-        made = Operation(
-            sequence=number,
+        second, nanoseconds = divmod(time.time_ns(), SECOND)
+        operation = Operation(
+            sequence=next(self.next_operation),
             date=second,
             who=who,
             verb=verb,
             ref=ref,
             from_commit=source,
             to_commit=to,
-            microseconds=rest // MICROSECOND,
+            microseconds=nanoseconds // MICROSECOND,
         )
-        self.operations.append(made)
+        self.operations.append(operation)
+
+    @contextmanager
+    def turn(self, key: str, seconds: float) -> Iterator[bool]:
+        """Wait for the lock of a key, and yield whether it is held."""
+        with self.lock:
+            lock = self.turns[key]
+        is_held = lock.acquire(timeout=seconds)
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                lock.release()
+
+
+class StateView:
+    """A part of one repository. Each call holds the lock of the state."""
+
+    def __init__(self, state: State, *, force: bool = False) -> None:
+        self._state = state
+        self._force = force

@@ -12,9 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from campaigns.postgres import embedded_home, fresh_database, home_dsn
 from sparklake import Repository
 from sparklake.testing.lakes import postgres_lake
-from sparklake.testing.postgres import embedded_home, fresh_database, home_dsn
 
 NAMESPACE = "file:///an-old-namespace"
 """Stands for the namespace in the dump of the refs."""

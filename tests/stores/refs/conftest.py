@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from campaigns.postgres import fresh_database
 from sparklake.graveler.ports import RefStore
 from sparklake.stores.postgres import connect_ref_store
 from sparklake.testing.memory import MemoryRefStore
-from sparklake.testing.postgres import fresh_database
 
 
 @pytest.fixture

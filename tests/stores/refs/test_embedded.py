@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from campaigns.postgres import SYSTEM_FOLDER, public_folder
 from sparklake.errors import InvalidInputError, MissingDependencyError, RefStoreUnavailableError
 from sparklake.stores.embedded import binaries, embedded_dsn
 from sparklake.stores.embedded import server as embedded_server
@@ -26,7 +27,6 @@ from sparklake.stores.embedded.accounts import Account, unprivileged_account
 from sparklake.stores.embedded.folders import private_folder
 from sparklake.stores.postgres import connect_ref_store
 from sparklake.stores.postgres.connections import Connections
-from sparklake.testing.postgres import SYSTEM_FOLDER, public_folder
 
 ROOT = os.geteuid() == 0
 PROJECT = Path(__file__).parents[3]

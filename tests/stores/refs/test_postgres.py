@@ -18,6 +18,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from campaigns.postgres import fresh_database
 from sparklake.errors import (
     InvalidInputError,
     RaceLostError,
@@ -30,7 +31,6 @@ from sparklake.stores.postgres.commits import BULK_COMMITS
 from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.migrations import known_migrations
 from sparklake.stores.postgres.staging import prefix_end
-from sparklake.testing.postgres import fresh_database
 from tests.stores.refs import test_retention
 from tests.stores.refs.contract import RefStoreContract, a_record, staged, top
 from tests.stores.refs.histories import FIRST, a_commit, a_move, a_repository, new_refs

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from campaigns.postgres import fresh_database
 from sparklake import Lake, Repository
 from sparklake.errors import (
     AlreadyExistsError,
@@ -41,7 +42,6 @@ from sparklake.testing.lakes import (
     namespace_of,
     postgres_lake,
 )
-from sparklake.testing.postgres import fresh_database
 from tests.support.lakes import paths, refused
 
 

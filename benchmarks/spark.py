@@ -1,4 +1,4 @@
-"""The environment and the jars of Spark in tests and benchmarks."""
+"""The environment and the jars of Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JARS = Path(sys.prefix) / "jars"
 
 
 def found_jars() -> list[Path]:
-    """Return the downloaded jars; raise FileNotFoundError if there are none."""
+    """Return the downloaded jars."""
     found = sorted(JARS.glob("*.jar"))
     if not found:
         raise FileNotFoundError(f"{JARS} has no jars for the tests: run `make setup`")
