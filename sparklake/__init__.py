@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from sparklake.rows.diffs import ThreeWayRow as ThreeWayRow
     from sparklake.rows.objects import ObjectInfo as ObjectInfo
     from sparklake.verbs.base.once import Once as Once
+    from sparklake.verbs.base.once import VerbResult as VerbResult
     from sparklake.verbs.base.runner import run_verb as run_verb
-    from sparklake.verbs.base.verb_result import VerbResult as VerbResult
     from sparklake.verbs.history.show import CommitSummary as CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport as ImportReport
     from sparklake.verbs.imports.inventory import S3Inventory as S3Inventory
@@ -54,7 +54,7 @@ _MODULES = {
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",
     "ThreeWayRow": "sparklake.rows.diffs",
-    "VerbResult": "sparklake.verbs.base.verb_result",
+    "VerbResult": "sparklake.verbs.base.once",
     "connect": "sparklake.lake",
     "missing_files": "sparklake.frames.tables.spark_sources",
     "run_verb": "sparklake.verbs.base.runner",

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
-from sparklake.verbs.base.arguments import Objects
-from sparklake.verbs.base.once import COMMIT, COMMITS, COUNT, NOTHING, Once
-from sparklake.verbs.base.periods import KEPT_FOR
+from sparklake.verbs.base.arguments import KEPT_FOR, Objects
+from sparklake.verbs.base.once import COMMIT, COMMITS, COUNT, NOTHING, Once, VerbResult
 from sparklake.verbs.base.resolve import get_branch
 from sparklake.verbs.base.runner import runs_verbs, verb
-from sparklake.verbs.base.verb_result import VerbResult
 
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:

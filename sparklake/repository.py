@@ -11,11 +11,10 @@ from typing import IO, TYPE_CHECKING, Any, Literal, overload
 from sparklake.branch import Branch
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.ports import BranchState, TagInfo
-from sparklake.verbs.base.once import COMMIT, Once, ResultCodec
-from sparklake.verbs.base.periods import GRACE
+from sparklake.verbs.base.arguments import GRACE
+from sparklake.verbs.base.once import COMMIT, Once, ResultCodec, VerbResult
 from sparklake.verbs.base.resolve import get_branch, get_commit
 from sparklake.verbs.base.runner import run_verb, runs_verbs, verb
-from sparklake.verbs.base.verb_result import VerbResult
 
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:

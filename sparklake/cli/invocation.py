@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from sparklake.lake import Lake
     from sparklake.repository import Repository
-    from sparklake.verbs.base.once import Once
-    from sparklake.verbs.base.verb_result import VerbResult
+    from sparklake.verbs.base.once import Once, VerbResult
 
 P = ParamSpec("P")
 T = TypeVar("T")

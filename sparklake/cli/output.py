@@ -22,7 +22,7 @@ from sparklake.visible import visible_line, visible_text
 
 if TYPE_CHECKING:
     from sparklake.cli.result_file import ResultFile
-    from sparklake.verbs.base.verb_result import VerbResult
+    from sparklake.verbs.base.once import VerbResult
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}
 

@@ -26,7 +26,7 @@ from sparklake.uri import SCHEME, ref_uri, repository_uri, same_repository
 
 if TYPE_CHECKING:
     from sparklake.branch import Branch
-    from sparklake.verbs.base.verb_result import VerbResult
+    from sparklake.verbs.base.once import VerbResult
 
 app = Group("branch", "Branches: create, list, set, delete, prune.")
 

@@ -15,6 +15,13 @@ from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.guards import Action
 from sparklake.verbs.base.once import Once
 
+KEPT_FOR = timedelta(days=7)
+"""The time for which a failed transaction's branch is kept from pruning, from its start."""
+
+GRACE = timedelta(hours=6)
+"""The default minimum age of an object that a collection deletes."""
+
+
 BytesOrPath: TypeAlias = bytes | Path
 Objects: TypeAlias = Mapping[str, BytesOrPath] | Iterable[tuple[str, BytesOrPath]]
 """Bytes or local files by path."""

@@ -10,16 +10,7 @@ from uuid import uuid4
 
 import msgspec
 
-from sparklake.errors import (
-    CorruptFileError,
-    InvalidInputError,
-    MissingFileError,
-    NamespaceInUseError,
-    ReadOnlyNamespaceError,
-    StoreError,
-    StorePermissionError,
-    StoreUnreachableError,
-)
+from sparklake import errors
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.sstable.range_files import table_key
@@ -51,13 +42,13 @@ def given_place(uri: str = "") -> Iterator[None]:
     places = () if path is None else (Path(path), *Path(path).parents)
     file = next((each for each in places if each.is_file()), None)
     if file is not None:
-        raise InvalidInputError(f"{file} is a file: name a folder")
+        raise errors.InvalidInputError(f"{file} is a file: name a folder")
     try:
         yield
-    except StoreUnreachableError as error:
+    except errors.StoreUnreachableError as error:
         if not error.is_missing:
             raise
-        raise InvalidInputError(str(error)) from error
+        raise errors.InvalidInputError(str(error)) from error
 
 
 def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
@@ -84,7 +75,7 @@ def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> Repos
         found = _find_mark(store)
         if found and found == replace(mark, uid=found.uid) and _is_abandoned(store, refs, found):
             return replace(info, uid=found.uid)
-        raise NamespaceInUseError(
+        raise errors.NamespaceInUseError(
             f"{store.uri} is, or was, the storage namespace of a repository: choose an unused "
             f"one. Delete it with its {NAMESPACE_MARKER_KEY} only if nothing in it is needed any "
             "more"
@@ -110,12 +101,12 @@ def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
         return
     what = f"{store.uri} is not marked as the storage namespace of {info.name!r}"
     if mark is not None:
-        raise NamespaceInUseError(
+        raise errors.NamespaceInUseError(
             f"{what}: its refs were restored to {mark.repository!r}, which uses it now. To use it "
             "here again, delete the repository and restore it"
         )
     found = "damaged" if store.find(NAMESPACE_MARKER_KEY) else "missing"
-    raise CorruptFileError(
+    raise errors.CorruptFileError(
         f"{what}: the mark {NAMESPACE_MARKER_KEY} is {found}. `sparklake repair` writes it again "
         "if this is the namespace"
     )
@@ -125,7 +116,7 @@ def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
     """Raise StoreError if the store lets a second put overwrite the marker."""
     if store.put_if_absent(NAMESPACE_MARKER_KEY, encoded):
         store.delete(NAMESPACE_MARKER_KEY)
-        raise StoreError(
+        raise errors.StoreError(
             f"{store.uri} ignores conditional puts (If-None-Match), so writers could destroy "
             "each other's files: use a store with conditional puts"
         )
@@ -144,7 +135,7 @@ def check_namespace(store: ObjectStore) -> None:
     The directory below an unmounted disk would accept files, and hide them after the mount.
     """
     if store.traits.is_local and store.find(NAMESPACE_MARKER_KEY) is None:
-        raise StoreUnreachableError(
+        raise errors.StoreUnreachableError(
             f"{store.uri} is no longer the storage namespace of this repository, because "
             f"{NAMESPACE_MARKER_KEY} is missing: mount its disk, or restore it from a backup"
         )
@@ -162,7 +153,7 @@ def check_disk(info: RepositoryInfo, refs: RefsSnapshot) -> None:
     """Raise StoreUnreachableError for a local namespace without its files."""
     uri = info.storage_namespace
     if describe_store(uri).is_local and is_bare(open_store(uri)) and has_content(refs):
-        raise StoreUnreachableError(
+        raise errors.StoreUnreachableError(
             f"nothing was done: {uri} has neither its mark nor any table. Mount its disk, or "
             "restore the namespace from a backup"
         )
@@ -180,8 +171,8 @@ def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
     """Raise ReadOnlyNamespaceError if a verb's first write is rejected."""
     try:
         yield
-    except StorePermissionError as error:
-        raise ReadOnlyNamespaceError(
+    except errors.StorePermissionError as error:
+        raise errors.ReadOnlyNamespaceError(
             f"nothing was done: {verb} must write to {store.uri}, but cannot: {error}"
         ) from error
 
@@ -204,7 +195,7 @@ def check_apart(info: RepositoryInfo, uri: str) -> str:
     """
     root, own = normalise_store_uri(uri), info.storage_namespace
     if roots_overlap(root, own):
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"{root} overlaps the storage namespace of {info.name}, {own}: choose a folder "
             "outside the namespace that does not contain it"
         )
@@ -216,7 +207,7 @@ def check_enclosing(uri: str) -> None:
     with given_place(uri):
         found = find_enclosing(uri)
     if found is not None:
-        raise NamespaceInUseError(
+        raise errors.NamespaceInUseError(
             f"{uri} is inside {found}, which is, or was, the storage namespace of a "
             f"repository: choose a location outside. Delete {found} with its "
             f"{NAMESPACE_MARKER_KEY} only if nothing in it is needed any more"
@@ -229,7 +220,7 @@ def _check_unused(store: ObjectStore) -> None:
     They may belong to a repository whose namespace is inside this one.
     """
     if next(iter(store.list(DATA_FOLDER)), None) is not None:
-        raise NamespaceInUseError(
+        raise errors.NamespaceInUseError(
             f"{store.uri}/{DATA_FOLDER} already contains files, which a garbage collection of "
             "the new repository would delete: choose an unused namespace, and import the "
             "files from their location"
@@ -239,7 +230,7 @@ def _check_unused(store: ObjectStore) -> None:
 def _find_mark(store: ObjectStore) -> Mark | None:
     try:
         return msgspec.json.decode(store.get(NAMESPACE_MARKER_KEY), type=Mark)
-    except (*BAD_JSON, MissingFileError):
+    except (*BAD_JSON, errors.MissingFileError):
         return None
 
 

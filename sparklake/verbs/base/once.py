@@ -1,4 +1,4 @@
-"""Once keys, and the results of verbs.
+"""Idempotency keys, and the results of verbs.
 
 The key and the result of a run are recorded in the transaction of its change. Later runs with the
 key return that result, so a run killed at any moment can be repeated.
@@ -15,27 +15,42 @@ from datetime import date, timedelta
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from uuid import uuid4
 
-from sparklake.errors import (
-    IdempotencyKeyInUseError,
-    IdempotencyKeyReusedError,
-    InvalidInputError,
-    RefStoreUnavailableError,
-    SparklakeError,
-)
+from sparklake import errors
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
 from sparklake.verbs.base.context import Context, OnceRun
-from sparklake.verbs.base.verb_result import VerbResult
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class VerbResult(Generic[T]):
+    """The result of one run of a verb.
+
+    Attributes:
+        value: What the method returns.
+        changed: Whether the run changed anything. A repeated run reports that of the first run.
+        repeated: Whether an earlier run with the same idempotency key returned this result.
+        stored: The recorded form of the value, if the run has an idempotency key.
+    """
+
+    value: T
+    changed: bool = True
+    repeated: bool = False
+    stored: Mapping[str, Any] | None = None
+
+    def returned(self) -> T:
+        """Return this result from a façade's method: the runner unwraps it for callers."""
+        return cast("T", self)
+
 
 MAX_KEY_CHARACTERS = 255
 _HASHED_AT_ONCE = 1 << 20
 _UNCHANGED = {"nothing_to_do": True}
 """The mark of a stored result whose run has changed nothing."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +105,7 @@ def run_once(
             return _decoded(scope.earlier, context, codec)
         try:
             value = act(scope.context)
-        except SparklakeError:
+        except errors.SparklakeError:
             # Another run may have acted, or this one, and only the answer was lost.
             landed = scope.find_landed()
             if landed is None:
@@ -119,7 +134,7 @@ class OnceScope:
         if record is None:
             return None
         if record.digest != self.run.digest:
-            raise IdempotencyKeyReusedError(
+            raise errors.IdempotencyKeyReusedError(
                 f"the once key {self.run.key!r} was used with another verb or other arguments. "
                 "Nothing was changed. Use a new key for a new change"
             )
@@ -135,7 +150,7 @@ class OnceScope:
         """Return the recorded run of the key, or None if the ref store is unavailable."""
         try:
             return self.find()
-        except RefStoreUnavailableError:
+        except errors.RefStoreUnavailableError:
             return None
 
     def finish(self, stored: Mapping[str, Any]) -> VerbResult[None]:
@@ -159,7 +174,7 @@ def once_scope(
     with context.refs.once_keys.turn(once.key, terms.wait_seconds) as is_held:
         earlier = scope.find()
         if earlier is None and not is_held:
-            raise IdempotencyKeyInUseError.of(once.key)
+            raise errors.IdempotencyKeyInUseError.of(once.key)
         yield replace(scope, earlier=earlier)
 
 
@@ -233,7 +248,7 @@ def _file_digest(file: Any) -> Any:
 
 def _check_key(key: object) -> None:
     if not (isinstance(key, str) and 1 <= len(key) <= MAX_KEY_CHARACTERS and key.isprintable()):
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"{key!r} is not a once key: use 1 to {MAX_KEY_CHARACTERS} printable characters, such "
             "as the names and the date of a scheduled run"
         )

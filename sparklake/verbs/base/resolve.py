@@ -11,15 +11,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.ports import BranchState, Layer
-from sparklake.graveler.refs.names import (
-    Ref,
-    RefStep,
-    StepKind,
-    is_commit_id,
-    is_commit_id_prefix,
-    parse_ref,
-    suggestion,
-)
+from sparklake.graveler.refs import names
 from sparklake.graveler.retention import collected_error, expired_error
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.runner import retry_lost_races
@@ -107,7 +99,7 @@ def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:
 
 
 def _of_commit(context: Context, text: str) -> ResolvedRef:
-    ref = parse_ref(text)
+    ref = names.parse_ref(text)
     if ref.staged:
         raise InvalidRefError(
             f"{text!r} means staged changes, not a commit: write {ref.base!r} for the head; "
@@ -116,7 +108,7 @@ def _of_commit(context: Context, text: str) -> ResolvedRef:
     return _resolve(context, text, ref)
 
 
-def _resolve(context: Context, text: str, ref: Ref) -> ResolvedRef:
+def _resolve(context: Context, text: str, ref: names.Ref) -> ResolvedRef:
     """Resolve a ref: full commit id, branch, tag, unique prefix, in this order."""
     found = _base(context, ref)
     if (ref.committed or ref.staged) and found.branch is None:
@@ -137,7 +129,7 @@ def read_consistently(context: Context, ref: str, read: Callable[[ResolvedRef], 
     Reading rows that a concurrent commit removed raises RaceLostError; the read is repeated from
     the new head.
     """
-    parsed = parse_ref(ref)
+    parsed = names.parse_ref(ref)
     return retry_lost_races(lambda: read(_resolve(context, ref, parsed)))
 
 
@@ -153,10 +145,10 @@ def _no_branch(context: Context, name: str) -> RefNotFoundError:
     repository = context.info.name
     missing = f"{repository} has no branch {name!r}"
     try:
-        ref = parse_ref(name)
+        ref = names.parse_ref(name)
         found = _resolve(context, name, ref)
     except (RefNotFoundError, InvalidRefError):
-        near = suggestion(name, _names(context))
+        near = names.suggestion(name, _names(context))
         return RefNotFoundError(f"{missing}{near}; `sparklake branch list` shows its branches")
     if ref.committed or ref.staged:
         return RefNotFoundError(f"{missing}: use {ref.base!r}")
@@ -186,8 +178,8 @@ def check_clean(state: BranchState, verb: str) -> None:
         )
 
 
-def _base(context: Context, ref: Ref) -> ResolvedRef:
-    if is_commit_id(ref.base):
+def _base(context: Context, ref: names.Ref) -> ResolvedRef:
+    if names.is_commit_id(ref.base):
         commit = context.refs.commits.find(CommitId(ref.base))
         if commit is not None:
             return ResolvedRef(commit)
@@ -201,14 +193,14 @@ def _base(context: Context, ref: Ref) -> ResolvedRef:
 
 
 def _by_prefix(context: Context, prefix: str) -> Commit:
-    found = context.refs.commits.find_by_prefix(prefix) if is_commit_id_prefix(prefix) else ()
+    found = context.refs.commits.find_by_prefix(prefix) if names.is_commit_id_prefix(prefix) else ()
     if len(found) > 1:
         raise AmbiguousRefError(f"several commit ids start with {prefix!r}: add more digits")
     if not found:
         tags = (each.name for each in context.refs.tags.list())
         raise RefNotFoundError(
             f"{context.info.name} has no branch, tag or commit {prefix!r}"
-            f"{suggestion(prefix, [*_names(context), *tags])}; `sparklake branch list`, "
+            f"{names.suggestion(prefix, [*_names(context), *tags])}; `sparklake branch list`, "
             "`sparklake tag list` and `sparklake log` show them"
         )
     return found[0]
@@ -218,8 +210,8 @@ def _names(context: Context) -> Iterator[str]:
     return (each.name for each in context.refs.branches.list() if not each.hidden)
 
 
-def _follow(context: Context, text: str, commit: Commit, step: RefStep) -> Commit:
-    if step.kind is StepKind.PARENT:
+def _follow(context: Context, text: str, commit: Commit, step: names.RefStep) -> Commit:
+    if step.kind is names.StepKind.PARENT:
         if step.count == 0:
             return commit
         if step.count > len(commit.parents):

@@ -25,19 +25,17 @@ from functools import cached_property, wraps
 from importlib import import_module
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from sparklake.errors import (
-    AddressConflictError,
-    AlreadyCommittedError,
-    CollectionStartedError,
-    InvalidInputError,
-    MissingFileError,
-    NoChangesError,
-    RaceLostError,
-)
+from sparklake import errors
 from sparklake.verbs.base.arguments import ArgumentTypes
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.once import Once, ResultCodec, compared_arguments, digest_of, run_once
-from sparklake.verbs.base.verb_result import VerbResult
+from sparklake.verbs.base.once import (
+    Once,
+    ResultCodec,
+    VerbResult,
+    compared_arguments,
+    digest_of,
+    run_once,
+)
 
 MAX_ATTEMPTS = 10
 _GC_ATTEMPTS = 5
@@ -108,7 +106,7 @@ def run_verb(method: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -
     """
     runner: _Verb[T] | None = getattr(method, "runner", None)
     if runner is None:
-        raise InvalidInputError(f"{method!r} is not a method of a repository or a branch")
+        raise errors.InvalidInputError(f"{method!r} is not a method of a repository or a branch")
     noun = method.__self__  # type: ignore[attr-defined]  # A bound method.
     return runner.run(noun, arguments, keywords)
 
@@ -169,7 +167,7 @@ class _Verb(Generic[T]):
         """Run the method; if an allowed no-op occurs, return the head."""
         try:
             return _as_result(self.method(noun, *bound.args[1:], **bound.kwargs))
-        except (NoChangesError, AlreadyCommittedError):
+        except (errors.NoChangesError, errors.AlreadyCommittedError):
             head = self.options.head
             if head is None or not bound.arguments.get("if_needed"):
                 raise
@@ -204,7 +202,7 @@ def restarts(
                     if not collections:
                         return verb(context, *arguments, **options)
                     return _after_collections(context, lambda at: verb(at, *arguments, **options))
-                except AddressConflictError as error:
+                except errors.AddressConflictError as error:
                     if not versions:
                         raise
                     context = _with_version(context, error)
@@ -214,7 +212,7 @@ def restarts(
     return decorate
 
 
-def _with_version(context: Context, error: AddressConflictError) -> Context:
+def _with_version(context: Context, error: errors.AddressConflictError) -> Context:
     """Return a context with one more version; raise the error if there is none."""
     # Lazy import: numpy and Arrow, which a verb without records does not need.
     from sparklake.verbs.base.versions import find_version
@@ -233,16 +231,16 @@ def _after_collections(context: Context, verb: Callable[[Context], T]) -> T:
         sweeps = context.refs.tree_sweeps
         try:
             return verb(context)
-        except MissingFileError as error:
+        except errors.MissingFileError as error:
             if _has_swept(context, sweeps):
-                raise CollectionStartedError(
+                raise errors.CollectionStartedError(
                     "nothing was changed: a garbage collection has deleted a table that the "
                     f"operation had begun to read. Try again. {error}"
                 ) from error
             raise
 
     retrying = Retrying(
-        retry=retry_if_exception_type(CollectionStartedError),
+        retry=retry_if_exception_type(errors.CollectionStartedError),
         stop=stop_after_attempt(_GC_ATTEMPTS),
         reraise=True,
     )
@@ -272,7 +270,7 @@ def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -
     if not branches.is_turn_held(branch):
         try:
             return attempt()
-        except RaceLostError as error:
+        except errors.RaceLostError as error:
             if not _is_race(error):
                 raise
     with branches.turn(branch, _TURN_SECONDS):
@@ -295,4 +293,4 @@ def retry_lost_races(attempt: Callable[[], T]) -> T:
 
 def _is_race(error: BaseException) -> bool:
     # A subclass is final: trying again would not change it.
-    return type(error) is RaceLostError
+    return type(error) is errors.RaceLostError

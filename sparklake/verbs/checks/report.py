@@ -18,7 +18,7 @@ from sparklake.rows.findings import (
     Severity,
     finding_document,
 )
-from sparklake.verbs.base.periods import GRACE
+from sparklake.verbs.base.arguments import GRACE
 
 WARNING_EXIT_CODE = 9
 ERROR_EXIT_CODE = 10

@@ -25,8 +25,8 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 from sparklake.graveler.records import stored_record_id
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.resolve import check_kept
-from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.merged_log import StoredValues, TableUnion
 from sparklake.verbs.delta.tree_log import (

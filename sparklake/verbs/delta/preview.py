@@ -13,7 +13,7 @@ from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.three_way_trees import ThreeWayTrees
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import (
     FindMany,

@@ -16,13 +16,12 @@ from sparklake.config import HookSettings
 from sparklake.errors import InvalidHooksError, InvalidInputError, NotFoundError, SparklakeError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action as Refused
-from sparklake.graveler.ids import RangeId
+from sparklake.graveler.ids import CommitId, MetaRangeId, RangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.graveler.ports.registers import HookRun
 from sparklake.graveler.records import Record
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.hooks.subject import RefChange
 
 # Lazy imports: numpy and Arrow take 0.25 s, which opening a repository does not need.
 if TYPE_CHECKING:
@@ -41,6 +40,21 @@ _OF_TAGS = (RefVerb.CREATE_TAG, RefVerb.DELETE_TAG)
 _KEPT = 64
 _NAMED = 3
 _LOG = logging.getLogger("sparklake.hooks")
+
+
+@dataclass(frozen=True, slots=True)
+class RefChange:
+    """The event of a ref, independent of the hooks."""
+
+    context: Context
+    verb: str
+    ref: str
+    who: str
+    before: MetaRangeId
+    after: MetaRangeId
+    head: CommitId | None = None
+    source: CommitId | None = None
+    commits: Sequence[Commit] = ()
 
 
 @dataclass(frozen=True, slots=True)

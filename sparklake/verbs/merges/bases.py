@@ -14,9 +14,8 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.write_ranges import virtual_merge_body
 from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.context import Context, naming_collected
-from sparklake.verbs.base.merge_bases import best_common_ancestors
+from sparklake.verbs.base.merge_bases import ThreeWayTrees, best_common_ancestors
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.three_way import plan_sides
 
 

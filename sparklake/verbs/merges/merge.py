@@ -17,13 +17,13 @@ from sparklake.graveler.ports import BranchState
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish
 from sparklake.verbs.base.read import have_equal_records
 from sparklake.verbs.base.resolve import ResolvedRef, get_branch, kept_ref, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
-from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.bases import BaseTrees
 from sparklake.verbs.merges.three_way import (
     check_staged_changes,

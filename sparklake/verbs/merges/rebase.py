@@ -14,7 +14,7 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import merge_base
+from sparklake.verbs.base.merge_bases import ThreeWayTrees, merge_base
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import change_summaries, signed_commit
 from sparklake.verbs.base.resolve import (
@@ -26,7 +26,6 @@ from sparklake.verbs.base.resolve import (
 )
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature
-from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_tree
 
 

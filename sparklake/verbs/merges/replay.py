@@ -22,6 +22,7 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish_all, signed_commit
 from sparklake.verbs.base.resolve import (
@@ -33,7 +34,6 @@ from sparklake.verbs.base.resolve import (
 )
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.signing import Signature, sign
-from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.three_way import MergedTree, merged_tree, naming_verb
 
 # The names that lakeFS uses.

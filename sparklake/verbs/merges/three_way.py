@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
+from sparklake import errors
 from sparklake.engine.execution import PlanResult
-from sparklake.errors import (
-    DirtyBranchError,
-    ExpiredError,
-    InvalidInputError,
-    MergeConflictError,
-    StrategyError,
-)
 from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.records import stored_record_id
+from sparklake.rows.diffs import ThreeWayRow, conflict_row
+from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, naming_collected
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.staging import StagedLayers
-from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.commits import apply_layers
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
 from sparklake.verbs.delta.merge import table_unions
@@ -38,7 +36,7 @@ from sparklake.verbs.delta.merged_log import (
     union_labels,
     union_records,
 )
-from sparklake.verbs.merges.conflicts import conflict_rows
+from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.keep_both import with_kept, with_records
 from sparklake.verbs.merges.table_schemas import schema_conflicts
 
@@ -73,7 +71,12 @@ def naming_verb(what: str) -> Iterator[None]:
     """Prefix the message of an error, such as with "cannot revert ..."."""
     try:
         yield
-    except (MergeConflictError, StrategyError, ExpiredError, InvalidInputError) as error:
+    except (
+        errors.MergeConflictError,
+        errors.StrategyError,
+        errors.ExpiredError,
+        errors.InvalidInputError,
+    ) as error:
         error.args = (f"{what}: {error}", *error.args[1:])
         raise
 
@@ -137,13 +140,13 @@ def check_staged_changes(
     try:
         sides = ThreeWayTrees(head.id, before.id, tree_id)
         both = merged_tree(Attempts(context, title), sides, Resolution())
-    except MergeConflictError as error:
+    except errors.MergeConflictError as error:
         met = f", such as {getattr(error.conflicts[0], 'path', None)!r}"
     else:
         # A record that changes nothing over the head may hide a change of the tree.
         if both.id == after.id and not both.labels:
             return
-    raise DirtyBranchError(
+    raise errors.DirtyBranchError(
         f"{state.name!r} has uncommitted changes to paths or Delta tables that the merge changes, "
         f"too{met}: commit or drop them before you merge into it"
     )
@@ -203,7 +206,7 @@ def _conflict_error(
     outcome: PlanResult,
     refused: Sequence[TableUnion],
     schemas: Sequence[tuple[Conflict, str]],
-) -> MergeConflictError:
+) -> errors.MergeConflictError:
     tables = [*refused_conflicts(refused), *schemas]
     rows = conflict_rows(context, sides, [*((each, None) for each in outcome.conflicts), *tables])
     total = outcome.left_count + len(tables)
@@ -219,6 +222,40 @@ def _conflict_error(
     )
     # The reason of a schema says what to do.
     hints = f". {hint}" if outcome.left_count or refused else ""
-    return MergeConflictError(
+    return errors.MergeConflictError(
         f"{count} ({some}{', ...' if total > 3 else ''}){why}{hints}", rows, total
     )
+
+
+CONFLICTS_WITH_COMMITS = 100
+"""The number of conflicts of a verb whose commits are looked up."""
+
+_LIMITS = WalkLimits(commits=20_000, trees=200)
+"""The limits of the search on each side, for all conflicts together."""
+
+
+def conflict_rows(
+    context: Context, sides: ThreeWayTrees, conflicts: Iterable[tuple[Conflict, str | None]]
+) -> list[ThreeWayRow]:
+    """Return the first conflicts in key order as rows, each with its reason.
+
+    The first CONFLICTS_WITH_COMMITS rows have the commits of source and dest.
+    """
+    first = sorted(conflicts, key=lambda each: each[0].key)[:MAX_CONFLICTS_REPORTED]
+    rows = [conflict_row(*each) for each in first]
+    shown = [conflict for conflict, _ in first[:CONFLICTS_WITH_COMMITS]]
+    source = _commits(context, sides.source_head, [(each.key, each.source) for each in shown])
+    dest = _commits(context, sides.dest_head, [(each.key, each.dest) for each in shown])
+    for at, found in enumerate(zip(source, dest, strict=True)):
+        rows[at] = replace(rows[at], source_commit=found[0], dest_commit=found[1])
+    return rows
+
+
+def _commits(
+    context: Context, head: CommitId | None, values: Sequence[tuple[bytes, bytes | None]]
+) -> Sequence[Commit | None]:
+    """Return the last change of each key to its stored value, or None."""
+    if head is None:
+        return [None] * len(values)
+    record_ids = [(key, stored_record_id(stored)) for key, stored in values]
+    return last_changes(context, head, record_ids, _LIMITS)

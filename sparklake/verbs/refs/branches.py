@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sparklake.errors import (
-    AlreadyExistsError,
-    DirtyBranchError,
-    InvalidInputError,
-    ProtectedError,
-    RaceLostError,
-    RefNotFoundError,
-    SparklakeError,
-)
+from sparklake import errors
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchState, RefVerb, TagInfo
 from sparklake.graveler.refs.names import name_taken, validate_branch_name, validate_tag_name
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.once import VerbResult
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.base.staging import count_staged
-from sparklake.verbs.base.verb_result import VerbResult
 
 _LONGEST = timedelta(days=36_500)
 
@@ -27,13 +19,15 @@ _LONGEST = timedelta(days=36_500)
 def checked_lifetime(lifetime: timedelta | None) -> timedelta | None:
     """Validate a lifetime. None is unlimited."""
     if lifetime is not None and not timedelta() < lifetime <= _LONGEST:
-        raise InvalidInputError(f"a branch cannot expire in {lifetime}: choose up to 36,500 days")
+        raise errors.InvalidInputError(
+            f"a branch cannot expire in {lifetime}: choose up to 36,500 days"
+        )
     return lifetime
 
 
 def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> BranchState:
     if lifetime is not None and branch == context.info.default_branch:
-        raise ProtectedError(f"{branch!r} is the default branch, which cannot expire")
+        raise errors.ProtectedError(f"{branch!r} is the default branch, which cannot expire")
     return context.refs.branches.set_lifetime(branch, checked_lifetime(lifetime))
 
 
@@ -53,7 +47,7 @@ def _prune(context: Context, branch: BranchState) -> bool:
             context.refs.branches.delete(
                 branch.name, context.committer, discard_staged=True, if_expired=True
             )
-    except (RaceLostError, RefNotFoundError, ProtectedError):
+    except (errors.RaceLostError, errors.RefNotFoundError, errors.ProtectedError):
         return False
     return True
 
@@ -78,7 +72,7 @@ def create_branch(
                 return VerbResult(
                     _create_branch(context, name, source, hidden=hidden, expires=expires)
                 )
-        except AlreadyExistsError:
+        except errors.AlreadyExistsError:
             found = context.refs.branches.find(name)
             if found is None:
                 raise  # Another writer has just created a tag.
@@ -104,13 +98,13 @@ def _create_branch(
 
 def delete_branch(context: Context, name: str, *, discard_staged: bool) -> None:
     if name == context.info.default_branch:
-        raise ProtectedError(
+        raise errors.ProtectedError(
             f"{name!r} is the default branch of {context.info.name} and cannot be deleted"
         )
     state = context.refs.branches.find(name)
     if state is not None and state.layers and not discard_staged:
         state.guard.check(name, Action.DELETE)
-        raise DirtyBranchError.of_deletion(name, _staged(context, state))
+        raise errors.DirtyBranchError.of_deletion(name, _staged(context, state))
     with context.move_guard.around_name(context, RefVerb.DELETE_BRANCH, name):
         # The store checks again: changes may just have been staged.
         context.refs.branches.delete(name, context.committer, discard_staged=discard_staged)
@@ -120,7 +114,7 @@ def _staged(context: Context, state: BranchState) -> str:
     """Return the number of staged changes as text, even if they are unreadable."""
     try:
         count = count_staged(context, state)
-    except SparklakeError as error:
+    except errors.SparklakeError as error:
         return f"staged changes that cannot be counted ({error})"
     return f"{count:,} staged change{'s' * (count != 1)}"
 
@@ -137,7 +131,7 @@ def create_tag(
         once = context.recorded(TagInfo(name, commit.id))
         try:
             tag = context.refs.tags.create(name, commit.id, context.committer, once=once)
-        except AlreadyExistsError:
+        except errors.AlreadyExistsError:
             found = context.refs.tags.find(name) if exist_ok else None
             if found is None or found.commit_id != commit.id:
                 raise

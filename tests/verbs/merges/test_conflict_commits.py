@@ -17,7 +17,7 @@ from sparklake.testing.lakes import commit_all, namespace_of
 from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.snapshot import RangeLayer
 from sparklake.verbs.history.origins import WalkLimits, last_changes
-from sparklake.verbs.merges.conflicts import CONFLICTS_WITH_COMMITS
+from sparklake.verbs.merges.three_way import CONFLICTS_WITH_COMMITS
 from tests.support.random_history import BRANCHES, PATHS, random_history
 from tests.support.seeds import seeds
 
