@@ -40,11 +40,9 @@ if TYPE_CHECKING:
 class Branch:
     """A branch of a repository. Changes are staged until they are committed.
 
-    Staging many objects stages all or none. Paths to select are objects, or prefixes that end with
-    '/'. `message`, `committer` and `metadata` are those of the new commit. `once` makes a call
-    repeatable: a later call with the same key returns the result of the first. With `if_needed`, a
-    call without changes returns the head, or no commits. Verbs raise RefNotFoundError for a missing
-    branch, ReadOnlyError or ProtectedError for a guarded one, and RaceLostError if it keeps moving.
+    Staging many objects stages all or none. With `if_needed`, a call without changes returns the
+    head, or no commits. Verbs raise RefNotFoundError for a missing branch, ReadOnlyError or
+    ProtectedError for a guarded one, and RaceLostError if it keeps moving.
     """
 
     def __init__(self, context: Context, name: str) -> None:
@@ -76,10 +74,7 @@ class Branch:
         return count_staged(self._context, get_branch(self._context, self.name))
 
     def status(self, against: str | None = None) -> BranchStatus:
-        """Return the head, the number of staged changes, and the commits ahead and behind.
-
-        They are counted against a ref, by default the default branch.
-        """
+        """Return the head, the number of staged changes, and the commits ahead and behind."""
         from sparklake.verbs.history.status import status
 
         return status(self._context, self.name, against)
@@ -177,8 +172,7 @@ class Branch:
         """Write many objects and stage them at once; return their number.
 
         `objects` has bytes, or Paths of local files, by path: a mapping, or streamed pairs. Raises
-        InvalidRecordError for a repeated path, and InvalidInputError for a symbolic link, unless
-        `follow_links`.
+        InvalidRecordError for a repeated path, and InvalidInputError for an unfollowed link.
 
         Examples:
             >>> branch.put_many({"notes/b.txt": b"...", "notes/c.txt": b"..."})
@@ -204,8 +198,7 @@ class Branch:
     ) -> FolderUpload:
         """Stage all files below a local folder, under a prefix.
 
-        Symbolic links are skipped unless `follow_links`. The result lists skipped links, FIFOs,
-        sockets and devices.
+        The result lists skipped links, FIFOs, sockets and devices.
         """
         from sparklake.verbs.objects.stage import Labels
         from sparklake.verbs.objects.upload import put_folder
@@ -227,8 +220,8 @@ class Branch:
     ) -> IO[Any]:
         """Open one object for reading, or a new one, staged on close.
 
-        Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError. Written
-        data stays on local disk until closed; nothing is staged if the `with` body raises.
+        The mode x raises AlreadyExistsError. Written data stays on local disk until closed; nothing
+        is staged if the `with` body raises.
 
         Examples:
             >>> with branch.open("notes/b.txt", "w") as file:
@@ -270,9 +263,9 @@ class Branch:
 
     @verb("remove", COUNT)
     def remove(self, path: str, recursive: bool = False, once: str | Once | None = None) -> int:
-        """Stage the removal of an object, with `recursive` also of everything below it.
+        """Stage the removal of an object; return the number of removed ones.
 
-        Returns their number. Raises ObjectNotFoundError.
+        Raises ObjectNotFoundError.
         """
         from sparklake.verbs.objects.stage import remove_folder, remove_object
 
@@ -296,8 +289,8 @@ class Branch:
     ) -> int:
         """Stage copies, given as pairs of source and dest; return their number.
 
-        They come from `ref` if given, and replace existing objects. Raises ObjectNotFoundError, and
-        InvalidRecordError for a repeated dest.
+        They replace existing objects. Raises ObjectNotFoundError, InvalidRecordError for a repeated
+        dest.
         """
         from sparklake.verbs.objects.upload import copy_many
 
@@ -334,9 +327,8 @@ class Branch:
         """Copy objects, of `ref` if given, to other paths (staged); return their number.
 
         No bytes are copied. `a/` is everything below it, and `a` an object, recursively also
-        everything below `a/`. Below a `dest` that ends with a slash, `a` keeps its last name.
-        Raises ObjectNotFoundError, InvalidKeyError for a path that gets too long, and unless
-        `force`, AlreadyExistsError.
+        everything below `a/`. Raises ObjectNotFoundError, AlreadyExistsError unless `force`, and
+        InvalidKeyError for a path that gets too long.
         """
         from sparklake.verbs.objects.copy import CopyRequest, copy
 
@@ -373,8 +365,8 @@ class Branch:
         """Write a DataFrame with Spark's own writers and stage its files.
 
         `mode` is append, overwrite, overwrite-partitions (replaces only the partitions of the
-        rows), errorifexists or ignore; `options` are those of Spark's writer. Rows added to Parquet
-        files need their columns (or `mergeSchema`) and types, unless `schema_check` is False.
+        rows), errorifexists or ignore. Rows added to Parquet files need their columns (or
+        `mergeSchema`) and types, unless `schema_check` is False.
         """
         from sparklake.verbs.delta.write import write_delta
         from sparklake.verbs.tables.write import write_table
@@ -419,9 +411,8 @@ class Branch:
         `source` is a directory or bucket prefix, an S3Inventory, or rows in Spark or Arrow: `path`,
         `size`, `address`, a full URI, and optionally `checksum`, `mtime`, `metadata`,
         `content_type`. The mode `replace` removes the branch's objects under `prefix`, `add` keeps
-        them. Invalid rows raise ImportErrorsError, or are skipped with `on_error="skip"`;
-        `errors_to` is an empty place for their table. Raises DirtyBranchError, NoChangesError,
-        InvalidInputError, StoreUnreachableError.
+        them. Invalid rows raise ImportErrorsError, unless skipped. Raises DirtyBranchError,
+        NoChangesError, InvalidInputError, StoreUnreachableError.
         """
         from sparklake.verbs.imports.import_objects import ImportOptions, import_objects
 
@@ -458,8 +449,7 @@ class Branch:
         """Undo commits, with one new commit for each; all of them, or none.
 
         A merge is compared with its parent `parent_number`, starting at 1. Conflicts with later
-        changes are decided as in a merge, or raise MergeConflictError. Raises the errors of a
-        merge.
+        changes are decided as in a merge, and raise its errors.
 
         Examples:
             >>> [commit] = main.revert("main")
@@ -499,8 +489,8 @@ class Branch:
     ) -> list[Commit]:
         """Apply commits to the branch, with one new commit for each; all of them, or none.
 
-        By default, messages and metadata are those of the originals; the metadata also has the id
-        and committer of the original. Arguments and errors are those of `revert`.
+        Messages and metadata default to those of the originals, which the metadata names. Arguments
+        and errors are those of `revert`.
         """
         from sparklake.strategies.choosing import parse_resolution
         from sparklake.verbs.merges.replay import ReplayOptions, cherry_pick

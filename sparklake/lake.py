@@ -59,8 +59,8 @@ def connect(
 ) -> Lake:
     """Open a lake; no JVM starts before one is needed.
 
-    Its refs are in the Postgres of `dsn`, else in an embedded one in `home` (SPARKLAKE_HOME or
-    ~/.sparklake). `progress` observes commits, merges and diffs. Raises RefStoreUnavailableError.
+    Its refs are in the Postgres of `dsn`, else in an embedded one in `home`. Raises
+    RefStoreUnavailableError.
 
     Examples:
         >>> with sparklake.connect() as lake:
@@ -156,11 +156,10 @@ class Lake:
         return find_cache(self._cache)
 
     def register(self, spark: SparkSession | None = None) -> None:
-        """Let `spark.read.format` read this lake.
+        """Let `spark.read.format` read this lake, in a session or the lake's own.
 
-        The formats are "sparklake.objects", ".diff" and ".log", by default in the lake's session.
-        Spark plans such reads in a separate process, without the DSN's password. Raises
-        MissingDependencyError before Spark 4.
+        The formats are "sparklake.objects", ".diff" and ".log". Spark plans such reads in a
+        separate process, without the DSN's password. Raises MissingDependencyError before Spark 4.
         """
         from sparklake.verbs.tables.read import register_formats
 
@@ -189,8 +188,8 @@ class Lake:
     ) -> Repository:
         """Create a repository with one empty commit in an unused storage namespace.
 
-        `range_records`, the approximate number of objects per range, is final. Raises
-        InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
+        `range_records` is final. Raises InvalidNameError, AlreadyExistsError, NamespaceInUseError,
+        StoreError.
 
         Examples:
             >>> lake.create_repository("sales", str(folder / "sales"))
@@ -237,15 +236,11 @@ class Lake:
 
         It takes over the namespace: no other repository may keep using it. Dump and trees are
         verified first: raises MissingFileError, CorruptFileError, InvalidDumpError, and the errors
-        of `create_repository`; one error reports all problems.
-
-        A dump of lakeFS has no default branch; it is "main" by default. `rename` has new names of
-        branches and tags, where `heads/NAME` and `tags/NAME` select one kind; later restores of
-        the dump repeat them. `incomplete` accepts missing and damaged tree files: `check` lists and
-        `repair` restores them. `manifest` is a path or URI, such as from `lakectl refs-dump`, or
-        "-" for stdin. An outdated dump raises NewerDumpError, unless `accept_old`. `on_note`
-        receives a line with the dump's age, and one for each omission. `check_addresses` reads all
-        heads of a lakeFS dump for a note about unreadable stores.
+        of `create_repository`; one error reports all problems. An outdated dump raises
+        NewerDumpError, unless `accept_old`. A dump of lakeFS has no default branch; it is "main" by
+        default. In `rename`, `heads/NAME` and `tags/NAME` select one kind; later restores of the
+        dump repeat it. `check` lists and `repair` restores the missing files of an `incomplete`
+        dump. `on_note` receives a line with the dump's age, and one for each omission.
         """
         from sparklake.verbs.dumps.restore import RestoreOptions, address_notes, restore_refs
 
@@ -279,9 +274,7 @@ class Lake:
         return store
 
     def repository(self, name: str, force: bool = False) -> Repository:
-        """Open a repository; with `force`, a read-only one can be changed.
-
-        Raises RepositoryNotFoundError.
+        """Open a repository. Raises RepositoryNotFoundError.
 
         Examples:
             >>> lake.repository("lake").branch("main")
@@ -301,10 +294,7 @@ class Lake:
         return [self._open(info) for info in self._ref_store.list_repositories()]
 
     def delete_repository(self, name: str, force: bool = False) -> None:
-        """Delete a repository and its history; its storage namespace keeps all files.
-
-        Raises ReadOnlyError for a read-only one, unless forced.
-        """
+        """Delete a repository and its history; its storage namespace keeps all files."""
         self._ref_store.delete_repository(validate_repository_name(name), force=force)
 
     def _open(self, info: RepositoryInfo, *, force: bool = False) -> Repository:

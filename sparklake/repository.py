@@ -66,11 +66,8 @@ def _dest_head(repo: Repository, arguments: Mapping[str, Any]) -> Commit:
 class Repository:
     """A versioned lake: a storage namespace, and the refs over it.
 
-    A ref is a branch, a tag, a commit id or its unique prefix, then ~N and ^N; `branch@` excludes
-    staged changes. Unknown refs raise RefNotFoundError. Lazy results are iterated, or computed with
-    `to_arrow()` or `to_df()`. Paths to select are objects, or prefixes that end with '/'. `options`
-    are those of Spark's reader. `once` makes a call repeatable: a later call with the same key
-    returns the result of the first.
+    Unknown refs raise RefNotFoundError. Lazy results are iterated, or computed with `to_arrow()` or
+    `to_df()`. Plans, previews and dry runs change nothing.
     """
 
     def __init__(self, context: Context) -> None:
@@ -107,11 +104,7 @@ class Repository:
         exist_ok: bool = False,
         once: str | Once | None = None,
     ) -> Branch:
-        """Create a branch at any ref, in constant time.
-
-        By default it starts at the default branch. Listings omit a hidden one, and pruning may
-        delete it after `expires`. With `exist_ok`, an existing branch is returned as it is;
-        otherwise it raises AlreadyExistsError.
+        """Create a branch at any ref, in constant time. Raises AlreadyExistsError.
 
         Examples:
             >>> fix = repo.create_branch("fix-prices", source="main")
@@ -157,7 +150,7 @@ class Repository:
     def prune_branches(self, dry_run: bool = False) -> list[BranchState]:
         """Delete expired branches and their staged changes; return them.
 
-        The default branch and protected ones stay. A dry run deletes nothing.
+        The default branch and protected ones stay.
         """
         from sparklake.verbs.refs.branches import prune_branches
 
@@ -168,8 +161,7 @@ class Repository:
     ) -> None:
         """Delete a branch; its commits stay.
 
-        Raises ProtectedError for the default branch, and unless `discard_staged`, DirtyBranchError
-        for one with staged changes. `missing_ok` accepts a missing branch.
+        Raises ProtectedError for the default branch, and DirtyBranchError for staged changes.
         """
         from sparklake.verbs.refs.branches import delete_branch
 
@@ -205,10 +197,7 @@ class Repository:
         return get_commit(self._context, ref)
 
     def at_time(self, branch: str, timestamp: datetime) -> Commit:
-        """Return the branch head at a timezone-aware datetime.
-
-        Raises RefNotFoundError for a time before its creation.
-        """
+        """Return the branch head at a time. Raises RefNotFoundError before its creation."""
         from sparklake.verbs.refs.moves import head_at
 
         return head_at(self._context, branch, timestamp)
@@ -242,9 +231,7 @@ class Repository:
         return list_folder(self._context, ref, prefix)
 
     def stat(self, ref: str, path: str, require_readable: bool = False) -> ObjectInfo:
-        """Return one object. Raises ObjectNotFoundError.
-
-        With `require_readable`, raises ExpiredError if its bytes may be deleted.
+        """Return one object. Raises ObjectNotFoundError, and if required, ExpiredError.
 
         Examples:
             >>> repo.stat("v1", "raw/orders.csv").size
@@ -286,7 +273,7 @@ class Repository:
         errors: str | None = None,
         newline: str | None = None,
     ) -> IO[Any]:
-        """Open one object for reading, in its current state: "rb" for bytes, "r" for text.
+        """Open one object for reading, in its current state.
 
         Only requested parts are read; reads raise MissingFileError, CorruptFileError.
         """
@@ -305,8 +292,7 @@ class Repository:
     ) -> DataFrame:
         """Return the table under a path as a DataFrame, including partition columns.
 
-        With a timestamp, it has its state on a branch at that time. The default format is delta for
-        a path with a Delta log, else parquet. Raises ObjectNotFoundError.
+        Raises ObjectNotFoundError.
         """
         from sparklake.verbs.tables.read import read_table
         from sparklake.verbs.tables.version import open_table
@@ -321,10 +307,9 @@ class Repository:
         format: str | None = None,  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> str:
-        """Return the URI of a read-only Delta table over the files under a path.
+        """Return the URI of an immutable Delta table over the files under a path.
 
-        It shows Parquet files or a Delta table to any reader of Delta, and never changes. The
-        default format is that of `read`.
+        It shows Parquet files or a Delta table to any reader of Delta.
         """
         from sparklake.verbs.tables.read import view_table
         from sparklake.verbs.tables.version import open_table
@@ -376,8 +361,7 @@ class Repository:
 
         Three-way: the changes in left if right were merged into it, with conflicts; its rows have
         the sides base, source (right) and dest (left). Three-dot: the changes of right since the
-        merge base. Both at once raise InvalidInputError. Also has `by_folder()`, `summary()` and
-        `tree()`.
+        merge base. Both at once raise InvalidInputError.
 
         Examples:
             >>> [(each.type.value, each.path) for each in repo.diff("main", "dev", "raw/")]
@@ -420,9 +404,7 @@ class Repository:
     ) -> TableDiff:
         """Return the different rows of a table from left to right, as committed.
 
-        The format is parquet, orc or delta, by default that of `read`. `columns` are the compared
-        ones, by default all. Only differing files are read. Call `to_df()`, `counts()` or
-        `schema_changes`.
+        The format is parquet, orc or delta. Only differing files are read.
         """
         from sparklake.verbs.tables.row_diff import diff_table
 
@@ -459,9 +441,8 @@ class Repository:
     ) -> Log:
         """Return the commits of a ref, newest first, each after its descendants.
 
-        It starts after the ref `after` and ends with the ref `stop_at`; `since` and `until` are
-        timezone-aware datetimes. Only the required part of history is read. With a path or a
-        prefix, it contains only changes of the object, or below the prefix.
+        Only the required part of history is read. With a path or a prefix, it contains only changes
+        of the object, or below the prefix.
 
         Examples:
             >>> [commit.message for commit in repo.log("main", limit=2)]
@@ -506,20 +487,14 @@ class Repository:
         return merge_base(self._context, one, other)
 
     def merge_bases(self, left: str, right: str) -> list[Commit]:
-        """Return all best common ancestors of two refs, that of `merge_base` first.
-
-        There are several after criss-cross merges.
-        """
+        """Return all best common ancestors of two refs, that of `merge_base` first."""
         from sparklake.verbs.base.merge_bases import common_ancestors
 
         one, other = (self.resolve(ref) for ref in (left, right))
         return common_ancestors(self._context, one, other)
 
     def graph(self, ref: str, limit: int = 100, first_parent: bool = False) -> HistoryGraph:
-        """Return the latest commits of a ref as a picture for notebooks.
-
-        `save(path)` writes it as SVG or PNG. Needs the extra `graph`.
-        """
+        """Return the latest commits of a ref as a picture. Needs the extra `graph`."""
         from sparklake.verbs.history.graph import history_graph
         from sparklake.verbs.history.lanes import names_of
 
@@ -532,7 +507,7 @@ class Repository:
     def plan_merge(
         self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None
     ) -> Explanation:
-        """Return the reads, copies and engine of a merge; nothing changes.
+        """Return the reads, copies and engine of a merge.
 
         Raises NoChangesError as the merge would.
         """
@@ -553,7 +528,7 @@ class Repository:
         schema_check: bool = True,
         squash: bool = False,
     ) -> MergePreview:
-        """Return the changes, conflicts and cost of a merge; nothing changes.
+        """Return the changes, conflicts and cost of a merge.
 
         Staged changes of dest are ignored. Raises StrategyError and NoChangesError as the merge
         would.
@@ -596,14 +571,11 @@ class Repository:
         """Merge a ref into a branch as a commit with parents [dest, source].
 
         With `squash`, or selected `paths`, its only parent is dest: the next merge uses the same
-        base.
-
-        `rules` give strategies by globs over paths, before `strategy`: a name, a `module:function`,
-        or a function as described in docs/merging.md. Otherwise keys changed on both sides raise
-        MergeConflictError: `.count` of them, the first 10,000 in `.conflicts`. `delta` unites the
-        logs of a Delta table written on both sides, and `schema_check` reports Parquet tables with
-        added files of other types as conflicts. Also raises StrategyError, DirtyBranchError for
-        staged changes of dest to merged objects, and NoChangesError. No error changes anything.
+        base. `rules` come before `strategy`; docs/merging.md describes functions. Undecided keys
+        raise MergeConflictError: `.count` of them, the first 10,000 in `.conflicts`. `schema_check`
+        reports Parquet tables with added files of other types as conflicts. Also raises
+        StrategyError, DirtyBranchError for staged changes of dest to merged objects, and
+        NoChangesError. No error changes anything.
 
         Examples:
             >>> commit = repo.merge("dev", "main", message="publish the new prices")
@@ -627,19 +599,13 @@ class Repository:
     # --- registers --------------------------------------------------------------------------------
 
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Return the latest ref moves, newest first, optionally of one branch or tag.
-
-        Raises InvalidInputError for a limit below 1.
-        """
+        """Return the latest ref moves, newest first, optionally of one branch or tag."""
         from sparklake.verbs.refs.moves import list_operations
 
         return list_operations(self._context, limit, ref)
 
     def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return the latest hook runs, newest first, optionally of one branch or tag.
-
-        Raises InvalidInputError for a limit below 1.
-        """
+        """Return the latest hook runs, newest first, optionally of one branch or tag."""
         from sparklake.verbs.hooks.guard import list_hook_runs
 
         return list_hook_runs(self._context, limit, ref)
@@ -674,9 +640,9 @@ class Repository:
         """Write all branches, tags and commits at one moment into the storage namespace.
 
         `lake.restore_repository` and lakeFS can restore them, without staged changes. The result
-        warns of entries unusable for lakeFS; without `check_addresses`, no address is read. Raises
-        NamespaceInUseError after a takeover. Unless `overwrite`, raises NewerDumpError after
-        another program's dump, and RefsLostError for a dump with refs or commits missing here.
+        warns of entries unusable for lakeFS. Raises NamespaceInUseError after a takeover. Unless
+        `overwrite`, raises NewerDumpError after another program's dump, and RefsLostError for a
+        dump with refs or commits missing here.
         """
         from sparklake.verbs.dumps.dump import DumpOptions, dump_refs
 
@@ -697,9 +663,8 @@ class Repository:
     ) -> ExportResult:
         """Copy the objects of a commit to a folder or bucket, with a manifest.
 
-        Staged changes are excluded. With `since`, or `incremental` since the last export there,
-        only differences are copied, and removed objects are deleted unless `keep_removed`.
-        `overwrite` accepts a place with files. Raises UnsupportedNamesError, MissingFileError,
+        Staged changes are excluded. An incremental export copies differences, and deletes removed
+        objects unless `keep_removed`. Raises UnsupportedNamesError, MissingFileError,
         CorruptFileError. See docs/export.md.
         """
         from sparklake.verbs.exports.export import export
@@ -724,10 +689,7 @@ class Repository:
         prefix: str = "",
         format: str = "parquet",  # noqa: A002
     ) -> ExportResult:
-        """Write the objects of a commit as rows to an empty folder; copy no object.
-
-        `format` is parquet, csv or jsonl.
-        """
+        """Write the objects of a commit as rows to an empty folder; copy no object."""
         return self.export(ref, to, prefix, manifest_only=True, manifest_format=format)
 
     def purge(
@@ -741,9 +703,9 @@ class Repository:
     ) -> Purge:
         """Delete the bytes of objects from all of history; ids stay valid.
 
-        `paths` may also be globs. Raises PurgeBlockedError if a branch has them, unless `commit`
-        commits their removal, or if other paths share the bytes, unless `include_shared`. Objects
-        outside the storage namespace are only listed, unless `include_external`. See docs/purge.md.
+        Raises PurgeBlockedError if a branch has them, unless `commit` commits their removal, or if
+        other paths share the bytes, unless `include_shared`. Objects outside the storage namespace
+        are only listed, unless `include_external`. See docs/purge.md.
         """
         from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.purges.purge import PurgeOptions, purge
@@ -789,9 +751,7 @@ class Repository:
     ) -> Collection:
         """Delete unreferenced objects of the namespace, and let commits expire.
 
-        Objects younger than `grace` stay. A dry run deletes nothing; its list can be swept later by
-        its id. `work` is a folder for the lists, for a full namespace. Raises CollectionOpenError
-        during another collection.
+        Raises CollectionOpenError during another collection.
         """
         from sparklake.verbs.gc.collect import collect_garbage
 
@@ -813,10 +773,7 @@ class Repository:
     ) -> CheckReport:
         """Verify the repository; return a report of lost, damaged and leftover files.
 
-        `level` is "refs", "trees", "objects" or "content", each with those before it; "content"
-        reads all objects, or a share `sample` of them. `resume` is the id of an unfinished check.
-        `to` is a folder for the report, by default in the namespace. Unreferenced objects below
-        `grace` are reported as young. See docs/check-and-repair.md.
+        See docs/check-and-repair.md.
         """
         from sparklake.verbs.checks.check import check
         from sparklake.verbs.checks.report import CheckOptions, parse_level
@@ -835,9 +792,8 @@ class Repository:
 
         Tree files come from the local cache, copies of the namespace in `sources`, or records of
         other commits; objects from equal ones in history or `sources`; refs from their dump. Ids
-        and checksums prove each result, and replaced files are kept. `accept` decides each step, by
-        default for it. A dry run only plans. Raises CollectionOpenError, ReadOnlyError. See
-        docs/check-and-repair.md.
+        and checksums prove each result, and replaced files are kept. Raises CollectionOpenError,
+        ReadOnlyError. See docs/check-and-repair.md.
         """
         from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.checks.report import parse_level
