@@ -45,7 +45,6 @@ class Attempts:
         return self._made is not None
 
     def run(self, body: Body, plan: Plan) -> PlanResult:
-        """Run a plan, except for pieces with reusable results."""
         rest = reusing(plan, self._made, layered=self.layered) if self._made else plan
         self._ran = rest
         runners = self.context.runners

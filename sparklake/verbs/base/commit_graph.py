@@ -28,7 +28,6 @@ class CommitGraph:
     _stretch: int = _FIRST_STRETCH
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """Return an existing commit, referenced by a ref or another commit."""
         found = self._known.get(commit_id) or self.refs.commits.find(commit_id)
         if found is None:
             raise CorruptFileError(f"the commit {commit_id} is named but does not exist")
@@ -72,7 +71,6 @@ class CommitGraph:
         return found
 
     def _keep(self, commits: Sequence[Commit]) -> None:
-        """Cache commits; above a limit, drop the least recently read ones."""
         for each in commits:
             self._known.pop(each.id, None)
             self._known[each.id] = each
@@ -102,7 +100,6 @@ class Walk:
         return self.graph.commit(commit_id)
 
     def parents(self, commit_id: CommitId) -> Sequence[CommitId]:
-        """Return the parents of a commit, and continue the walk there."""
         commit = self.commit(commit_id)
         self._meet(commit)
         return commit.parents

@@ -54,7 +54,6 @@ class ObjectContent:
         return read.body
 
     def check_digest(self, digest: str) -> None:
-        """Raise CorruptFileError for an MD5 other than the entry's."""
         _check_digest(self.found, self.ref, digest)
 
 

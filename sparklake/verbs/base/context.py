@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 class MoveGuard(Protocol):
     """A guard of ref changes: it may reject one, and is notified afterwards."""
 
-    def around_move(self, context: Context, move: BranchMove) -> AbstractContextManager[None]:
-        """Guard a branch's move over new commits; a rejection raises HookFailedError."""
+    def around_move(self, context: Context, move: BranchMove) -> AbstractContextManager[None]: ...
 
     def around_name(
         self, context: Context, verb: RefVerb, name: str, start: Commit | None = None
@@ -62,7 +61,6 @@ class OnceRun:
         return self.stored(self.encode(result))
 
     def stored(self, result: Mapping[str, Any]) -> OnceRecord:
-        """Return the record of the run with a serialized result."""
         return OnceRecord(self.key, self.digest, self.id, result, self.lifetime)
 
 
@@ -87,12 +85,10 @@ class Context:
 
     @property
     def workspace(self) -> Workspace:
-        """The settings of tasks."""
         return replace(self.caches.current().workspace, versions=self.versions)
 
     @property
     def store(self) -> ObjectStore:
-        """The storage namespace."""
         return self.caches.current().store
 
     @property
@@ -101,25 +97,20 @@ class Context:
 
     @property
     def open_ranges(self) -> OpenRanges:
-        """Open ranges for lookups of single objects."""
         return self.caches.current().open_ranges
 
     def recorded(self, result: object) -> OnceRecord | None:
-        """Return the once record of a verb's last change."""
         return None if self.once is None else self.once.record(result)
 
     def title(self, verb: str, what: str) -> str:
-        """Return the description of a verb's jobs in the Spark UI."""
         return f"sparklake {verb} {self.info.name}: {what}"
 
     def job(self, verb: str, what: str, sides: Sequence[str]) -> Job:
-        """Return the job of a verb's reads from a plan with these sides."""
         from sparklake.engine.lazy_rows import Job
 
         return Job(verb, self.title(verb, what), self.runners, sides)
 
     def runner(self, records: int, verb: str, what: str) -> Runner:
-        """Return the runner for a plan of this size."""
         return self.runners.choose(records, self.title(verb, what))
 
     def tree(self, commit: Commit) -> MetaRange:
@@ -148,5 +139,4 @@ def naming_collected(context: Context, commit_ids: Sequence[CommitId]) -> Iterat
 
 
 def now() -> int:
-    """Return the time in unix seconds."""
     return int(time.time())

@@ -42,7 +42,6 @@ _PART_OPENED = 4
 
 
 def full_size(raw_size: int, count: int) -> int:
-    """Return the approximate memory of a fully opened range, in bytes."""
     return raw_size + _BYTES_A_RECORD * count
 
 
@@ -55,7 +54,6 @@ class OpenRange:
 
     @property
     def size(self) -> int:
-        """The approximate memory in bytes."""
         return full_size(self.raw_size, len(self.block))
 
     def find(self, key: bytes) -> bytes | None:
@@ -66,7 +64,6 @@ class OpenRange:
         return bytes(data[starts[row] : ends[row]])
 
     def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
-        """Yield the intervals with a key."""
         keys = self.block.keys
         for each in intervals:
             at = bisect_left(keys, each.start)
@@ -85,7 +82,6 @@ class OpenRange:
 
     @cached_property
     def _places(self) -> tuple[memoryview, ...]:
-        """The block's data, and the bounds of keys and values as plain numbers."""
         keys, block = self.block.keys, self.block
         bounds = (keys.starts, keys.starts + keys.lengths, block.value_starts, block.value_ends)
         return block.data.data, *(each.astype(np.int32).data for each in bounds)
@@ -124,7 +120,6 @@ class PackedRange:
         return block_of(keys.at(positions).array(), values), positions
 
     def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
-        """Yield the intervals with a key."""
         self._left -= 1
         for each in intervals:
             key = self._records.reaching(each.start)
@@ -225,7 +220,6 @@ class OpenRanges:
         return found
 
     def lookup(self, ranges: Ranges, key: bytes) -> bytes | None:
-        """Return the stored value of a key in a tree."""
         at = position_reaching(ranges, key)
         if at == len(ranges) or key < ranges[at].min_key:
             return None
@@ -246,7 +240,6 @@ class OpenRanges:
         return found
 
     def _find_many(self, info: RangeInfo, keys: Sequence[bytes]) -> Iterator[bytes | None]:
-        """Yield the stored values of ascending keys up to a range's end."""
         for at, key in enumerate(keys):
             opened = self._known(info)
             if isinstance(opened, OpenRange):
@@ -269,7 +262,6 @@ class OpenRanges:
         return [found[info.id] for info in infos]
 
     def _has_room(self, info: RangeInfo) -> bool:
-        """Return whether a range fits in full without dropping another one."""
         with self._lock:
             return self._open.currsize + full_size(info.size, info.count) <= self._open.maxsize
 

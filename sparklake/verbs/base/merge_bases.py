@@ -58,5 +58,4 @@ class ThreeWayTrees:
 
     @property
     def trees(self) -> tuple[MetaRangeId, MetaRangeId, MetaRangeId]:
-        """The trees of base, source and dest."""
         return self.base, self.source, self.dest

@@ -113,7 +113,6 @@ def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
 
 
 def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
-    """Raise StoreError if the store lets a second put overwrite the marker."""
     if store.put_if_absent(NAMESPACE_MARKER_KEY, encoded):
         store.delete(NAMESPACE_MARKER_KEY)
         raise errors.StoreError(
@@ -142,7 +141,6 @@ def check_namespace(store: ObjectStore) -> None:
 
 
 def is_bare(store: ObjectStore) -> bool:
-    """Return whether a namespace has neither a marker nor a tree file."""
     return (
         store.find(NAMESPACE_MARKER_KEY) is None
         and next(iter(store.list(table_key(""))), None) is None
@@ -160,7 +158,6 @@ def check_disk(info: RepositoryInfo, refs: RefsSnapshot) -> None:
 
 
 def has_content(refs: RefsSnapshot) -> bool:
-    """Return whether any commit has objects, or any branch has staged changes."""
     return any(each.meta_range_id for each in refs.commits) or any(
         each.layers for each in refs.branches
     )
@@ -203,7 +200,6 @@ def check_apart(info: RepositoryInfo, uri: str) -> str:
 
 
 def check_enclosing(uri: str) -> None:
-    """Raise NamespaceInUseError for a root inside a storage namespace of any lake."""
     with given_place(uri):
         found = find_enclosing(uri)
     if found is not None:
@@ -235,6 +231,5 @@ def _find_mark(store: ObjectStore) -> Mark | None:
 
 
 def _is_abandoned(store: ObjectStore, refs: RefStore, mark: Mark) -> bool:
-    """Return whether a marker of this lake belongs to a repository never created."""
     was_made = refs.refs(mark.uid).operations.list(1)
     return not was_made and all(each.key == NAMESPACE_MARKER_KEY for each in store.list())

@@ -129,7 +129,6 @@ class OnceScope:
     earlier: VerbResult[None] | None = None
 
     def find(self) -> VerbResult[None] | None:
-        """Return the recorded run of the key. Raises IdempotencyKeyReusedError."""
         record = self.context.refs.once_keys.find(self.run.key)
         if record is None:
             return None
@@ -147,7 +146,6 @@ class OnceScope:
         )
 
     def find_landed(self) -> VerbResult[None] | None:
-        """Return the recorded run of the key, or None if the ref store is unavailable."""
         try:
             return self.find()
         except errors.RefStoreUnavailableError:
@@ -233,7 +231,6 @@ def compared_arguments(bound: inspect.BoundArguments, files: Sequence[str]) -> M
 
 
 def _file_digest(file: Any) -> Any:
-    """Return a file's digest, or the name of an unreadable file."""
     digest = sha256()
     try:
         if not Path(file).is_file():

@@ -37,7 +37,6 @@ class OpenTrees:
 
     @cached_property
     def open_ranges(self) -> OpenRanges:
-        """The open ranges of the store, from the first lookup on."""
         from sparklake.verbs.base.lookup import OpenRanges
 
         return OpenRanges(self.store)
@@ -83,13 +82,11 @@ class Trees:
         return found
 
     def keep(self, tree: MetaRange) -> MetaRange:
-        """Cache a metarange just read or written; return it."""
         with self._lock:
             self._kept[tree.id] = tree
         return tree
 
     def keep_known(self, before: MetaRangeId, after: MetaRangeId, known: KnownKeys) -> None:
-        """Cache the known changed keys between two trees."""
         with self._lock:
             self._known[before, after] = known
 

@@ -33,10 +33,6 @@ from sparklake.verbs.base.staging import StagedLayers
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
-    """Return the error of a missing object: PurgedError after its purge.
-
-    For a damaged receipt, the given error also reports the damage.
-    """
     try:
         return _find_purged_error(context, found) or error
     except CorruptFileError as damage:
@@ -64,7 +60,6 @@ def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | Non
 
 
 def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
-    """Return whether a purge's receipt contains an address."""
     for part in store.list(purge_receipt_folder(purge.id)):
         what = f"the receipt {part.key} in {store.uri}"
         rows = decode_parquet(store.get(part.key), what, columns=["address"])
@@ -90,7 +85,6 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
 
 
 def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows[ObjectInfo]:
-    """Return the objects of a tree, with or without a commit."""
     plan = plan_listing(tree.ranges, (), prefix_interval(key_prefix(prefix)))
     return listing_of_plan(context, plan, what)
 

@@ -41,7 +41,6 @@ class ResolvedRef:
         return self.branch.layers if self.branch else ()
 
     def tree(self, context: Context) -> MetaRange:
-        """Return the tree under the layers; a collected one raises ExpiredError."""
         if self.staged:
             return context.trees.get(EMPTY_META_RANGE)
         if not self.is_name:
@@ -49,7 +48,6 @@ class ResolvedRef:
         return context.tree(self.commit)
 
     def check_kept(self, context: Context) -> None:
-        """Raise ExpiredError if objects of the tree may be deleted."""
         if not self.is_name:
             check_kept(context, [self.commit.id])
 
@@ -68,7 +66,6 @@ def kept_commit(context: Context, text: str) -> Commit:
 
 
 def kept_ref(context: Context, text: str) -> ResolvedRef:
-    """Return a ref with a commit, as `kept_commit` does."""
     found = _of_commit(context, text)
     found.check_kept(context)
     return found
@@ -83,7 +80,6 @@ def listed_commit(context: Context, text: str) -> Commit:
 
 
 def check_trees(context: Context, commit_ids: Sequence[CommitId]) -> None:
-    """Raise ExpiredError for the first commit with a collected tree."""
     collected = context.refs.commits.collected(commit_ids) if commit_ids else ()
     first = next(filter(collected.__contains__, commit_ids), None)
     if first is not None:
@@ -91,7 +87,6 @@ def check_trees(context: Context, commit_ids: Sequence[CommitId]) -> None:
 
 
 def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:
-    """Raise ExpiredError for the first expired commit."""
     expired = context.refs.commits.expired(commit_ids) if commit_ids else ()
     first = next(filter(expired.__contains__, commit_ids), None)
     if first is not None:
@@ -141,7 +136,6 @@ def get_branch(context: Context, name: str) -> BranchState:
 
 
 def _no_branch(context: Context, name: str) -> RefNotFoundError:
-    """Return the error for a missing branch, or for another kind of ref in its place."""
     repository = context.info.name
     missing = f"{repository} has no branch {name!r}"
     try:
@@ -171,7 +165,6 @@ def open_branch(context: Context, name: str, *actions: Action) -> BranchState:
 
 
 def check_clean(state: BranchState, verb: str) -> None:
-    """Raise DirtyBranchError for a branch with staged changes."""
     if state.layers:
         raise DirtyBranchError(
             f"{state.name!r} has uncommitted changes: commit or drop them before you {verb}"

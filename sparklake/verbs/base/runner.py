@@ -124,8 +124,6 @@ def _runner(name: str, method: Callable[..., T]) -> Callable[..., T]:
 
 @dataclass(frozen=True)
 class _Verb(Generic[T]):
-    """A method, and the steps around it."""
-
     name: str
     method: Callable[..., T]
     options: _VerbOptions
@@ -213,7 +211,6 @@ def restarts(
 
 
 def _with_version(context: Context, error: errors.AddressConflictError) -> Context:
-    """Return a context with one more version; raise the error if there is none."""
     # Lazy import: numpy and Arrow, which a verb without records does not need.
     from sparklake.verbs.base.versions import find_version
 
@@ -248,7 +245,6 @@ def _after_collections(context: Context, verb: Callable[[Context], T]) -> T:
 
 
 def _has_swept(context: Context, sweeps: int) -> bool:
-    """Return whether tree files are being deleted, or were since `sweeps` sweeps."""
     # Lazy import: a verb without records needs neither numpy nor Arrow.
     from sparklake.namespace.markers import is_sweep_open
 

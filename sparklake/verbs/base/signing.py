@@ -21,14 +21,12 @@ class Signature:
     metadata: Mapping[str, str]
 
     def labelled(self, labels: Mapping[str, str]) -> Signature:
-        """Return the signature with additional metadata."""
         return replace(self, metadata={**self.metadata, **labels})
 
 
 def sign(
     context: Context, message: str, committer: str | None, metadata: Mapping[str, str] | None
 ) -> Signature:
-    """Return a checked signature. Raises InvalidInputError."""
     if not message.strip():
         raise InvalidInputError("a commit needs a message: describe what changed and why")
     who = committer or context.committer
@@ -38,7 +36,6 @@ def sign(
 
 
 def check_texts(texts: Sequence[str], noun: str) -> None:
-    """Raise InvalidInputError for texts too long, or impossible to store."""
     if not all(isinstance(text, str) for text in texts):
         raise InvalidInputError(f"{noun} must be strings: {texts!r} contains another type")
     if any("\0" in text or not is_utf8(text) for text in texts):

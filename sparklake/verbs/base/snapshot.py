@@ -39,7 +39,6 @@ Paths: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
 
 
 def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
-    """Return one object of a ref in its current state, or raise ObjectNotFoundError."""
     return open_snapshot(context, ref, existing_key(path)).stat(path)
 
 
@@ -174,7 +173,6 @@ class RangeLayer:
             yield _found(ranges, keys, [asked[each] for each in group])
 
     def _touched(self, keys: Sequence[bytes]) -> Iterator[tuple[RangeInfo, slice]]:
-        """Yield each range with possible matches, and the slice of its keys."""
         start = at = 0
         while start < len(keys):
             at = bisect_left(self._max_keys, keys[start], at)
@@ -197,7 +195,6 @@ def _layer(context: Context, side: SideStream) -> RangeLayer | _MemoryLayer:
 def _found(
     ranges: Sequence[OpenRange | PackedRange], keys: Sequence[bytes], parts: Sequence[slice]
 ) -> tuple[Block, Positions]:
-    """Return the records of keys in ranges, each with its slice of the keys."""
     blocks, places = [], []
     for each, part in zip(ranges, parts, strict=True):
         block, there = each.find_many(keys_of(keys[part]))

@@ -77,7 +77,6 @@ class StagedLayers:
     def plan_sides(
         self, base: MetaRange, sides: Sequence[SideStream], planned: Planned | None = None
     ) -> Plan:
-        """Return the plan of sides over a base, staged or not."""
         intervals = (each for side in sides for each in self._intervals(base.ranges, side))
         touched = sorted(intervals, key=lambda interval: interval.start)
         planned = planned or partial(plan_apply, path_filter=self._choice)
@@ -129,7 +128,6 @@ def rows_by_path(rows: DataFrame) -> Source:
 
 
 def write_meta_run(context: Context, runner: Runner, encode: Body, rows: Source) -> MetaRange:
-    """Write rows as a run: ranges of staged records under a metarange."""
     from sparklake.engine.execution import finish, write_run
 
     pieces = write_run(runner, context.workspace, encode, rows)

@@ -40,7 +40,6 @@ def diff_refs(
 
 
 def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences[DiffRow]:
-    """Return the effective staged changes of a branch."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
     def plan(found: ResolvedRef) -> Plan:

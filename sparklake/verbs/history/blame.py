@@ -62,7 +62,6 @@ class Blame:
                 yield BlameRow(key_path(key), commit)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Stream Arrow batches of BLAME_SCHEMA."""
         for keys, commits in self._found():
             yield pa.record_batch(
                 [
@@ -100,5 +99,4 @@ class Blame:
 
 
 def blame(context: Context, ref: str, prefix: str) -> Blame:
-    """Return the last change of a ref's committed objects."""
     return Blame(context, get_commit(context, ref), prefix_interval(key_prefix(prefix)))

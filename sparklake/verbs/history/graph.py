@@ -122,7 +122,6 @@ def _edge(
     parent: str,
     end: int | None,
 ) -> GraphEdge:
-    """Return the line to a parent along its reserved lanes."""
     if end is None:
         way = [places[row][parent]]
     else:

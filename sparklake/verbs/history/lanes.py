@@ -77,7 +77,6 @@ class Lanes:
         return link
 
     def _link(self, one: int, other: int, ends: dict[int, str]) -> str:
-        """Return the line between two lanes, across the others."""
         left, right = sorted((one, other))
         line = list(self._line(ends, free="-", between=(left, right)))
         for gap in range(2 * left + 1, 2 * right, 2):
@@ -96,7 +95,6 @@ class Lanes:
 
 
 def names_of(states: Sequence[BranchState], tags: Sequence[TagInfo]) -> dict[str, list[str]]:
-    """Return the branches and tags of each commit."""
     names: dict[str, list[str]] = {}
     for state in states:
         names.setdefault(state.commit_id, []).append(state.name)

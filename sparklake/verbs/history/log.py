@@ -244,7 +244,6 @@ def _walk_path(
 def _up_to(
     commits: Iterable[Commit], last: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
-    """Yield commits up to `last`; without it, raise `absent` if given."""
     for each in commits:
         if log_position(each) > log_position(last):
             break
@@ -258,7 +257,6 @@ def _up_to(
 def _behind(
     commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
-    """Yield the commits after `first`; without it, raise `absent` if given."""
     rest = dropwhile(lambda each: log_position(each) < log_position(first), commits)
     found = next(rest, None)
     if found is None or found.id != first.id:

@@ -54,7 +54,6 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
 
 
 def commit_table(commits: Iterable[tuple[Commit, bool]]) -> pa.Table:
-    """Return commits, each with its expiry state, as one table of LOG_SCHEMA."""
     return pa.Table.from_batches(commit_batches(commits), LOG_SCHEMA)
 
 

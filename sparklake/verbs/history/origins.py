@@ -43,7 +43,6 @@ class SearchedRecords:
 
     @staticmethod
     def present(keys: list[bytes], ids: Ids) -> SearchedRecords:
-        """Return records that all exist."""
         return SearchedRecords(keys, ids, np.zeros(len(keys), bool))
 
     @staticmethod
@@ -113,7 +112,6 @@ class OriginWalk:
         self._hashes = names[self._order]
 
     def visit(self, start: Commit) -> None:
-        """Find the commit of each record in `start`."""
         rows = np.arange(len(self._keys))
         self._trace(start, rows[self._equal(start, rows)])
 
@@ -147,7 +145,6 @@ class OriginWalk:
             raise _LimitReachedError
 
     def _passed(self, commit: Commit, rows: Positions) -> Iterator[tuple[Commit, Positions]]:
-        """Yield parents, each with the records equal in it."""
         for parent_id in self._walk.parents(commit.id):
             if not len(rows):
                 return
@@ -158,7 +155,6 @@ class OriginWalk:
             rows = new
 
     def _new(self, commit: Commit, parent: Commit, rows: Positions) -> Positions:
-        """Return the rows without an equal record in a parent."""
         if commit.meta_range_id == parent.meta_range_id:
             return _NONE
         if parent.id == commit.parents[0]:
@@ -188,7 +184,6 @@ class OriginWalk:
         return same
 
     def _suspects(self, summary: ChangeSummary) -> Positions:
-        """Return the rows that a commit may have touched."""
         first = self._hashes.searchsorted(summary.names)
         last = self._hashes.searchsorted(summary.names, "right")
         hits = np.flatnonzero(last > first).tolist()
@@ -196,7 +191,6 @@ class OriginWalk:
         return _joined([*by_name, *map(self._inside, summary.intervals)])
 
     def _apart(self, left: Commit, right: Commit) -> Positions:
-        """Return the rows in ranges with different ids."""
         one, other = (self._context.tree(each).ranges for each in (left, right))
         plan = plan_diff(one, other, self._within)
         return _joined([self._inside(each.interval) for each in plan.stretches])

@@ -122,7 +122,6 @@ class ChangeTest:
         return name_hash(self._sought.name)
 
     def _differ(self, left: MetaRangeId, right: MetaRangeId) -> bool:
-        """Return whether two trees differ in the target, with few reads."""
         if left == right:
             return False
         interval = self._sought.interval

@@ -127,7 +127,6 @@ def _draw_node(axes: Any, node: GraphNode) -> None:
 
 
 def _draw_texts(axes: Any, node: GraphNode, x: float, details: float) -> None:
-    """Draw the names in boxes, the subject, and a column with id, time and committer."""
     from matplotlib.patches import FancyBboxPatch
 
     y, plain = _y(node.row), {"va": "center", "parse_math": False}

@@ -100,7 +100,6 @@ class HookGuard:
     def around_name(
         self, context: Context, verb: RefVerb, name: str, start: Commit | None = None
     ) -> Iterator[None]:
-        """Run the default branch's hooks around the creation or deletion of a name."""
         guard = context.refs.branches.find(context.info.default_branch)
         declared = guard and self._declared(
             context, context.tree(context.graph.commit(guard.commit_id))
@@ -132,7 +131,6 @@ class HookGuard:
             yield
 
     def _declared(self, context: Context, tree: MetaRange) -> Declared:
-        """Return the declarations of a tree's hook files, or their errors."""
         from sparklake.graveler.ranges import overlapping
 
         places = [overlapping(tree.ranges, prefix_interval(each.encode())) for each in FOLDERS]

@@ -20,8 +20,6 @@ from sparklake.verbs.merges.three_way import plan_sides
 
 
 class BaseTree(NamedTuple):
-    """The base tree of a merge, and its commits."""
-
     id: MetaRangeId
     commits: tuple[CommitId, ...]
 

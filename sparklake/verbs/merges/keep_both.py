@@ -88,7 +88,6 @@ def _record(each: KeptObject, key: bytes, identity: bytes, data: bytes) -> Recor
 
 
 def _side(context: Context, title: str, records: Sequence[Record]) -> SideStream:
-    """Return records as a side of a plan. Many records become a run."""
     if len(records) <= INLINE_ROWS:
         return SideStream(rows=tuple(records))
     runner = context.runners.choose(len(records), title)
@@ -122,7 +121,6 @@ class MergedView:
         return self.find_many([key])[0]
 
     def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the stored values of ascending keys."""
         path_filter = self.sides.path_filter
         found = (self._found(tree, keys) for tree in self.sides.trees)
         return [
@@ -135,7 +133,6 @@ class MergedView:
     def _merged(
         self, key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
     ) -> bytes | None:
-        """Return the merged value of a selected key changed by source."""
         if dest is None and base is None:
             return source
         outcome = classify(*(identity_of(key, each) for each in (base, source, dest)))

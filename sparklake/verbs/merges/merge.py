@@ -60,7 +60,6 @@ class MergeOptions:
 
     @property
     def has_one_parent(self) -> bool:
-        """Whether dest is the only parent of the commit."""
         return self.squash or self.paths is not None
 
     @property
@@ -82,8 +81,6 @@ class MergeOptions:
 
 
 class MergeSides(NamedTuple):
-    """The source ref and dest commit of a merge, and its three trees."""
-
     source: ResolvedRef
     dest: Commit
     trees: ThreeWayTrees
@@ -124,7 +121,6 @@ def explain_merge(context: Context, source: str, dest: str, options: MergeOption
 
 
 def merge_sides(context: Context, source: str, dest: str, options: MergeOptions) -> MergeSides:
-    """Return the current sides of a merge."""
     source_ref = _source(context, source, dest)
     return _sides(BaseTrees(context), source_ref, get_branch(context, dest), options)
 
@@ -138,7 +134,6 @@ def _source(context: Context, source: str, dest: str) -> ResolvedRef:
 def _sides(
     bases: BaseTrees, ref: ResolvedRef, state: BranchState, options: MergeOptions
 ) -> MergeSides:
-    """Return the sides of a merge. Raises NoChangesError if there is nothing to merge."""
     source = ref.commit
     dest = bases.context.graph.commit(state.commit_id)
     base, ids = bases.get(source, dest)
@@ -159,7 +154,6 @@ def _sides(
 def nothing_to_merge(
     context: Context, source: ResolvedRef, dest: str, paths: Sequence[str] | None = None
 ) -> NoChangesError:
-    """Return the error of a merge without effect on dest, or on its selected paths."""
     what = "all changes" if paths is None else f"all changes of {first_paths(paths)}"
     reason = f"{dest!r} already has {what} in commit {source.commit.id[:12]}"
     if source.branch is not None and source.layers:

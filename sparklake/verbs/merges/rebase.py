@@ -31,8 +31,6 @@ from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_
 
 @dataclass(slots=True)
 class _Replays:
-    """Replays of commits, with reusable results of earlier attempts."""
-
     context: Context
     title: str
     resolution: Resolution
@@ -96,7 +94,6 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
 
 
 def _own(context: Context, state: BranchState, target: Commit) -> list[Commit]:
-    """Return the commits to replay. Raises NoChangesError if they are in place."""
     head = context.graph.commit(state.commit_id)
     # Without a common ancestor, the branch's own commits are undefined.
     merge_base(context, target, head)

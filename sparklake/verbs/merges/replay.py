@@ -62,8 +62,6 @@ class ReplayOptions:
 
 
 class _Change(NamedTuple):
-    """A commit, and the compared one, or None for the empty tree."""
-
     commit: Commit
     before: Commit | None
 
@@ -125,26 +123,22 @@ def cherry_pick(
 
 
 def own_metadata(origin: Commit) -> dict[str, str]:
-    """Return the metadata of a commit, without labels about its united tables."""
     merged = (MERGED_METADATA_KEY, WINNERS_METADATA_KEY, DROPPED_METADATA_KEY)
     return {key: said for key, said in origin.metadata.items() if key not in merged}
 
 
 def origin_labels(origin: Commit) -> dict[str, str]:
-    """Return the labels with the original of a replayed commit."""
     return {ORIGIN_METADATA_KEY: origin.id, COMMITTER_METADATA_KEY: origin.committer}
 
 
 def replayed_tree(
     attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution, title: str
 ) -> MergedTree:
-    """Return the tree of a replayed change. Errors name the change."""
     with naming_verb(f"cannot {title}"):
         return merged_tree(attempts, sides, resolution)
 
 
 def _change(context: Context, ref: str, options: ReplayOptions) -> _Change:
-    """Return a commit, and the parent to compare it with."""
     commit, number = get_commit(context, ref), options.parent_number
     count = len(commit.parents)
     if number is not None and not 1 <= number <= count:
@@ -160,7 +154,6 @@ def _change(context: Context, ref: str, options: ReplayOptions) -> _Change:
 
 
 def _parents(context: Context, commit: Commit) -> Iterator[str]:
-    """Yield numbered descriptions of the first parents of a merge."""
     for number, each in enumerate(commit.parents[:_SHOWN_PARENTS], start=1):
         subject = _subject(context.graph.commit(each))[:_PARENT_CHARACTERS]
         into = ", which was merged into" if number == 1 else ""

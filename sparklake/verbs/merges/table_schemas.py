@@ -69,7 +69,6 @@ class _AddedSide:
 
     @property
     def edge_folders(self) -> set[bytes]:
-        """The folders at the edges of unread pieces."""
         folders = (table_folder(key) for piece in self.unread for key in _edges(piece.sides[1]))
         return {each for each in folders if each is not None}
 
@@ -81,7 +80,6 @@ class _AddedSide:
             self.unread.append(piece)
 
     def unread_in(self, folder: bytes) -> list[OpenPiece]:
-        """Return the parts of unread pieces in a folder."""
         inside = prefix_interval(folder)
         at = bisect_right(self.unread, inside.start, key=lambda each: each.interval.start)
         near = takewhile(
@@ -92,7 +90,6 @@ class _AddedSide:
         return [each for each in parts if not each.interval.is_empty and each.sides[1].ranges]
 
     def search(self, context: Context, folders: Iterable[bytes]) -> None:
-        """Add samples for folders without one, from a few unread pieces."""
         parts = (
             part for each in folders if each not in self.samples for part in self.unread_in(each)
         )
@@ -150,7 +147,6 @@ def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) 
 def _conflict(
     context: Context, sides: ThreeWayTrees, folder: bytes, source: bytes, dest: bytes
 ) -> tuple[Conflict, str] | None:
-    """Compare the types of an added file of source with one of dest."""
     if _has_metadata(context, sides, folder):
         return None
     in_source = _file_types(context, sides.source, source)

@@ -42,14 +42,11 @@ from sparklake.verbs.merges.table_schemas import schema_conflicts
 
 
 class MergedTree(NamedTuple):
-    """The tree of a merge, and its commit's labels about Delta tables."""
-
     id: MetaRangeId
     labels: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_sides(context: Context, sides: ThreeWayTrees) -> Plan:
-    """Return the plan of a merge; a collected base raises ExpiredError."""
     with naming_collected(context, sides.bases):
         base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     return plan_filtered_merge(base, source, dest, sides.path_filter)
@@ -170,7 +167,6 @@ def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
 def _losing_logs(
     context: Context, sides: ThreeWayTrees, resolution: Resolution
 ) -> frozenset[bytes]:
-    """Return the folders of growing logs with keys lost in source."""
     if not (sides.logs_grow and resolution.delta):
         return frozenset()
     return logs_losing_keys(context, sides.base, sides.source)
@@ -183,7 +179,6 @@ def _check_settled(
     unions: Sequence[TableUnion],
     schemas: Sequence[tuple[Conflict, str]] = (),
 ) -> None:
-    """Raise MergeConflictError for undecided conflicts of objects, logs or schemas."""
     refused = [each for each in unions if each.refusal is not None]
     if outcome.left_count or refused or schemas:
         raise _conflict_error(context, sides, outcome, refused, schemas)
@@ -192,7 +187,6 @@ def _check_settled(
 def _with_unions(
     attempts: Attempts, sides: ThreeWayTrees, tree: MetaRange, unions: Sequence[TableUnion]
 ) -> MetaRange:
-    """Write a tree with united table logs. Raises MergeConflictError."""
     context = attempts.context
     find_many = partial(context.open_ranges.lookup_many, tree.ranges)
     checked = [each.checked(find_many) for each in unions]
@@ -254,7 +248,6 @@ def conflict_rows(
 def _commits(
     context: Context, head: CommitId | None, values: Sequence[tuple[bytes, bytes | None]]
 ) -> Sequence[Commit | None]:
-    """Return the last change of each key to its stored value, or None."""
     if head is None:
         return [None] * len(values)
     record_ids = [(key, stored_record_id(stored)) for key, stored in values]

@@ -48,7 +48,6 @@ class _Transaction:
         return bool(state.layers) or state.commit_id != self.start.commit_id
 
     def kept(self) -> str:
-        """Return a message with the place of the work and the next steps."""
         return (
             f"the work is kept on the hidden branch {self.name!r}: view it with `sparklake "
             f"diff {self.uri}`, commit its staged changes and merge it into {self.target!r}, "
@@ -56,7 +55,6 @@ class _Transaction:
         )
 
     def drop(self) -> None:
-        """Delete the hidden branch. If that fails, pruning deletes it later."""
         try:
             self.context.refs.branches.delete(self.name, self.context.committer)
         except SparklakeError as error:
@@ -104,7 +102,6 @@ def _begin(context: Context, target: str, lifetime: timedelta) -> _Transaction:
 
 
 def _finish(work: _Transaction, state: BranchState, options: MergeOptions) -> None:
-    """Commit staged changes and merge the branch. Without changes, do nothing."""
     if state.layers:
         # The staged changes may equal the existing state.
         with suppress(NoChangesError):

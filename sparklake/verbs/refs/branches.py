@@ -17,7 +17,6 @@ _LONGEST = timedelta(days=36_500)
 
 
 def checked_lifetime(lifetime: timedelta | None) -> timedelta | None:
-    """Validate a lifetime. None is unlimited."""
     if lifetime is not None and not timedelta() < lifetime <= _LONGEST:
         raise errors.InvalidInputError(
             f"a branch cannot expire in {lifetime}: choose up to 36,500 days"
@@ -111,7 +110,6 @@ def delete_branch(context: Context, name: str, *, discard_staged: bool) -> None:
 
 
 def _staged(context: Context, state: BranchState) -> str:
-    """Return the number of staged changes as text, even if they are unreadable."""
     try:
         count = count_staged(context, state)
     except errors.SparklakeError as error:

@@ -141,7 +141,6 @@ def _last_microsecond(moment: datetime) -> int:
 
 
 def _moves(context: Context, branch: str) -> Iterator[Operation]:
-    """Yield the moves of a branch, newest first."""
     limit, seen = _FIRST_PAGE, 0
     while True:
         found = context.refs.operations.list(limit, branch)
