@@ -89,12 +89,12 @@ def _commit_sealed(
     head = context.graph.commit(state.commit_id)
     tree = apply_layers(attempts, context.tree(head), staged, state.layers, path_filter)
     applied = tuple(layer.id for layer in state.layers)
-    if tree.id == head.meta_range_id and not options.allow_empty and not path_filter.is_everything:
-        raise NoChangesError(
-            f"nothing to commit: no staged change of the chosen paths changes {state.name!r}; "
-            "`sparklake diff` of the branch shows its staged changes"
-        )
     if tree.id == head.meta_range_id and not options.allow_empty:
+        if not path_filter.is_everything:
+            raise NoChangesError(
+                "nothing to commit: no staged change of the chosen paths changes "
+                f"{state.name!r}; `sparklake diff` of the branch shows its staged changes"
+            )
         # The layers change nothing. If they stayed, the branch would look dirty.
         context.refs.branches.move(
             BranchMove(

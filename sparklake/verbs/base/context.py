@@ -57,9 +57,6 @@ class OnceRun:
     encode: Callable[[Any], Mapping[str, Any]]
     lifetime: timedelta
 
-    def record(self, result: Any) -> OnceRecord:
-        return self.stored(self.encode(result))
-
     def stored(self, result: Mapping[str, Any]) -> OnceRecord:
         return OnceRecord(self.key, self.digest, self.id, result, self.lifetime)
 
@@ -100,7 +97,7 @@ class Context:
         return self.caches.current().open_ranges
 
     def recorded(self, result: object) -> OnceRecord | None:
-        return None if self.once is None else self.once.record(result)
+        return None if self.once is None else self.once.stored(self.once.encode(result))
 
     def title(self, verb: str, what: str) -> str:
         return f"sparklake {verb} {self.info.name}: {what}"

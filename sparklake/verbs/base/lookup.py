@@ -183,7 +183,8 @@ class OpenRanges:
             left = self._open.maxsize - self._open.currsize
         room = []
         for each in infos:
-            size = 0 if self._is_open(each) else full_size(each.size, each.count)
+            is_open = isinstance(self._known(each), OpenRange)
+            size = 0 if is_open else full_size(each.size, each.count)
             if size <= left:
                 room.append(each)
                 left -= size
@@ -197,9 +198,6 @@ class OpenRanges:
         known = {each.id: self._known(each) for each in infos}
         fresh = iter(self._read([each for each in infos if known[each.id] is None]))
         return [self._ready(each, known[each.id] or next(fresh)) for each in infos]
-
-    def _is_open(self, info: RangeInfo) -> bool:
-        return isinstance(self._known(info), OpenRange)
 
     def _known(self, info: RangeInfo) -> OpenRange | PackedRange | None:
         with self._lock:

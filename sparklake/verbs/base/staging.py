@@ -15,7 +15,14 @@ from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import Plan, SideStream
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind
-from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, overlapping, overlaps
+from sparklake.graveler.ranges import (
+    MetaRange,
+    RangeInfo,
+    Ranges,
+    overlapping,
+    overlaps,
+    record_count,
+)
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.verbs.base.context import Context
@@ -30,13 +37,12 @@ if TYPE_CHECKING:
 
 def count_staged(context: Context, state: BranchState) -> int:
     """Return the number of staged records. A key counts once in each layer."""
-    return sum(_count(context, each) for each in state.layers)
-
-
-def _count(context: Context, layer: Layer) -> int:
-    if layer.meta_range_id is None:
-        return context.refs.staging.count(layer.id)
-    return sum(each.count for each in context.trees.get(layer.meta_range_id).ranges)
+    return sum(
+        context.refs.staging.count(each.id)
+        if each.meta_range_id is None
+        else record_count(context.trees.get(each.meta_range_id).ranges)
+        for each in state.layers
+    )
 
 
 INLINE_ROWS = 10_000
@@ -96,10 +102,9 @@ class StagedLayers:
 
     def _rows(self, layer: Layer) -> Iterator[Record]:
         rows = self._context.refs.staging.rows(layer.id, *self._prefixes)
-        return rows if self._choice.is_everything else (row for row in rows if self._has(row))
-
-    def _has(self, row: Record) -> bool:
-        return row[0] in self._choice
+        return (
+            rows if self._choice.is_everything else (row for row in rows if row[0] in self._choice)
+        )
 
     def _intervals(self, base: Ranges, side: SideStream) -> Iterator[Interval]:
         yield from map(_point, (key for key, _ in side.rows))

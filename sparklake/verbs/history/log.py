@@ -76,29 +76,35 @@ class Log:
 
     _context: Context
     _ref: str
-    _asked: LogOptions
+    _options: LogOptions
     _bounds: _Bounds
-    _sought: SearchTarget | None
+    _target: SearchTarget | None
 
     def __iter__(self) -> Iterator[Commit]:
         # A commit has whole seconds: none before `since` and none after `until` may be included.
-        asked, earliest = self._asked, _second(self._asked.since, SECOND_MICROS - 1)
-        commits = self._walked(earliest)
-        is_whole = asked.since is None and self._sought is None
-        if asked.stop_at is not None and self._bounds.stop_at is not None:
-            absent = _absent(self._ref, asked.stop_at) if is_whole else None
+        options, earliest = self._options, _second(self._options.since, SECOND_MICROS - 1)
+        commits = _walk(
+            self._context,
+            self._bounds.start,
+            earliest,
+            self._target,
+            first_parent=options.first_parent,
+        )
+        is_whole = options.since is None and self._target is None
+        if options.stop_at is not None and self._bounds.stop_at is not None:
+            absent = _absent(self._ref, options.stop_at) if is_whole else None
             commits = _up_to(commits, self._bounds.stop_at, absent)
-        if asked.after is not None and self._bounds.after is not None:
-            absent = _absent(self._ref, asked.after) if is_whole else None
+        if options.after is not None and self._bounds.after is not None:
+            absent = _absent(self._ref, options.after) if is_whole else None
             commits = _behind(commits, self._bounds.after, absent)
         if earliest is not None:
             commits = (each for each in commits if each.creation_date >= earliest)
-        latest = _second(asked.until)
+        latest = _second(options.until)
         if latest is not None:
             commits = (each for each in commits if each.creation_date <= latest)
-        if asked.no_merges:
+        if options.no_merges:
             commits = (each for each in commits if len(each.parents) < 2)
-        return islice(commits, asked.limit)
+        return islice(commits, options.limit)
 
     def _repr_html_(self) -> str:
         return commits_html(f"log of {self._ref}", self)
@@ -134,36 +140,29 @@ class Log:
             yield from ((each, each.id in expired) for each in some)
             size = min(2 * size, COMMITS_AT_ONCE)
 
-    def _walked(self, earliest: int | None) -> Iterator[Commit]:
-        one = self._asked.first_parent
-        if self._sought is None:
-            return _walk(self._context, self._bounds.start, earliest, first_parent=one)
-        return _walk_path(
-            self._context, self._bounds.start, self._sought, earliest, first_parent=one
-        )
 
-
-def log(context: Context, ref: str, asked: LogOptions) -> Log:
+def log(context: Context, ref: str, options: LogOptions) -> Log:
     """Return the log of a ref.
 
     Raises InvalidInputError for invalid options. A missing `after` or `stop_at` raises
     RefNotFoundError, and one outside the log raises it at its position in the iteration, except
     with `since`.
     """
-    _check(asked)
+    _check(options)
     start = get_commit(context, ref)
     stop_at, after = (
-        None if text is None else get_commit(context, text) for text in (asked.stop_at, asked.after)
+        None if text is None else get_commit(context, text)
+        for text in (options.stop_at, options.after)
     )
-    return Log(context, ref, asked, _Bounds(start, stop_at, after), _sought(asked))
+    return Log(context, ref, options, _Bounds(start, stop_at, after), _find_target(options))
 
 
-def _sought(asked: LogOptions) -> SearchTarget | None:
-    if asked.path is None and asked.prefix is None:
+def _find_target(options: LogOptions) -> SearchTarget | None:
+    if options.path is None and options.prefix is None:
         return None
-    from sparklake.verbs.history.path_changes import sought_in
+    from sparklake.verbs.history.path_changes import target_of
 
-    return sought_in(asked.path, asked.prefix)
+    return target_of(options.path, options.prefix)
 
 
 def _second(moment: datetime | None, slack: int = 0) -> int | None:
@@ -171,17 +170,17 @@ def _second(moment: datetime | None, slack: int = 0) -> int | None:
     return None if moment is None else (microsecond_of(moment) + slack) // SECOND_MICROS
 
 
-def _check(asked: LogOptions) -> None:
-    if asked.limit is not None and not 1 <= asked.limit <= sys.maxsize:
+def _check(options: LogOptions) -> None:
+    if options.limit is not None and not 1 <= options.limit <= sys.maxsize:
         raise InvalidInputError(
-            f"a log of {asked.limit} commits is invalid: choose 1 to {sys.maxsize}"
+            f"a log of {options.limit} commits is invalid: choose 1 to {sys.maxsize}"
         )
-    for name, moment in (("since", asked.since), ("until", asked.until)):
+    for name, moment in (("since", options.since), ("until", options.until)):
         if moment is not None and moment.utcoffset() is None:
             raise InvalidInputError(f"{name} {moment} has no time zone: add one, such as UTC")
-    if asked.since is not None and asked.until is not None and asked.since > asked.until:
+    if options.since is not None and options.until is not None and options.since > options.until:
         raise InvalidInputError(
-            f"no commit can be since {asked.since} and until {asked.until}: swap the two"
+            f"no commit can be since {options.since} and until {options.until}: swap the two"
         )
 
 
@@ -191,46 +190,29 @@ def log_position(commit: Commit) -> Place:
 
 
 def _walk(
-    context: Context, start: Commit, earliest: int | None, *, first_parent: bool
-) -> Iterator[Commit]:
-    """Yield a commit and its ancestors, descendants first.
-
-    It does not continue past a commit far older than `earliest`.
-    """
-    walk, queue = Walk(context.graph), [log_position(start)]
-    seen: set[CommitId] = {start.id}
-    while queue:
-        each = walk.commit(heappop(queue)[2])
-        yield each
-        if earliest is not None and each.creation_date < earliest - CLOCKS_DIFFER:
-            continue
-        for parent_id in walk.parents(each.id)[: 1 if first_parent else None]:
-            if parent_id not in seen:
-                seen.add(parent_id)
-                heappush(queue, log_position(walk.commit(parent_id)))
-
-
-def _walk_path(
     context: Context,
     start: Commit,
-    sought: SearchTarget,
     earliest: int | None,
+    target: SearchTarget | None,
     *,
     first_parent: bool,
 ) -> Iterator[Commit]:
-    """Yield the commits of `_walk` with changes of the target.
+    """Yield a commit and its ancestors, or those with changes of a target, descendants first.
 
-    At a merge equal to a parent in the target, it follows only the first such parent.
+    It does not continue past a commit far older than `earliest`. At a merge equal to a parent in
+    the target, it follows only the first such parent.
     """
-    from sparklake.verbs.history.path_changes import ChangeTest
-
     walk, queue = Walk(context.graph), [log_position(start)]
-    changes = ChangeTest(context, walk, sought)
+    changes = None
+    if target is not None:
+        from sparklake.verbs.history.path_changes import ChangeTest
+
+        changes = ChangeTest(context, walk, target)
     seen: set[CommitId] = {start.id}
     while queue:
         each = walk.commit(heappop(queue)[2])
         parents = list(walk.parents(each.id)[: 1 if first_parent else None])
-        origin = changes.origin(each, parents)
+        origin = None if changes is None else changes.origin(each, parents)
         if origin is None:
             yield each
         if earliest is not None and each.creation_date < earliest - CLOCKS_DIFFER:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _READ_AT_ONCE = 4096
 
 
-def sought_in(path: str | None, prefix: str | None) -> SearchTarget | None:
+def target_of(path: str | None, prefix: str | None) -> SearchTarget | None:
     """Return the target of a search in history, or None for all objects.
 
     Raises InvalidInputError for both a path and a prefix, and InvalidKeyError.
@@ -63,10 +63,10 @@ class ChangeSummaries:
 class ChangeTest:
     """A test of commits for changes to the target."""
 
-    def __init__(self, context: Context, walk: Walk, sought: SearchTarget) -> None:
+    def __init__(self, context: Context, walk: Walk, target: SearchTarget) -> None:
         self._context = context
         self._walk = walk
-        self._sought = sought
+        self._target = target
         self._summaries = ChangeSummaries(context)
 
     def origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
@@ -76,17 +76,14 @@ class ChangeTest:
         tree.
         """
         with naming_collected(self._context, [commit.id, *parents]):
-            return self._origin(commit, parents)
-
-    def _origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
-        if not parents:
-            return None if self._differ(EMPTY_META_RANGE, commit.meta_range_id) else commit.id
-        for each in parents:
-            parent = self._walk.commit(each)
-            if each == commit.parents[0] and self._is_untouched(commit, parent):
-                return each
-            if not self._differ(parent.meta_range_id, commit.meta_range_id):
-                return each
+            if not parents:
+                return None if self._differ(EMPTY_META_RANGE, commit.meta_range_id) else commit.id
+            for each in parents:
+                parent = self._walk.commit(each)
+                if each == commit.parents[0] and self._is_untouched(commit, parent):
+                    return each
+                if not self._differ(parent.meta_range_id, commit.meta_range_id):
+                    return each
         return None
 
     def _is_untouched(self, commit: Commit, parent: Commit) -> bool:
@@ -95,7 +92,7 @@ class ChangeTest:
             return True
         summary = self._summaries.find(commit)
         if summary is not None:
-            return not summary.may_hold(self._sought.interval, self._name_hash)
+            return not summary.may_hold(self._target.interval, self._name_hash)
         return any(
             self._leads_to(each, parent)
             for each in map(self._walk.commit, commit.parents[1:])
@@ -111,7 +108,7 @@ class ChangeTest:
                 return False
             parent = self._walk.commit(parents[0])
             if commit.meta_range_id != parent.meta_range_id and (
-                summary is None or summary.may_hold(self._sought.interval, self._name_hash)
+                summary is None or summary.may_hold(self._target.interval, self._name_hash)
             ):
                 return False
             commit = parent
@@ -119,12 +116,12 @@ class ChangeTest:
 
     @cached_property
     def _name_hash(self) -> np.uint64:
-        return name_hash(self._sought.name)
+        return name_hash(self._target.name)
 
     def _differ(self, left: MetaRangeId, right: MetaRangeId) -> bool:
         if left == right:
             return False
-        interval = self._sought.interval
+        interval = self._target.interval
         if interval.stop == successor(interval.start):
             return self._record_id(left) != self._record_id(right)
         trees = self._context.trees
@@ -138,5 +135,5 @@ class ChangeTest:
 
     def _record_id(self, tree: MetaRangeId) -> bytes | None:
         ranges = self._context.trees.get(tree).ranges
-        stored = self._context.open_ranges.lookup(ranges, self._sought.interval.start)
+        stored = self._context.open_ranges.lookup(ranges, self._target.interval.start)
         return None if stored is None else stored[-RECORD_ID_BYTES:]

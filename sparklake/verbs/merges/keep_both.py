@@ -12,7 +12,6 @@ from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, classify
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.graph.virtual_base import is_disagreement
-from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import SideStream
@@ -122,7 +121,8 @@ class MergedView:
 
     def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         path_filter = self.sides.path_filter
-        found = (self._found(tree, keys) for tree in self.sides.trees)
+        lookup, trees = self.context.open_ranges.lookup_many, self.context.trees
+        found = (lookup(trees.get(each).ranges, keys) for each in self.sides.trees)
         return [
             self._merged(key, base, source, dest)
             if source != base and (path_filter.is_everything or key in path_filter)
@@ -142,6 +142,3 @@ class MergedView:
         conflict = Conflict(key, None if disputed else base, source, dest, disputed)
         namespace = self.context.info.storage_namespace
         return Judge(self.resolution, namespace, only_previews=True).decide([conflict])[0]
-
-    def _found(self, tree: MetaRangeId, keys: Sequence[bytes]) -> list[bytes | None]:
-        return self.context.open_ranges.lookup_many(self.context.trees.get(tree).ranges, keys)

@@ -18,7 +18,7 @@ from sparklake.graveler.commits import (
     Commit,
 )
 from sparklake.graveler.guards import actions_of
-from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
@@ -196,7 +196,10 @@ def _replayed(
     The head follows `published`. Without changes, raises NoChangesError, or returns None with
     `if_needed`.
     """
-    base, source = map(_tree_of, (step.base, step.source))
+    base, source = (
+        EMPTY_META_RANGE if each is None else each.meta_range_id
+        for each in (step.base, step.source)
+    )
     bases = () if step.base is None else (step.base.id,)
     sides = ThreeWayTrees(
         base,
@@ -213,10 +216,6 @@ def _replayed(
             return None
         raise NoChangesError(f"nothing to do: to {step.title} would change nothing")
     return signed_commit([head], tree_id, step.signature.labelled(labels))
-
-
-def _tree_of(commit: Commit | None) -> MetaRangeId:
-    return EMPTY_META_RANGE if commit is None else commit.meta_range_id
 
 
 def _subject(commit: Commit) -> str:

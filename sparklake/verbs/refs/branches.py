@@ -64,35 +64,26 @@ def create_branch(
     validate_branch_name(name)
     if context.refs.tags.find(name) is not None:
         raise name_taken("tag", name)
-    if exist_ok:
-        try:
-            found = context.refs.branches.find(name)
-            if found is None:
-                return VerbResult(
-                    _create_branch(context, name, source, hidden=hidden, expires=expires)
-                )
-        except errors.AlreadyExistsError:
-            found = context.refs.branches.find(name)
-            if found is None:
-                raise  # Another writer has just created a tag.
+    found = context.refs.branches.find(name) if exist_ok else None
+    if found is not None:
         return VerbResult(found, changed=False)
-    return VerbResult(_create_branch(context, name, source, hidden=hidden, expires=expires))
-
-
-def _create_branch(
-    context: Context, name: str, source: str, *, hidden: bool, expires: timedelta | None
-) -> BranchState:
-    start = get_commit(context, source)
-    lifetime = checked_lifetime(expires)
-    with context.move_guard.around_name(context, RefVerb.CREATE_BRANCH, name, start):
-        return context.refs.branches.create(
-            name,
-            start.id,
-            context.committer,
-            hidden=hidden,
-            lifetime=lifetime,
-            once=context.recorded(BranchState(name, start.id, hidden=hidden)),
-        )
+    start, lifetime = get_commit(context, source), checked_lifetime(expires)
+    try:
+        with context.move_guard.around_name(context, RefVerb.CREATE_BRANCH, name, start):
+            state = context.refs.branches.create(
+                name,
+                start.id,
+                context.committer,
+                hidden=hidden,
+                lifetime=lifetime,
+                once=context.recorded(BranchState(name, start.id, hidden=hidden)),
+            )
+        return VerbResult(state)
+    except errors.AlreadyExistsError:
+        found = context.refs.branches.find(name) if exist_ok else None
+        if found is None:
+            raise  # Without `exist_ok`, or another writer has just created a tag.
+        return VerbResult(found, changed=False)
 
 
 def delete_branch(context: Context, name: str, *, discard_staged: bool) -> None:
