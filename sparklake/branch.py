@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.delta.write import EditLocation
     from sparklake.verbs.diffs.differences import Differences
-    from sparklake.verbs.history.status import BranchStatus
+    from sparklake.verbs.history.show import BranchStatus
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.imports.sources import ImportSource
     from sparklake.verbs.objects.restore import RestoreResult
@@ -75,13 +75,13 @@ class Branch:
 
     def status(self, against: str | None = None) -> BranchStatus:
         """Return the head, the number of staged changes, and the commits ahead and behind."""
-        from sparklake.verbs.history.status import status
+        from sparklake.verbs.history.show import status
 
         return status(self._context, self.name, against)
 
     def diff(self, prefix: str = "") -> Differences[DiffRow]:
         """Return the effective staged changes."""
-        from sparklake.verbs.diffs.diff import diff_uncommitted
+        from sparklake.verbs.diffs.differences import diff_uncommitted
 
         return diff_uncommitted(self._context, self.name, prefix)
 
@@ -524,7 +524,7 @@ class Branch:
         errors of `cherry_pick`, and NoChangesError for a branch already there.
         """
         from sparklake.strategies.choosing import parse_resolution
-        from sparklake.verbs.merges.rebase import rebase
+        from sparklake.verbs.merges.replay import rebase
 
         resolution = parse_resolution(strategy, rules, delta, schema_check)
         return rebase(self._context, self.name, onto, resolution)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
-    from sparklake.verbs.history.show import CommitSummary
-    from sparklake.verbs.history.status import BranchStatus
+    from sparklake.verbs.history.show import BranchStatus, CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.merges.preview import MergePreview
     from sparklake.verbs.objects.list import Folder

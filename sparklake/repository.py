@@ -367,7 +367,7 @@ class Repository:
             >>> [(each.type.value, each.path) for each in repo.diff("main", "dev", "raw/")]
             [('added', 'raw/more/a.csv')]
         """
-        from sparklake.verbs.diffs.diff import diff_refs
+        from sparklake.verbs.diffs.differences import diff_refs
         from sparklake.verbs.merges.preview import diff_three_way
 
         if three_way and three_dot:
@@ -420,7 +420,7 @@ class Repository:
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences[DiffRow]:
         """Return the effective staged changes of a branch."""
-        from sparklake.verbs.diffs.diff import diff_uncommitted
+        from sparklake.verbs.diffs.differences import diff_uncommitted
 
         return diff_uncommitted(self._context, branch, prefix)
 

@@ -20,10 +20,9 @@ from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import publish
+from sparklake.verbs.base.publish import Signature, publish, sign
 from sparklake.verbs.base.resolve import ResolvedRef, get_branch, read_consistently
 from sparklake.verbs.base.runner import restarts, with_branch_queue
-from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.staging import StagedLayers, cut_out
 
 

@@ -16,7 +16,7 @@ from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.udfs.diffs import removed_batch
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.diffs.diff import streamed_keys
+from sparklake.verbs.diffs.differences import streamed_keys
 
 
 def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) -> frozenset[bytes]:

@@ -22,7 +22,7 @@ from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.snapshot import snapshot_over
 from sparklake.verbs.delta.tree_log import TreeLog, log_sides, read_log
-from sparklake.verbs.diffs.diff import diff_trees
+from sparklake.verbs.diffs.differences import diff_trees
 from sparklake.verbs.tables.view import View
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sparklake.verbs.base.merge_bases import merge_base
 from sparklake.verbs.base.read import purged_error
 from sparklake.verbs.base.resolve import kept_commit
 from sparklake.verbs.base.snapshot import Snapshot, open_snapshot
-from sparklake.verbs.diffs.diff import diff_refs, diff_uncommitted
+from sparklake.verbs.diffs.differences import diff_refs, diff_uncommitted
 from sparklake.visible import visible_line
 
 MOST_BYTES = 1 << 20

@@ -22,7 +22,7 @@ from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.read import list_tree
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
-from sparklake.verbs.diffs.diff import diff_trees
+from sparklake.verbs.diffs.differences import diff_trees
 from sparklake.verbs.tables.read import read_table
 from sparklake.verbs.tables.version import tree_table
 

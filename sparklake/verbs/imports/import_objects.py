@@ -35,10 +35,9 @@ from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import ResultCodec, VerbResult
-from sparklake.verbs.base.publish import publish
+from sparklake.verbs.base.publish import Signature, publish, sign
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
-from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.imports.error_place import checked_place
 from sparklake.verbs.imports.sources import OpenSource, open_source, source_name

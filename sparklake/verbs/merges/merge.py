@@ -19,13 +19,12 @@ from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import publish
+from sparklake.verbs.base.publish import Signature, publish, sign
 from sparklake.verbs.base.read import have_equal_records
 from sparklake.verbs.base.resolve import ResolvedRef, get_branch, kept_ref, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
-from sparklake.verbs.base.signing import Signature, sign
-from sparklake.verbs.merges.bases import BaseTrees
 from sparklake.verbs.merges.three_way import (
+    BaseTrees,
     check_staged_changes,
     merged_tree,
     naming_verb,

@@ -30,11 +30,15 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees, merge_base
 from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.diffs.differences import Differences
-from sparklake.verbs.merges.bases import BaseTrees
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.table_schemas import schema_conflicts
-from sparklake.verbs.merges.three_way import conflict_rows, plan_sides, without_expired_base
+from sparklake.verbs.merges.three_way import (
+    BaseTrees,
+    conflict_rows,
+    plan_sides,
+    without_expired_base,
+)
 
 THREE_WAY_ROWS: RowShape[ThreeWayRow] = RowShape(THREE_WAY_SCHEMA, THREE_WAY_DDL, three_way_rows)
 

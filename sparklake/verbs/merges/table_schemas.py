@@ -24,7 +24,7 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.observed_changes import added_batch, table_folder
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
-from sparklake.verbs.diffs.diff import streamed_keys
+from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.tables.file_schemas import ColumnTypes, differing_types, find_file_types
 from sparklake.verbs.tables.other_formats import find_other_table
 

@@ -1,19 +1,20 @@
-"""The tree of a three-way merge, shared by merge, revert, cherry-pick and rebase."""
+"""The trees of three-way merges, and of their bases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from sparklake import errors
-from sparklake.engine.execution import PlanResult
+from sparklake.engine.execution import PlanResult, finish, run_plan
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.graph.virtual_base import VirtualBases
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchState
@@ -22,10 +23,12 @@ from sparklake.graveler.records import stored_record_id
 from sparklake.rows.diffs import ThreeWayRow, conflict_row
 from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.write_ranges import merge_body
+from sparklake.udfs.write_ranges import merge_body, virtual_merge_body
 from sparklake.verbs.base.attempts import Attempts
+from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.context import Context, naming_collected
-from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.base.merge_bases import ThreeWayTrees, best_common_ancestors
+from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.commits import apply_layers
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
@@ -252,3 +255,59 @@ def _commits(
         return [None] * len(values)
     record_ids = [(key, stored_record_id(stored)) for key, stored in values]
     return last_changes(context, head, record_ids, _LIMITS)
+
+
+class BaseTree(NamedTuple):
+    id: MetaRangeId
+    commits: tuple[CommitId, ...]
+
+
+@dataclass(slots=True)
+class BaseTrees:
+    """A verb's base trees. The tree of a criss-cross is written only once."""
+
+    context: Context
+    _made: dict[tuple[CommitId, ...], MetaRangeId] = field(default_factory=dict)
+
+    def get(self, source: Commit, dest: Commit) -> BaseTree:
+        """Return the base tree of a merge. Raises RefNotFoundError.
+
+        For several best common ancestors, an unreferenced tree is written.
+        """
+        bases = best_common_ancestors(self.context, source, dest)
+        ids = tuple(each.id for each in bases)
+        if len(bases) == 1:
+            return BaseTree(bases[0].meta_range_id, ids)
+        if ids not in self._made:
+            self._made[ids] = _virtual_tree(self.context, ids)
+        return BaseTree(self._made[ids], ids)
+
+    def tree(self, source: Commit, dest: Commit) -> MetaRange:
+        """Return the base metarange of a merge; a collected one raises ExpiredError."""
+        tree_id, commits = self.get(source, dest)
+        with naming_collected(self.context, commits):
+            return self.context.trees.get(tree_id)
+
+
+def _virtual_tree(context: Context, bases: tuple[CommitId, ...]) -> MetaRangeId:
+    check_namespace(context.store)
+    walk = Walk(context.graph)
+
+    def tree(commit_id: CommitId) -> MetaRangeId:
+        return context.tree(walk.commit(commit_id)).id
+
+    def merge(
+        name: CommitId, base: MetaRangeId, source: MetaRangeId, dest: MetaRangeId
+    ) -> MetaRangeId:
+        if source in (base, dest):
+            return dest
+        if dest == base:
+            return source
+        plan = plan_sides(context, ThreeWayTrees(base, source, dest))
+        runner = context.runner(plan.records, "merge", "common ancestors")
+        body = partial(virtual_merge_body, context.workspace, name)
+        outcome = run_plan(runner, body, plan, progress=context.runners.progress)
+        return finish(context.store, context.workspace, outcome.pieces).id
+
+    made = VirtualBases(walk.parents, walk.generation, tree, merge, EMPTY_META_RANGE)
+    return made.of(bases)

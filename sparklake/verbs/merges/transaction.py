@@ -13,8 +13,8 @@ from sparklake.errors import NoChangesError, RefNotFoundError, SparklakeError, T
 from sparklake.graveler.guards import TRANSACTION_PREFIX
 from sparklake.graveler.ports import BranchState
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.publish import sign
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
-from sparklake.verbs.base.signing import sign
 from sparklake.verbs.commits import CommitOptions, commit
 from sparklake.verbs.merges.merge import MergeOptions, merge
 from sparklake.verbs.refs.branches import checked_lifetime

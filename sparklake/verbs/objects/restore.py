@@ -25,7 +25,7 @@ from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.base.resolve import kept_commit, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers, cut_out
-from sparklake.verbs.diffs.diff import diff_of_plan
+from sparklake.verbs.diffs.differences import diff_of_plan
 
 
 @dataclass(frozen=True, slots=True)

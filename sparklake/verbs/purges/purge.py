@@ -37,8 +37,8 @@ from sparklake.udfs.purges import FoundReport, Patterns, Scan, delete_body, foun
 from sparklake.udfs.tasks import decode_reports, encode_tasks
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import check_texts
 from sparklake.verbs.base.runner import retry_lost_races
-from sparklake.verbs.base.signing import check_texts
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.purges.opening import claim_purge, close_purge, end_unregistered, open_purge

@@ -16,11 +16,10 @@ from sparklake.udfs.staged_rows import stage_body
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.publish import publish
+from sparklake.verbs.base.publish import Signature, publish, sign
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
-from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.staging import StagedLayers, write_meta_run
 from sparklake.verbs.objects.stage import deletions
 

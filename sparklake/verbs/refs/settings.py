@@ -9,8 +9,8 @@ from sparklake.errors import InvalidInputError, NotFoundError
 from sparklake.graveler.guards import ALL_ACTIONS, Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.publish import check_texts
 from sparklake.verbs.base.runner import runs_verbs
-from sparklake.verbs.base.signing import check_texts
 
 
 @runs_verbs

@@ -14,7 +14,7 @@ from sparklake.stores.objects.addresses import spark_uri
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import list_tree
 from sparklake.verbs.base.snapshot import snapshot_over
-from sparklake.verbs.diffs.diff import diff_trees
+from sparklake.verbs.diffs.differences import diff_trees
 
 
 @dataclass(frozen=True, slots=True)
