@@ -37,10 +37,7 @@ class CommitOptions:
 
 @restarts(versions=True)
 def commit(context: Context, branch: str, options: CommitOptions) -> Commit:
-    """Commit the staged changes of the given keys; other changes stay staged.
-
-    Raises NoChangesError, AlreadyCommittedError or RaceLostError.
-    """
+    """Commit the staged changes of the given keys; other changes stay staged."""
     signature = sign(context, options.message, options.committer, options.metadata)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("commit", branch), layered=True)

@@ -36,10 +36,7 @@ class _ArgumentType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ArgumentTypes:
-    """The types of a method's arguments: `names` are positional, `more` is starred.
-
-    Annotations imported for type checkers only, and unknown types, are left to the verbs.
-    """
+    """The types of a method's arguments; unknown types are not checked."""
 
     verb: str
     names: Sequence[str]

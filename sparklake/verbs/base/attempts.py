@@ -38,10 +38,7 @@ class Attempts:
 
     @property
     def has_lost(self) -> bool:
-        """Whether an earlier attempt wrote a tree and lost.
-
-        Later outcomes do not count the changes reused from that tree.
-        """
+        """Whether an attempt lost; later outcomes do not count the changes reused from it."""
         return self._made is not None
 
     def run(self, body: Body, plan: Plan) -> PlanResult:
@@ -52,10 +49,7 @@ class Attempts:
         return run_plan(runner, body, rest, progress=runners.progress)
 
     def finish(self, plan: Plan, outcome: PlanResult, over: MetaRangeId) -> MetaRange:
-        """Write the tree of an executed plan durably.
-
-        Returns the tree below if it has equal records, maybe in other ranges.
-        """
+        """Write the tree of an executed plan durably, unless the one below is equal."""
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
         reuses = self.has_lost
         self._made = ExecutedPlan(plan, tree.ranges)

@@ -18,10 +18,7 @@ _LAST_STRETCH = 4096
 
 @dataclass(slots=True)
 class CommitGraph:
-    """A cache of immutable commits.
-
-    A walk fetches growing parts of history: round trips grow with the logarithm of its length.
-    """
+    """A cache of immutable commits; walks fetch growing parts of history."""
 
     refs: RepositoryRefs
     _known: dict[CommitId, Commit] = field(default_factory=dict)

@@ -17,10 +17,7 @@ AHEAD_BYTES = 1 << 20
 
 
 def read_body(found: ObjectInfo, ref: str) -> bytes:
-    """Return the bytes of an object.
-
-    Raises MissingFileError, and CorruptFileError for a changed size or MD5.
-    """
+    """Return the bytes of an object, or raise MissingFileError or CorruptFileError."""
     store, key = open_object(found.address)
     with _missing(found, ref):
         body = store.get(key)
@@ -32,10 +29,7 @@ def read_body(found: ObjectInfo, ref: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ObjectContent:
-    """The content of an object, read in parts.
-
-    Parts raise the errors of `read_body`, but their bytes are unchecked: see CheckedContent.
-    """
+    """The content of an object, read in parts without a check of their bytes."""
 
     found: ObjectInfo
     ref: str
@@ -91,10 +85,7 @@ class CheckedContent:
 
 
 class ReadAhead:
-    """Content with read-ahead for sequential requests.
-
-    Lines are read in large parts, and single columns without the bytes between them.
-    """
+    """Content with read-ahead for sequential requests, in large parts."""
 
     def __init__(self, content: Content, ahead: int = AHEAD_BYTES) -> None:
         self._content = content

@@ -63,10 +63,7 @@ class OnceRun:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """An open repository. Its caches never return tree files replaced by a sweep.
-
-    With `once`, its verb runs under a idempotency key.
-    """
+    """An open repository. `once` is the idempotent run of its verb."""
 
     info: RepositoryInfo
     refs: RepositoryRefs

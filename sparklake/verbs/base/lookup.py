@@ -151,10 +151,7 @@ class OpenRanges:
         return self._ready(info, self._known(info) or self._read([info])[0]).find(key)
 
     def holding(self, ranges: Ranges, intervals: Iterable[Interval]) -> list[Interval]:
-        """Return the intervals with a key in a tree or a layer of ranges.
-
-        The metarange often decides this; otherwise a data block is opened.
-        """
+        """Return the intervals with a key; the metarange often decides this."""
         held: list[Interval] = []
         inside: dict[RangeInfo, list[Interval]] = {}
         info_at = cache(ranges.__getitem__)

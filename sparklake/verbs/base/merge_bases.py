@@ -14,10 +14,7 @@ from sparklake.verbs.base.context import Context
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
-    """Return the best common ancestor with the highest generation.
-
-    Raises RefNotFoundError without a common ancestor.
-    """
+    """Return the best common ancestor with the highest generation."""
     return best_common_ancestors(context, left, right)[0]
 
 

@@ -92,10 +92,7 @@ def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo
 
 
 def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
-    """Raise NamespaceInUseError if another repository owns the namespace now.
-
-    Raises CorruptFileError for a damaged or missing marker.
-    """
+    """Raise NamespaceInUseError if another repository owns the namespace now."""
     mark = _find_mark(store)
     if mark is not None and mark.uid == info.uid:
         return
@@ -186,10 +183,7 @@ def check_namespace_writable(store: ObjectStore, verb: str) -> None:
 
 
 def check_apart(info: RepositoryInfo, uri: str) -> str:
-    """Return the canonical root of a store outside the storage namespace.
-
-    Raises InvalidInputError for an overlap.
-    """
+    """Return the root of a store, or reject an overlap with the storage namespace."""
     root, own = normalise_store_uri(uri), info.storage_namespace
     if roots_overlap(root, own):
         raise errors.InvalidInputError(
@@ -211,10 +205,7 @@ def check_enclosing(uri: str) -> None:
 
 
 def _check_unused(store: ObjectStore) -> None:
-    """Raise NamespaceInUseError if the new namespace has objects.
-
-    They may belong to a repository whose namespace is inside this one.
-    """
+    """Reject a namespace with objects, maybe of a repository inside this one."""
     if next(iter(store.list(DATA_FOLDER)), None) is not None:
         raise errors.NamespaceInUseError(
             f"{store.uri}/{DATA_FOLDER} already contains files, which a garbage collection of "

@@ -55,10 +55,7 @@ _UNCHANGED = {"nothing_to_do": True}
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """The idempotency key of a verb's run.
-
-    `inputs` are compared like arguments: use them for the source of rows.
-    """
+    """The idempotency key of a verb's run. `inputs` are compared like arguments."""
 
     key: str
     inputs: Sequence[str] = ()
@@ -215,10 +212,7 @@ _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 
 
 def compared_arguments(bound: inspect.BoundArguments, files: Sequence[str]) -> Mapping[str, Any]:
-    """Return the non-default arguments of a method, without the key.
-
-    Parameters of later versions do not change the digest. `files` are compared by content.
-    """
+    """Return the non-default arguments of a method; `files` are compared by content."""
     (self_name, *_), given = bound.signature.parameters, dict(bound.arguments)
     for name in (self_name, "once"):
         given.pop(name, None)

@@ -112,10 +112,7 @@ def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, w
 
 
 def read_object(context: Context, ref: str, path: str) -> bytes:
-    """Return the bytes of one object.
-
-    Raises the errors of `read_body`, PurgedError and ExpiredError.
-    """
+    """Return the bytes of one object, also raising PurgedError and ExpiredError."""
     found = kept_object(context, ref, path)
     try:
         return read_body(found, ref)

@@ -155,10 +155,7 @@ def _no_branch(context: Context, name: str) -> RefNotFoundError:
 
 
 def open_branch(context: Context, name: str, *actions: Action) -> BranchState:
-    """Return a branch to change. Raises ReadOnlyError or ProtectedError early.
-
-    The ref store checks again at the change.
-    """
+    """Return a branch to change, after an early check of its guard."""
     state = get_branch(context, name)
     state.guard.check(name, *actions)
     return state

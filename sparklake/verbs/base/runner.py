@@ -258,10 +258,7 @@ def _has_swept(context: Context, sweeps: int) -> bool:
 
 
 def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
-    """Retry `attempt` after lost races, in the branch's FIFO queue.
-
-    New writers queue, too, while others wait. This bounds starvation and wasted work.
-    """
+    """Retry lost races in the branch's FIFO queue, which bounds starvation."""
     branches = context.refs.branches
     if not branches.is_turn_held(branch):
         try:

@@ -50,10 +50,9 @@ def kept_object(context: Context, ref: str, path: str) -> ObjectInfo:
 def open_snapshot(
     context: Context, ref: str, prefix: bytes = b"", *, kept: bool = False
 ) -> Snapshot:
-    """Return the current state of a ref, including a branch's staged changes.
+    """Return the current state of a ref, restricted to a prefix.
 
-    Lookups are limited to the prefix: other staged rows are not read. With `kept`, objects may be
-    read or referenced, and an expired commit raises ExpiredError.
+    With `kept`, objects may be read or referenced, and an expired commit raises ExpiredError.
     """
 
     def read(found: ResolvedRef) -> Snapshot:

@@ -154,10 +154,7 @@ DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 def diff_refs(
     context: Context, left: str, right: str, prefix: str, *, three_dot: bool
 ) -> Differences[DiffRow]:
-    """Return the differences from left to right, each as committed.
-
-    `three_dot` compares right with the merge base instead of left.
-    """
+    """Return the differences from left, or its merge base, to right, as committed."""
     commit, other = (listed_commit(context, ref) for ref in (left, right))
     # As git has it: of several best common ancestors the first, not what they are merged to.
     start = merge_base(context, other, commit) if three_dot else commit

@@ -28,10 +28,7 @@ _NO_END = "\n\\ No newline at end of file"
 
 @dataclass(frozen=True, slots=True)
 class TextDiff:
-    """A different object with the lines of its unified diff, as in `diff -u`.
-
-    Without lines, `reason` is "binary", "too large" or "same content".
-    """
+    """A different object with the lines of its unified diff, or the reason for none."""
 
     row: DiffRow
     lines: tuple[str, ...] = ()

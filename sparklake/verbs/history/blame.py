@@ -79,11 +79,7 @@ class Blame:
         return pa.Table.from_batches(self.batches(), BLAME_SCHEMA)
 
     def to_df(self) -> DataFrame:
-        """Return the rows as a Spark DataFrame with ordered partitions.
-
-        This process walks the history, because tasks never query Postgres, and keeps compressed
-        rows.
-        """
+        """Return the rows as a Spark DataFrame with ordered partitions."""
         return shipped(self._context.runners.on_spark(), self.batches(), BLAME_DDL)
 
     def _found(self) -> Iterator[tuple[list[bytes], Sequence[Commit]]]:

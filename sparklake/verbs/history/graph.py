@@ -42,10 +42,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """The line from a commit to a parent: one lane per row, starting at the commit.
-
-    For a parent outside the picture, the line ends one row below the commit.
-    """
+    """The line from a commit to a parent: one lane per row, starting at the commit."""
 
     child: str
     parent: str
@@ -93,10 +90,7 @@ class HistoryGraph:
 def history_graph(
     commits: Iterable[Commit], names: Mapping[str, Sequence[str]], sides: int | None = None
 ) -> HistoryGraph:
-    """Return the layout of a log, with lines to at most `sides` parents each.
-
-    Raises InvalidInputError above MOST_COMMITS commits.
-    """
+    """Return the layout of a log, with lines to at most `sides` parents each."""
     lanes, nodes = Lanes(), list[GraphNode]()
     places: list[dict[str, int]] = []
     links: list[tuple[int, str]] = []

@@ -69,10 +69,7 @@ class _Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The commits of a ref, in log order. Iteration streams them.
-
-    Every iteration starts at the commit of the ref at the time of the request.
-    """
+    """The commits of a ref, resolved once, in log order. Iteration streams them."""
 
     _context: Context
     _ref: str
@@ -122,11 +119,7 @@ class Log:
         return commit_table(self.marked())
 
     def to_df(self) -> DataFrame:
-        """Return the commits as a Spark DataFrame with ordered partitions.
-
-        This process reads the commits, because tasks never query Postgres, and keeps them
-        compressed.
-        """
+        """Return the commits as a Spark DataFrame with ordered partitions."""
         from sparklake.engine.spark import shipped
         from sparklake.verbs.history.log_rows import LOG_DDL
 

@@ -1,7 +1,4 @@
-"""Commits with changes of an object, or below a prefix.
-
-Change summaries show which trees need no reads; only the trees show an actual change.
-"""
+"""Commits with changes of an object, or below a prefix."""
 
 from __future__ import annotations
 
@@ -32,10 +29,7 @@ _READ_AT_ONCE = 4096
 
 
 def target_of(path: str | None, prefix: str | None) -> SearchTarget | None:
-    """Return the target of a search in history, or None for all objects.
-
-    Raises InvalidInputError for both a path and a prefix, and InvalidKeyError.
-    """
+    """Return the target of a search in history, or None for all objects."""
     if path is not None and prefix is not None:
         raise InvalidInputError(f"choose one of the path {path!r} and the prefix {prefix!r}")
     if path is not None:

@@ -34,10 +34,7 @@ class CommitSummary:
 
 
 def show(context: Context, ref: str) -> CommitSummary:
-    """Return the summary of a ref's commit against its first parent, or an empty tree.
-
-    Only differing ranges are read.
-    """
+    """Return the summary of a ref's commit. Only differing ranges are read."""
     commit = get_commit(context, ref)
     has_expired = bool(context.refs.commits.expired([commit.id]))
     counts: Counter[str] | None = None
@@ -89,10 +86,7 @@ class BranchStatus:
 
 
 def status(context: Context, branch: str, against: str | None = None) -> BranchStatus:
-    """Return the status of a branch against a ref, by default the default branch.
-
-    The staged changes are those of a commit. Only touched ranges are read.
-    """
+    """Return the status of a branch against a ref, by default the default branch."""
     other = against or context.info.default_branch
     state = get_branch(context, branch)
     head = context.graph.commit(state.commit_id)

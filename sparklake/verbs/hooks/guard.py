@@ -1,8 +1,4 @@
-"""Hook runs before and after the moves of guarded refs.
-
-Moves are guarded by the files at the branch's head, and creations and deletions of names by those
-of the default branch.
-"""
+"""Hook runs before and after the moves of guarded refs."""
 
 from __future__ import annotations
 
@@ -59,20 +55,14 @@ class RefChange:
 
 @dataclass(frozen=True, slots=True)
 class HookGuard:
-    """The hooks of a repository, as allowed by the lake's settings.
-
-    `known` caches the declarations by ranges.
-    """
+    """The allowed hooks of a repository. `known` caches declarations by ranges."""
 
     settings: HookSettings
     known: dict[tuple[RangeId, ...], Declared] = field(default_factory=dict)
 
     @contextmanager
     def around_move(self, context: Context, move: BranchMove) -> Iterator[None]:
-        """Run the hooks of a branch around its move over new commits.
-
-        Nothing is read unless a range of the head's tree may contain hook files.
-        """
+        """Run the hooks of a branch around its move over new commits."""
         head = context.graph.commit(move.expected)
         declared = self._declared(context, context.tree(head))
         if not declared:

@@ -37,10 +37,7 @@ _SHOWN_CHARACTERS = 1000
 def run_event(
     settings: HookSettings, subject: RefChange, name: str, actions: Sequence[HookFile]
 ) -> None:
-    """Run the hooks of an event in order, up to a failure.
-
-    In that file, hooks that ask for it still run. Raises HookFailedError.
-    """
+    """Run the hooks of an event in order, up to a failed file."""
     event = _event(subject, EventName(name))
     results: list[HookResult] = []
     refusal: HookFailedError | None = None

@@ -34,10 +34,7 @@ Find = Callable[[bytes], bytes | None]
 def with_kept(
     context: Context, title: str, tree: MetaRange, kept: Sequence[KeptObject]
 ) -> MetaRange:
-    """Write a tree with the kept objects added. `kept` is in key order.
-
-    Raises StrategyError if no key is free for an object.
-    """
+    """Write a tree with the kept objects, given in key order, added."""
     return with_records(
         context, title, tree, places(kept, partial(context.open_ranges.lookup, tree.ranges))
     )
@@ -98,10 +95,7 @@ def _side(context: Context, title: str, records: Sequence[Record]) -> SideStream
 def kept_sizes(
     context: Context, sides: ThreeWayTrees, resolution: Resolution, kept: Sequence[KeptObject]
 ) -> list[int]:
-    """Return the sizes of the objects kept under other keys.
-
-    `kept` is in key order. Raises StrategyError as the merge would.
-    """
+    """Return the sizes of the kept objects, given in key order."""
     if len(kept) > MAX_KEPT:
         raise too_many_kept()
     merged = MergedView(context, sides, resolution)

@@ -110,11 +110,7 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
 
 
 def explain_merge(context: Context, source: str, dest: str, options: MergeOptions) -> Explanation:
-    """Return the plan of a merge. No branch moves.
-
-    For a criss-cross, the virtual base is written. Raises NoChangesError as the merge would. Staged
-    changes are not compared.
-    """
+    """Return the plan of a merge; a criss-cross writes its virtual base."""
     plan = plan_sides(context, merge_sides(context, source, dest, options).trees)
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
 

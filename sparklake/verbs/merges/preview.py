@@ -135,10 +135,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
 def diff_three_way(
     context: Context, dest: str, source: str, prefix: str
 ) -> Differences[ThreeWayRow]:
-    """Return the changes in dest if source were merged into it, including conflicts.
-
-    Both are compared as committed.
-    """
+    """Return the changes in dest if source were merged into it, with conflicts."""
     ours, theirs = (listed_commit(context, ref) for ref in (dest, source))
     within, what = prefix_interval(key_prefix(prefix)), f"{dest} -> {source}"
     base = BaseTrees(context).tree(theirs, ours).ranges

@@ -55,10 +55,7 @@ _PARENT_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """The options of a replay. The verb supplies missing texts.
-
-    With `if_needed`, commits without effect are omitted.
-    """
+    """The options of a replay. The verb supplies missing texts."""
 
     parent_number: int | None = None
     resolution: Resolution = field(default_factory=Resolution)
@@ -112,10 +109,7 @@ def revert(
 def cherry_pick(
     context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
 ) -> list[Commit]:
-    """Apply the changes of each commit to a branch, in the given order: all or none.
-
-    Raises the errors of `revert`.
-    """
+    """Apply the changes of each commit to a branch, in the given order: all or none."""
 
     def step(change: _Change) -> _ReplayStep:
         origin = change.commit
@@ -199,11 +193,7 @@ def _replay(
 def _replayed(
     attempts: Attempts, step: _ReplayStep, head: Commit, published: CommitId, options: ReplayOptions
 ) -> Commit | None:
-    """Return the unpublished commit of one step over a head.
-
-    The head follows `published`. Without changes, raises NoChangesError, or returns None with
-    `if_needed`.
-    """
+    """Return the unpublished commit of one step over a head, or None if not needed."""
     base, source = (
         EMPTY_META_RANGE if each is None else each.meta_range_id
         for each in (step.base, step.source)
@@ -239,10 +229,7 @@ class _Replays:
     _attempts: dict[CommitId, Attempts] = field(default_factory=dict)
 
     def made(self, origin: Commit, head: Commit, onto: CommitId) -> Commit | None:
-        """Return the unpublished replay of a commit over a head, or None if it is empty.
-
-        `onto` is the published commit below the head.
-        """
+        """Return the replay of a commit, or None if empty; `onto` is published."""
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
         sides = ThreeWayTrees(
@@ -265,10 +252,7 @@ class _Replays:
 
 @restarts(versions=True)
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
-    """Move a branch onto a commit and replay its own commits there; return the new ones.
-
-    Raises the errors of `revert`, and RefNotFoundError; then no branch moves.
-    """
+    """Replay a branch's own commits onto a commit; return the new ones."""
     fence = get_branch(context, branch).fence
     target = get_commit(context, onto)
     check_namespace(context.store)

@@ -1,8 +1,4 @@
-"""Schemas of Parquet tables with files added by both sides of a merge.
-
-Spark cannot read a table whose files have different types for a column, so the footers of one added
-file of each side are compared.
-"""
+"""Schemas of Parquet tables with files added by both sides of a merge."""
 
 from __future__ import annotations
 
@@ -38,10 +34,7 @@ MAX_UNREAD_RANGES = 8
 def schema_conflicts(
     context: Context, sides: ThreeWayTrees, resolution: Resolution, added: AddedFiles
 ) -> list[tuple[Conflict, str]]:
-    """Return the conflicts of tables with different types on the sides, with reasons.
-
-    Opens no range and no footer unless both sides may have added files to one folder.
-    """
+    """Return the conflicts of tables with different types on the sides, with reasons."""
     if not resolution.schema_check:
         return []
     source, dest = _AddedSide({**added.source}), _AddedSide({**added.dest})
@@ -59,10 +52,7 @@ def schema_conflicts(
 
 @dataclass(frozen=True, slots=True)
 class _AddedSide:
-    """Additions of a side: samples by folder, and unread pieces with possible others.
-
-    The streams of a piece are base and the side.
-    """
+    """Additions of a side: samples by folder, and unread pieces of base and side."""
 
     samples: dict[bytes, bytes]
     unread: list[OpenPiece] = field(default_factory=list)
@@ -164,10 +154,7 @@ def _conflict(
 
 
 def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes | None:
-    """Return the column types of a file, or None if it is missing or unreadable.
-
-    An earlier attempt of the merge may report a file that dest no longer has.
-    """
+    """Return the column types of a file, or None if it is missing or unreadable."""
     stored = context.open_ranges.lookup(context.trees.get(tree).ranges, key)
     if stored is None:
         return None

@@ -153,10 +153,7 @@ def check_staged_changes(
 
 
 def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
-    """Return source's tree for a dest equal to base. Raises MergeConflictError.
-
-    If logs must grow, logs with lost versions are extended instead.
-    """
+    """Return source's tree for a dest equal to base, with growing logs extended."""
     context = attempts.context
     logs = _losing_logs(context, sides, resolution)
     unions = table_unions(context, sides, resolution, logs) if logs else []
@@ -234,10 +231,7 @@ _LIMITS = WalkLimits(commits=20_000, trees=200)
 def conflict_rows(
     context: Context, sides: ThreeWayTrees, conflicts: Iterable[tuple[Conflict, str | None]]
 ) -> list[ThreeWayRow]:
-    """Return the first conflicts in key order as rows, each with its reason.
-
-    The first CONFLICTS_WITH_COMMITS rows have the commits of source and dest.
-    """
+    """Return the first conflicts in key order as rows, some with their commits."""
     first = sorted(conflicts, key=lambda each: each[0].key)[:MAX_CONFLICTS_REPORTED]
     rows = [conflict_row(*each) for each in first]
     shown = [conflict for conflict, _ in first[:CONFLICTS_WITH_COMMITS]]
@@ -270,10 +264,7 @@ class BaseTrees:
     _made: dict[tuple[CommitId, ...], MetaRangeId] = field(default_factory=dict)
 
     def get(self, source: Commit, dest: Commit) -> BaseTree:
-        """Return the base tree of a merge. Raises RefNotFoundError.
-
-        For several best common ancestors, an unreferenced tree is written.
-        """
+        """Return the base tree of a merge; a criss-cross writes an unreferenced one."""
         bases = best_common_ancestors(self.context, source, dest)
         ids = tuple(each.id for each in bases)
         if len(bases) == 1:

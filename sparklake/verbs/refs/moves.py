@@ -26,10 +26,7 @@ from sparklake.verbs.history.log import LogOptions, log
 def hard_reset(
     context: Context, branch: str, ref: str, expected: str | None, *, force: bool
 ) -> Commit:
-    """Move a branch to a ref, resolved at the moment of the move.
-
-    `force` drops staged changes in the same step.
-    """
+    """Move a branch to a ref, resolved at the moment of the move."""
     awaited = None if expected is None else get_commit(context, expected)
 
     def attempt() -> Commit:
@@ -49,10 +46,7 @@ def hard_reset(
 
 
 def undo(context: Context, branch: str) -> Commit:
-    """Move a branch back to its previous commit; return that.
-
-    A concurrent, unobserved move stays, and raises RaceLostError.
-    """
+    """Move a branch back to its previous commit, unless it moved concurrently."""
     state = get_branch(context, branch)
     check_clean(state, "undo its latest move")
     latest = next(iter(context.refs.operations.list(1, branch)), None)
@@ -71,10 +65,7 @@ def undo(context: Context, branch: str) -> Commit:
 def _move(
     context: Context, state: BranchState, verb: str, target: Commit, latest: int | None = None
 ) -> None:
-    """Move a branch from its observed commit, and drop its staged changes.
-
-    The branch must not have moved since the operation `latest`, not even back again.
-    """
+    """Move a branch from its observed commit, and drop its staged changes."""
     state.guard.check(state.name, Action.RESET)
     sealed = context.refs.staging.seal(state.name).layers if state.layers else ()
     move = BranchMove(
