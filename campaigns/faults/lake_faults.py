@@ -34,7 +34,7 @@ from sparklake.graveler.sstable.range_files import make_range, read_range_file
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.testing.lakes import commit_all, namespace_of, put_all
-from sparklake.verbs.checks.leftovers import dump_table_ids
+from sparklake.verbs.checks.leftovers import dumped_file_ids
 
 DAY = 24 * 3600
 
@@ -666,7 +666,7 @@ def _damaged_marker(scene: Scene) -> Injection:
 
 def _dump_tables(scene: Scene) -> list[Path]:
     store = scene.repo._context.store
-    return [scene.table(each) for each in sorted(dump_table_ids(store)) if each]
+    return [scene.table(each) for each in sorted(dumped_file_ids(store)) if each]
 
 
 def _damaged_dump(scene: Scene) -> Injection:

@@ -1,19 +1,25 @@
-"""Check: verify a whole repository, and report lost, damaged and leftover data."""
+"""Verify a whole repository."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 import msgspec
 
-from sparklake.errors import InvalidInputError
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    MissingFileError,
+    NamespaceInUseError,
+)
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.namespace.layout import REPORT_NAME
 from sparklake.rows.findings import Finding, FindingKind
 from sparklake.udfs.checks.compared import MAX_SAMPLED, write_findings
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import check_disk
+from sparklake.verbs.base.namespace import check_disk, check_owner
 from sparklake.verbs.checks.dumps import lost_findings
 from sparklake.verbs.checks.leftovers import (
     file_findings,
@@ -21,13 +27,7 @@ from sparklake.verbs.checks.leftovers import (
     unreferenced_tree_files,
 )
 from sparklake.verbs.checks.objects import CheckedObjects, check_objects
-from sparklake.verbs.checks.refs import (
-    Moment,
-    log_findings,
-    moment_of,
-    namespace_findings,
-    ref_findings,
-)
+from sparklake.verbs.checks.refs import Moment, log_findings, moment_of, ref_findings
 from sparklake.verbs.checks.report import CheckCounts, CheckLevel, CheckOptions, CheckReport
 from sparklake.verbs.checks.steps import FINDINGS_FOLDER, Steps, open_steps
 from sparklake.verbs.checks.trees import (
@@ -43,19 +43,31 @@ from sparklake.verbs.checks.trees import (
 def check(context: Context, options: CheckOptions) -> CheckReport:
     """Verify a repository up to a level, and write the report.
 
-    Changes and blocks nothing: the check describes the moment of its start. Objects written
-    afterwards may be listed as young. `StoreUnreachableError` means that nothing was written.
+    Changes and blocks nothing, and describes the moment of its start. Objects written afterwards
+    may be listed as young. `StoreUnreachableError` means that nothing was written.
     """
-    _check_options(options)
+    if not 0 < options.sample <= 1:
+        raise InvalidInputError(
+            f"{options.sample} is not a sample: choose a share above 0 and up to 1"
+        )
+    if options.sample < 1 and options.level is not CheckLevel.CONTENT:
+        raise InvalidInputError("a sample requires the level content: only bytes are sampled")
     moment = moment_of(context)
     check_disk(context.info, moment.refs)
     steps = open_steps(context, options)
-    findings = list(_driver_findings(steps, moment))
+    findings = [
+        *_namespace_findings(context),
+        *ref_findings(context, moment),
+        *log_findings(context, moment),
+        *lost_findings(context, steps.store, moment),
+        *register_findings(context, moment),
+        *file_findings(steps.store, steps.state.id),
+    ]
     trees, objects = CheckedTrees(), CheckedObjects()
     if options.level.depth >= CheckLevel.TREES.depth:
         trees = check_tree_files(steps, moment)
         findings += _with_affected(steps, moment, trees.findings)
-    # What is unreadable or lost may name what seems to be unnamed.
+    # Unreadable or lost data may reference what seems to be unreferenced.
     shows_unnamed = not trees.findings and not any(each.hides_names for each in findings)
     if shows_unnamed and options.level.depth >= CheckLevel.TREES.depth:
         findings += unreferenced_tree_files(steps.store, trees.ids)
@@ -71,31 +83,20 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
         contents=objects.contents,
         purged=objects.purged,
     )
-    return _reported(steps, counts, findings, objects)
+    return _write_report(steps, counts, findings, objects)
 
 
-def _check_options(options: CheckOptions) -> None:
-    if not 0 < options.sample <= 1:
-        raise InvalidInputError(
-            f"{options.sample} is not a sample: choose a share above 0 and up to 1"
-        )
-    if options.sample < 1 and options.level is not CheckLevel.CONTENT:
-        raise InvalidInputError("a sample requires the level content: only bytes are sampled")
-
-
-def _driver_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
-    context = steps.context
-    yield from namespace_findings(context)
-    yield from ref_findings(context, moment)
-    yield from log_findings(context, moment)
-    yield from lost_findings(context, steps.store, moment)
-    yield from register_findings(context, moment)
-    yield from file_findings(steps.store, steps.state.id)
+def _namespace_findings(context: Context) -> Iterator[Finding]:
+    try:
+        check_owner(context.store, context.info)
+    except (NamespaceInUseError, CorruptFileError, MissingFileError) as error:
+        kind = FindingKind.NAMESPACE_MARKER_WRONG
+        yield Finding(kind, context.info.storage_namespace, str(error))
 
 
 def _with_affected(steps: Steps, moment: Moment, findings: list[Finding]) -> Iterator[Finding]:
     """Add the affected commits and branches to findings about tree files."""
-    trees = {tree for each in (moment.kept_trees, moment.staged_trees) for tree in each}
+    trees = {*moment.kept_trees, *moment.staged_trees}
     ranges = affected_by(
         steps, moment, [each.tree_file for each in findings if each.tree_file not in trees]
     )
@@ -103,31 +104,30 @@ def _with_affected(steps: Steps, moment: Moment, findings: list[Finding]) -> Ite
         if not each.tree_file:
             yield each
         elif each.tree_file in trees:
-            yield affected_trees(moment, [tree for tree in trees if tree == each.tree_file]).of(
-                each
-            )
+            yield affected_trees(moment, [MetaRangeId(each.tree_file)]).of(each)
         else:
             yield ranges.get(each.tree_file, Affected()).of(each)
 
 
-def _reported(
+def _write_report(
     steps: Steps, counts: CheckCounts, findings: list[Finding], objects: CheckedObjects
 ) -> CheckReport:
     kinds = Counter(each.kind for each in findings) + objects.kinds
     write_findings(steps.report, f"{FINDINGS_FOLDER}/tables", findings)
-    first = tuple(_first_of_each(chain(findings, objects.findings)))
-    location = steps.report.uri
+    counted: Counter[FindingKind] = Counter()
+    sample = []
+    for each in chain(findings, objects.findings):
+        counted[each.kind] += 1
+        if counted[each.kind] <= MAX_SAMPLED:
+            sample.append(each)
     report = CheckReport(
-        steps.state.id, steps.state.level, counts, dict(sorted(kinds.items())), first, location
+        id=steps.state.id,
+        level=steps.state.level,
+        counts=counts,
+        kinds=dict(sorted(kinds.items())),
+        findings=tuple(sample),
+        location=steps.report.uri,
     )
     steps.report.replace(REPORT_NAME, msgspec.json.encode(report.document()))
     steps.clear()
     return report
-
-
-def _first_of_each(findings: Iterable[Finding]) -> Iterator[Finding]:
-    seen: Counter[FindingKind] = Counter()
-    for each in findings:
-        seen[each.kind] += 1
-        if seen[each.kind] <= MAX_SAMPLED:
-            yield each

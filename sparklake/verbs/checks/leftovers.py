@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError
-from sparklake.graveler.dumps.dump import DumpManifest, dump_roots, read_dump_manifest
+from sparklake.graveler.dumps.dump import dump_roots
 from sparklake.graveler.dumps.ref_files import ref_table_ids
 from sparklake.graveler.ports import ObjectStore, WriteState
 from sparklake.graveler.ports.registers import PurgeState
@@ -18,10 +18,10 @@ from sparklake.rows.findings import Finding, FindingKind
 from sparklake.stores.objects.temporary import temporary_files
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment
+from sparklake.verbs.dumps.settings import find_manifest
 
 
 def register_findings(context: Context, moment: Moment) -> Iterator[Finding]:
-    """Yield unfinished writes and purges, and expired branches."""
     for write in context.refs.writes.list():
         if write.state is WriteState.OPEN:
             detail = f"{write.who} started it on {write.branch!r}"
@@ -35,10 +35,15 @@ def register_findings(context: Context, moment: Moment) -> Iterator[Finding]:
 
 
 def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
-    """Yield temporary files, and unfinished collections and checks."""
     for each in temporary_files(store):
         yield Finding(FindingKind.TEMPORARY_FILE, each.key, size=each.size)
-    yield from _collection_findings(store)
+    for marker in open_markers(store):
+        run_id = store.get(marker).decode(errors="replace")
+        if is_run_id(run_id):
+            yield Finding(FindingKind.COLLECTION_UNFINISHED, run_id)
+        else:
+            detail = "it contains no id of a garbage collection"
+            yield Finding(FindingKind.GC_MARKER_DAMAGED, marker, detail)
     for each in probes(store):
         yield Finding(FindingKind.TEMPORARY_FILE, each.key, size=each.size)
     for each_id, files in sorted(unfinished_checks(store).items()):
@@ -48,39 +53,24 @@ def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
             yield Finding(FindingKind.TEMPORARY_FILE, each_id, detail, size=size)
 
 
-def _collection_findings(store: ObjectStore) -> Iterator[Finding]:
-    for each in open_markers(store):
-        run_id = store.get(each).decode(errors="replace")
-        if is_run_id(run_id):
-            yield Finding(FindingKind.COLLECTION_UNFINISHED, run_id)
-        else:
-            yield Finding(
-                FindingKind.GC_MARKER_DAMAGED, each, "it contains no id of a garbage collection"
-            )
-
-
-def unreferenced_tree_files(store: ObjectStore, named: Collection[str]) -> Iterator[Finding]:
+def unreferenced_tree_files(store: ObjectStore, in_use: Collection[str]) -> Iterator[Finding]:
     """Yield the tree files without a reference by a commit, staged run or dump."""
-    dumped = dump_table_ids(store)
+    dumped = dumped_file_ids(store)
     prefix = table_key("")
     for each in store.list(prefix):
-        table_id = each.key.removeprefix(prefix)
-        if is_commit_id(table_id) and table_id not in named and table_id not in dumped:
+        file_id = each.key.removeprefix(prefix)
+        if is_commit_id(file_id) and file_id not in in_use and file_id not in dumped:
             yield Finding(
-                FindingKind.TREE_FILE_UNREFERENCED, table_id, tree_file=table_id, size=each.size
+                FindingKind.TREE_FILE_UNREFERENCED, file_id, tree_file=file_id, size=each.size
             )
 
 
-def dump_table_ids(store: ObjectStore) -> set[str]:
-    """Return the ids of all readable tree files of the dump."""
-    found: set[str] = set()
-    manifest: DumpManifest | None = None
-    with suppress(CorruptFileError, MissingFileError):
-        manifest = read_dump_manifest(store)
-    if manifest is None:
-        return found
-    for table_id, entity in dump_roots(manifest):
-        found.add(table_id)
+def dumped_file_ids(store: ObjectStore) -> set[str]:
+    """Return the ids of all readable dumped tree files."""
+    manifest = find_manifest(store)
+    ids: set[str] = set()
+    for file_id, entity in dump_roots(manifest) if manifest is not None else ():
+        ids.add(file_id)
         with suppress(CorruptFileError, MissingFileError, InvalidDumpError):
-            found.update(ref_table_ids(store, table_id, entity))
-    return found
+            ids.update(ref_table_ids(store, file_id, entity))
+    return ids

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
 from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER, purge_list_folder
 from sparklake.namespace.markers import open_purges
@@ -20,7 +19,7 @@ from sparklake.udfs.checks.resolved import RESOLVE, AffectedTable, FaultShare
 from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions
 from sparklake.verbs.checks.steps import Steps
-from sparklake.verbs.checks.trees import CheckedTrees, affected_by
+from sparklake.verbs.checks.trees import Affected, CheckedTrees, affected_by
 
 _FAULT_BUCKETS = 16
 _LEAST_LISTINGS = 16
@@ -39,24 +38,25 @@ class CheckedObjects:
     purged: int = 0
     bytes: int = 0
 
+    def add(self, kinds: Mapping[str, int], findings: Sequence[Finding]) -> None:
+        self.kinds.update({FindingKind(kind): count for kind, count in kinds.items()})
+        self.findings += findings
+
 
 def check_objects(
     steps: Steps, trees: CheckedTrees, options: CheckOptions, *, shows_unnamed: bool
 ) -> CheckedObjects:
-    """Compare all referenced objects with the stored ones, and read a sample of them.
-
-    Unreferenced objects are reported only with `shows_unnamed`.
-    """
+    """Compare all referenced objects with the stored ones, and read a sample of them."""
     checked = CheckedObjects()
-    listed = _listed(steps, trees.records)
-    purged = _purged(steps, checked)
+    listed_files = _list_objects(steps, trees.records)
+    purged_files = _list_purged(steps, checked)
     before = time.time_ns() - int(options.grace.total_seconds() * 1_000_000_000)
     shares = [
         BucketShare(
             bucket=bucket,
             named=tuple(trees.named),
-            listed=tuple(listed),
-            purged=tuple(purged),
+            listed=tuple(listed_files),
+            purged=tuple(purged_files),
             before=before,
             shows_unnamed=shows_unnamed,
             sample=options.sample if options.level is CheckLevel.CONTENT else 0.0,
@@ -72,20 +72,13 @@ def check_objects(
         checked.purged += result.purged
         checked.bytes = bounded(checked.bytes + result.bytes)
         tags.update(result.tables)
-        _add(checked, result.kinds, result.findings)
+        checked.add(result.kinds, result.findings)
     if tags:
-        files = list(map(COMPARE.rows_key, shares))
-        _resolve(steps, trees, tags, files, checked)
+        _resolve(steps, trees, tags, list(map(COMPARE.rows_key, shares)), checked)
     return checked
 
 
-def _add(checked: CheckedObjects, kinds: dict[str, int], findings: Sequence[Finding]) -> None:
-    checked.kinds.update({FindingKind(kind): count for kind, count in kinds.items()})
-    checked.findings += findings
-
-
-def _listed(steps: Steps, records: int) -> list[str]:
-    """List the objects below `data/`; return the files with the rows."""
+def _list_objects(steps: Steps, records: int) -> list[str]:
     parts = split_listing(steps.store, start=DATA_FOLDER)
     tasks = max(_LEAST_LISTINGS, records // _OBJECTS_OF_A_LISTING)
     size = -(-len(parts) // tasks) or 1
@@ -94,9 +87,9 @@ def _listed(steps: Steps, records: int) -> list[str]:
     return list(map(LIST_OBJECTS.rows_key, shares))
 
 
-def _purged(steps: Steps, checked: CheckedObjects) -> list[str]:
+def _list_purged(steps: Steps, checked: CheckedObjects) -> list[str]:
     """Read the lists and receipts of purges; return the files with their addresses."""
-    # A purge that is open now has its receipt below if it ends meanwhile.
+    # An open purge that ends after this line has its receipt below.
     lists = tuple(purge_list_folder(each) for each in open_purges(steps.store))
     keys = [
         each.key
@@ -106,38 +99,32 @@ def _purged(steps: Steps, checked: CheckedObjects) -> list[str]:
     ]
     shares = [PurgedShare((each,)) for each in sorted(keys)]
     for result in steps.run(LIST_PURGED, shares, 0):
-        for each in result.findings:
-            checked.kinds[each.kind] += 1
-            checked.findings.append(each)
+        checked.add(Counter(each.kind for each in result.findings), result.findings)
     return list(map(LIST_PURGED.rows_key, shares))
 
 
 def _resolve(
     steps: Steps, trees: CheckedTrees, tags: set[int], files: Sequence[str], checked: CheckedObjects
 ) -> None:
-    """Find the paths of faulty objects, and their present commits and branches."""
+    """Find the paths of faulty objects, and their current commits and branches."""
     moment = moment_of(steps.context)
     infos = {range_tag(each.id): each for each in trees.ranges if range_tag(each.id) in tags}
     affected = affected_by(steps, moment, [each.id for each in infos.values()])
     branches = {each.name for each in moment.refs.branches}
     buckets: dict[int, list[AffectedTable]] = {}
     for tag in sorted(tags):
-        info: RangeInfo | None = infos.get(tag)
-        if info is None:
-            name = trees.rows.get(tag)
-            if name is None or name not in branches:
-                continue
-            table = AffectedTable(tag, None, (), 0, (name,))
+        if info := infos.get(tag):
+            users = affected.get(info.id, Affected())
+            commits, names = users.commits[:MOST_AFFECTED], users.branches[:MOST_AFFECTED]
+            table = AffectedTable(tag, info, commits, len(users.commits), names)
         else:
-            found = affected.get(info.id)
-            if found is None or not (found.commits or found.branches):
-                continue
-            commits, names = found.commits[:MOST_AFFECTED], found.branches[:MOST_AFFECTED]
-            table = AffectedTable(tag, info, commits, len(found.commits), names)
-        buckets.setdefault(tag % _FAULT_BUCKETS, []).append(table)
+            names = tuple(branches & {trees.rows.get(tag, "")})
+            table = AffectedTable(tag, None, (), 0, names)
+        if table.commits or table.branches:
+            buckets.setdefault(tag % _FAULT_BUCKETS, []).append(table)
     shares = [
-        FaultShare(bucket, tuple(files), tuple(some)) for bucket, some in sorted(buckets.items())
+        FaultShare(bucket, tuple(files), tuple(group)) for bucket, group in sorted(buckets.items())
     ]
     records = sum(each.count for each in infos.values())
     for result in steps.run(RESOLVE, shares, records):
-        _add(checked, result.kinds, result.findings)
+        checked.add(result.kinds, result.findings)

@@ -42,14 +42,12 @@ def parse_level(text: CheckLevel | str) -> CheckLevel:
     try:
         return CheckLevel(text)
     except ValueError as error:
-        known = ", ".join(each.value for each in CheckLevel)
-        raise InvalidInputError(f"{text!r} is not a level: choose one of {known}") from error
+        choices = ", ".join(each.value for each in CheckLevel)
+        raise InvalidInputError(f"{text!r} is not a level: choose one of {choices}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """The options of a check. See `Repository.check`."""
-
     level: CheckLevel = CheckLevel.OBJECTS
     sample: float = 1.0
     grace: timedelta = GRACE
@@ -61,8 +59,8 @@ class CheckOptions:
 class CheckCounts:
     """The amounts of data read by a check.
 
-    `objects` are the distinct objects of kept commits and staged changes. `contents` are the
-    objects whose bytes were read. `purged` are referenced objects deleted by a purge.
+    `objects` are the distinct objects of retained commits and staged changes, `contents` the
+    objects whose bytes were read, and `purged` the referenced objects deleted by a purge.
     """
 
     commits: int = 0
@@ -77,7 +75,7 @@ class CheckCounts:
 class CheckReport:
     """The result of a check.
 
-    `kinds` counts all findings by kind. `findings` has the first ones of each kind. All of them are
+    `kinds` counts all findings, and `findings` has the first ones of each kind. All of them are
     rows of the Parquet files in `location`.
     """
 
@@ -95,7 +93,7 @@ class CheckReport:
 
     @property
     def leftovers(self) -> tuple[Finding, ...]:
-        """The first leftovers of each kind, which do no harm."""
+        """The first harmless leftovers of each kind."""
         return tuple(each for each in self.findings if each.severity is Severity.LEFTOVER)
 
     @property
@@ -106,10 +104,10 @@ class CheckReport:
     @property
     def exit_code(self) -> int:
         """The exit code of the command: 0 without faults, 9 for warnings, 10 for errors."""
-        found = {KIND_FACTS[each].severity for each in self.kinds}
-        if Severity.ERROR in found:
+        severities = {KIND_FACTS[each].severity for each in self.kinds}
+        if Severity.ERROR in severities:
             return ERROR_EXIT_CODE
-        return WARNING_EXIT_CODE if Severity.WARNING in found else 0
+        return WARNING_EXIT_CODE if Severity.WARNING in severities else 0
 
     def document(self) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""The folder of a check, its state, and the steps of its tasks."""
+"""The folder, state and tasks of a check."""
 
 from __future__ import annotations
 
@@ -23,15 +23,7 @@ from sparklake.namespace.layout import CHECKS_FOLDER, OPEN_CHECKS, REPORT_NAME
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.temporary import remove_emptied
-from sparklake.udfs.checks.exchange import (
-    CheckPlace,
-    Result,
-    Share,
-    Step,
-    encode_share,
-    share_name,
-    step_body,
-)
+from sparklake.udfs.checks import exchange
 from sparklake.udfs.tasks import task_table
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, first_write
@@ -57,10 +49,7 @@ class CheckState:
 
 @dataclass(slots=True)
 class Steps:
-    """The steps of one check, which continue from the results in its folder.
-
-    `report` is the store of the report.
-    """
+    """The steps of a check. They continue from the results in its folder."""
 
     context: Context
     folder: ObjectStore
@@ -69,16 +58,15 @@ class Steps:
     known: set[str] = field(default_factory=set)
 
     @property
-    def place(self) -> CheckPlace:
-        """The place, for tasks. Tree files are read from the store itself, not from a cache."""
+    def place(self) -> exchange.CheckPlace:
+        """The settings of tasks. They read tree files from the store itself, not from a cache."""
         info = self.context.info
         workspace = Workspace(info.storage_namespace, info.range_records, instance=info.uid)
         buckets = max(1, self.state.buckets)
-        return CheckPlace(workspace, self.folder.uri, self.report.uri, buckets)
+        return exchange.CheckPlace(workspace, self.folder.uri, self.report.uri, buckets)
 
     @property
     def store(self) -> ObjectStore:
-        """The store of the repository, without a cache."""
         return self.place.workspace.open_store()
 
     def save(self, **changes: object) -> None:
@@ -86,23 +74,27 @@ class Steps:
         self.folder.replace(SUMMARY_KEY, msgspec.json.encode(self.state))
 
     def run(
-        self, step: Step[Share, Result], shares: Sequence[Share], records: int
-    ) -> Iterator[Result]:
+        self,
+        step: exchange.Step[exchange.Share, exchange.Result],
+        shares: Sequence[exchange.Share],
+        records: int,
+    ) -> Iterator[exchange.Result]:
         """Yield the results of shares, from tasks or from an earlier attempt."""
         if not shares:
             return iter(())
-        encoded = {share_name(each): each for each in map(encode_share, shares)}
-        results: dict[str, bytes] = {}
-        for name in encoded:
-            if step.result_key(name) in self.known:
-                results[name] = self.folder.get(step.result_key(name))
-        todo = [each for name, each in encoded.items() if name not in results]
+        encoded = {exchange.share_name(each): each for each in map(exchange.encode_share, shares)}
+        results = {
+            name: self.folder.get(key)
+            for name in encoded
+            if (key := step.result_key(name)) in self.known
+        }
+        remaining = [each for name, each in encoded.items() if name not in results]
         context, progress = self.context, self.context.runners.progress
         progress.begin(len(shares))
         progress.advance(len(results))
         runner = context.runner(records, "check", step.name)
-        body = partial(step_body, self.place, step)
-        for batch in runner.collect(body, task_table(todo)) if todo else ():
+        body = partial(exchange.step_body, self.place, step)
+        for batch in runner.collect(body, task_table(remaining)) if remaining else ():
             for row in batch.to_pylist():
                 results[row["share"]] = row["result"]
                 progress.advance(1)
@@ -114,19 +106,21 @@ class Steps:
         return map(msgspec.msgpack.Decoder(step.result).decode, map(results.__getitem__, encoded))
 
     def clear(self) -> None:
-        """Delete everything but the report."""
         for each in list(self.folder.list()):
             self.folder.delete(each.key)
-        remove_emptied(self.folder)  # Every check would look through the folders of earlier ones.
+        remove_emptied(self.folder)  # Later checks would list empty folders, too.
+
+
+def new_run_id() -> str:
+    """Return the id of a check, a repair or a collection. It sorts by its start."""
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
 
 
 def open_steps(context: Context, options: CheckOptions) -> Steps:
-    """Return the steps of a new check, or of the one to resume."""
     if options.resume is not None:
-        return _resumed(context, options, options.resume)
-    now = datetime.now(timezone.utc)
+        return _resume(context, options, options.resume)
     state = CheckState(
-        id=f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
+        id=new_run_id(),
         level=options.level,
         sample=options.sample,
         salt=uuid.uuid4().int % _LARGEST_SALT,
@@ -137,7 +131,7 @@ def open_steps(context: Context, options: CheckOptions) -> Steps:
     return steps
 
 
-def _resumed(context: Context, options: CheckOptions, check_id: str) -> Steps:
+def _resume(context: Context, options: CheckOptions, check_id: str) -> Steps:
     if not _ID.fullmatch(check_id):
         raise InvalidInputError(f"{check_id!r} is not the id of a check: a check prints its id")
     folder, report = _folders(context, options, check_id)
@@ -166,7 +160,7 @@ def _has(store: ObjectStore, key: str) -> bool:
 def _folders(
     context: Context, options: CheckOptions, check_id: str
 ) -> tuple[ObjectStore, ObjectStore]:
-    """Return the stores of the exchanged files and of the report."""
+    """Return the stores of exchanged files and reports."""
     root = f"{context.info.storage_namespace}/{CHECKS_FOLDER}"
     if options.to is not None:
         root = f"{check_apart(context.info, options.to)}/"

@@ -1,4 +1,4 @@
-"""The check of metaranges and ranges, and of staged rows."""
+"""The check of tree files and staged rows."""
 
 from __future__ import annotations
 
@@ -35,8 +35,17 @@ _TREES_OF_A_SHARE = 64
 _RECORDS_OF_A_TREE = 1000
 """The approximate number of records that take as long as a metarange."""
 
+_COMMITS_AT_ONCE = 10_000
+"""The commits whose summaries are read at once."""
+
+_OBJECTS_OF_A_BUCKET = 1_000_000
 _BATCH_ROWS = 8192
+_MIN_STORED = 34
+"""The bytes of a tombstone: two lengths and a record id."""
+
+_ID_LENGTH = 64
 _AFFECTED = replace(CHECK_TREES, name="affected")
+_MISSING = (FindingKind.TREE_MISSING, FindingKind.RANGE_MISSING)
 
 _RangeKey = tuple[str, bytes, bytes, int, int]
 
@@ -45,8 +54,8 @@ _RangeKey = tuple[str, bytes, bytes, int, int]
 class CheckedTrees:
     """The tree files read by a check.
 
-    `named` are the files of referenced objects. `ids` are the ids of all referenced tree files.
-    `rows` are the layers of staged rows, by their tags, with their branches.
+    `named` are the exchanged files with referenced objects, `ids` all referenced tree files, and
+    `rows` the branches of layers of staged rows, by tag.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -59,10 +68,7 @@ class CheckedTrees:
 
 @dataclass(slots=True)
 class _Ranges:
-    """The distinct ranges of all trees, with their commits and layers.
-
-    `present` are the ids of trees and ranges that no collection has deleted.
-    """
+    """The distinct ranges of all trees. No collection deletes the trees and ranges `present`."""
 
     infos: dict[_RangeKey, RangeInfo] = field(default_factory=dict)
     kept: set[_RangeKey] = field(default_factory=set)
@@ -93,61 +99,44 @@ def check_tree_files(steps: Steps, moment: Moment) -> CheckedTrees:
         for layer in branch.layers:
             if layer.kind is LayerKind.ROWS:
                 _check_rows(steps, branch.name, layer, checked)
-    checked.findings = list(_lasting(steps, moment, ranges, checked.findings))
-    return checked
-
-
-def _lasting(
-    steps: Steps, moment: Moment, ranges: _Ranges, findings: Sequence[Finding]
-) -> Iterator[Finding]:
-    """Yield findings, except for missing tree files that collections may have deleted."""
     required = ranges.present
     if steps.context.refs.commits.collected(list(moment.commits)) != moment.collected:
         # A collection is deleting trees of expired commits.
         required = {*moment.kept_trees, *moment.staged_trees, *(key[0] for key in ranges.kept)}
-    yield from (each for each in findings if each.kind not in _GONE or each.tree_file in required)
+    checked.findings = [
+        each for each in checked.findings if each.kind not in _MISSING or each.tree_file in required
+    ]
+    return checked
 
 
 def summary_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
     """Yield findings about the change summaries of unexpired commits."""
-    kept = [
+    retained = [
         each
         for each in moment.refs.commits
         if each.id not in moment.expired and each.parents and each.parents[0] in moment.commits
     ]
-    for commits in sliced(kept, _COMMITS_AT_ONCE, lambda _: 1):
+    for commits in sliced(retained, _COMMITS_AT_ONCE, lambda _: 1):
         stored = steps.context.refs.commits.change_summaries([each.id for each in commits])
-        work = [
-            SummarisedCommit(
-                each.id,
-                moment.commits[each.parents[0]].meta_range_id,
-                each.meta_range_id,
-                stored[each.id],
-            )
-            for each in commits
-            if each.id in stored
-        ]
+        work = []
+        for each in commits:
+            if each.id in stored:
+                base, tree = moment.commits[each.parents[0]].meta_range_id, each.meta_range_id
+                work.append(SummarisedCommit(each.id, base, tree, stored[each.id]))
         shares = list(map(tuple, sliced(work, _TREES_OF_A_SHARE, lambda _: 1)))
         records = len(work) * _RECORDS_OF_A_TREE
         for findings in steps.run(CHECK_SUMMARIES, shares, records):
-            for each in findings:
-                commit = CommitId(each.subject)
+            for finding in findings:
+                commit = CommitId(finding.subject)
                 branches = moment.branches_with(commit)
-                yield replace(each, commits=(commit,), commit_count=1, branches=branches)
-
-
-_COMMITS_AT_ONCE = 10_000
-"""The commits whose summaries are read at once."""
-
-
-_OBJECTS_OF_A_BUCKET = 1_000_000
+                yield replace(finding, commits=(commit,), commit_count=1, branches=branches)
 
 
 def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTrees) -> _Ranges:
     trees = _trees(moment)
     checked.ids.update(trees)
-    left = (each for each in moment.refs.commits if each.id not in moment.collected)
-    ranges = _Ranges(present={*moment.staged_trees, *(each.meta_range_id for each in left)})
+    present = (each for each in moment.refs.commits if each.id not in moment.collected)
+    ranges = _Ranges(present={*moment.staged_trees, *(each.meta_range_id for each in present)})
     for result in _run_trees(steps, CHECK_TREES, list(trees), ()):
         checked.findings += result.findings
         for tree in result.trees:
@@ -158,18 +147,10 @@ def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTrees) -> _Rang
     return ranges
 
 
-_GONE = (FindingKind.TREE_MISSING, FindingKind.RANGE_MISSING)
-"""The kinds that are no faults of commits whose trees were collected."""
-
-
 def _trees(moment: Moment) -> dict[MetaRangeId, None]:
-    """Return all trees of commits and staged runs."""
     trees = dict.fromkeys(each.meta_range_id for each in moment.refs.commits)
     trees |= dict.fromkeys(moment.staged_trees)
     return {each: None for each in trees if len(each) == _ID_LENGTH}
-
-
-_ID_LENGTH = 64
 
 
 def _run_trees(
@@ -191,16 +172,16 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTrees) -> None:
     shares = []
     for is_named in (True, False):
         for is_staged in (True, False):
-            some = [
+            group = [
                 info
                 for key, info in ranges.infos.items()
                 if (key in ranges.kept) == is_named and (key not in ranges.committed) == is_staged
             ]
             # In the order of ids, so that a resumed check has the same shares.
-            some.sort(key=attrgetter("id"))
+            group.sort(key=attrgetter("id"))
             shares += [
                 RangeShare(tuple(part), is_named, is_staged)
-                for part in sliced(some, size, attrgetter("count"))
+                for part in sliced(group, size, attrgetter("count"))
             ]
     for share, result in zip(shares, steps.run(CHECK_RANGES, shares, records), strict=True):
         checked.records += result.records
@@ -209,11 +190,8 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTrees) -> None:
             checked.named.append(CHECK_RANGES.rows_key(share))
 
 
-# --- staged rows ----------------------------------------------------------------------------------
-
-
 def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTrees) -> None:
-    """Verify the rows of a layer. A missing layer was committed or dropped since."""
+    """Verify the rows of a layer. A concurrent commit or reset may remove the layer."""
     tag = int(sha256(b"layer %d" % layer.id).hexdigest()[:16], 16)
     place = steps.place
     named = NamedObjects(place.workspace.storage_namespace, place.buckets)
@@ -232,52 +210,41 @@ def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTrees) 
 
 
 def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTrees) -> Iterator[Block]:
-    """Yield the valid rows of a layer in blocks; note the other rows."""
+    """Yield the valid rows of a layer in blocks. The others become findings."""
     last = b""
     while chunk := list(islice(rows, _BATCH_ROWS)):
         block, problem = _block(chunk)
         if problem or chunk[0][0] <= last:
-            good = []
+            valid = []
             for row in chunk:
                 _, problem = _block([row])
                 if problem or row[0] <= last:
-                    path = shown_key(row[0])
-                    detail = problem or "its keys are not in ascending order"
-                    checked.findings.append(
-                        Finding(
-                            FindingKind.STAGED_ROW_DAMAGED,
-                            branch,
-                            detail,
-                            first_path=path,
-                            last_path=path,
-                            branches=(branch,),
-                        )
+                    finding = Finding(
+                        kind=FindingKind.STAGED_ROW_DAMAGED,
+                        subject=branch,
+                        detail=problem or "its keys are not in ascending order",
+                        first_path=shown_key(row[0]),
+                        last_path=shown_key(row[0]),
+                        branches=(branch,),
                     )
+                    checked.findings.append(finding)
                 else:
-                    good.append(row)
+                    valid.append(row)
                 last = max(last, row[0])
-            block = block_of_records(good) if good else None
+            block = block_of_records(valid) if valid else None
         last = max(last, chunk[-1][0])
         if block is not None:
             yield block
 
 
 def _block(rows: Sequence[Record]) -> tuple[Block | None, str]:
-    """Return rows as a block, and their fault, or ""."""
-    if any(len(stored) < _LEAST_STORED for _, stored in rows):
+    if any(len(stored) < _MIN_STORED for _, stored in rows):
         return None, "its value is truncated"
     try:
         block = block_of_records(list(rows))
         return block, range_problem(block)
     except (ValueError, IndexError) as error:
         return None, str(error)
-
-
-_LEAST_STORED = 34
-"""The bytes of a tombstone: two lengths and a record id."""
-
-
-# --- what is affected -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,11 +272,11 @@ def affected_by(steps: Steps, moment: Moment, ranges: Iterable[str]) -> Mapping[
             for tree in result.trees:
                 for each in tree.ranges:
                     trees.setdefault(each.id, []).append(tree.tree)
-    return {each: affected_trees(moment, found) for each, found in trees.items()}
+    return {each: affected_trees(moment, users) for each, users in trees.items()}
 
 
 def affected_trees(moment: Moment, trees: Iterable[MetaRangeId]) -> Affected:
-    """Return the kept commits, and the branches, of trees."""
+    """Return the retained commits and the branches of trees."""
     commits: dict[CommitId, None] = {}
     branches: set[str] = set()
     for each in trees:
