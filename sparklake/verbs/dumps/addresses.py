@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
 
 from sparklake.engine.sort import sliced
 from sparklake.graveler.ports import RefsSnapshot
-from sparklake.graveler.ranges import RangeInfo
 from sparklake.udfs.dumps import AddressTest, refused_body
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.visible import visible_line
 
 
-class RefusedAddresses(NamedTuple):
-    """The number of refused addresses, and the first one."""
-
-    objects: int
-    first: str
-
-
 def find_refused(
     context: Context, refs: RefsSnapshot, test: AddressTest, verb: str
-) -> RefusedAddresses | None:
-    """Return the refused addresses in all heads, reading each range once."""
-    named = {each.commit_id for each in refs.named}
-    trees = dict.fromkeys(each.meta_range_id for each in refs.commits if each.id in named)
-    ranges: dict[str, RangeInfo] = {}
-    for each in trees:
-        ranges.update((info.id, info) for info in context.trees.get(each).ranges)
+) -> tuple[int, str] | None:
+    """Return the number of refused addresses in all heads, and the first one."""
+    heads = {each.commit_id for each in refs.named}
+    trees = dict.fromkeys(each.meta_range_id for each in refs.commits if each.id in heads)
+    ranges = {info.id: info for each in trees for info in context.trees.get(each).ranges}
     records = sum(each.count for each in ranges.values())
     runner = context.runner(records, "refs", verb)
     shares = sliced(ranges.values(), runner.task_records(records), attrgetter("count"))
@@ -42,5 +31,5 @@ def find_refused(
     if not rows:
         return None
     first = min(rows, key=lambda row: row["path"])
-    shown = f"{first['path'].decode(errors='replace')!r} at {visible_line(first['address'])}"
-    return RefusedAddresses(sum(row["count"] for row in rows), shown)
+    sample = f"{first['path'].decode(errors='replace')!r} at {visible_line(first['address'])}"
+    return sum(row["count"] for row in rows), sample

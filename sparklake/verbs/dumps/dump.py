@@ -1,9 +1,8 @@
-"""Dump refs and commits into the storage namespace."""
+"""Dump refs and commits into a storage namespace."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sparklake.errors import CorruptFileError, RepositoryNotFoundError
@@ -15,22 +14,15 @@ from sparklake.namespace.swept_tables import put_tables
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
+from sparklake.verbs.dumps import settings
 from sparklake.verbs.dumps.addresses import find_refused
 from sparklake.verbs.dumps.lost_refs import check_replaceable, newer_dump
-from sparklake.verbs.dumps.settings import (
-    LogPosition,
-    find_last_manifest,
-    find_manifest,
-    read_settings,
-    renames_of,
-    write_kept,
-    write_settings,
-)
+from sparklake.verbs.dumps.settings import LogPosition
 
-_TURN = "refs dump"
-"""The name of the lock. No branch can have this name."""
-_TURN_SECONDS = 60.0
-_NAMED = 10
+_SLOT = "refs dump"
+"""The queue slot of dumps. No branch can have this name."""
+_SLOT_SECONDS = 60.0
+_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +30,7 @@ class DumpOptions:
     """Options of a dump.
 
     `overwrite` replaces any dump, including newer ones of other programs and those with lost refs.
-    Without `check_addresses`, no range is read, and no warning about addresses is given.
+    Without `check_addresses`, no range is read, and no address is warned about.
     """
 
     overwrite: bool = False
@@ -47,7 +39,7 @@ class DumpOptions:
 
 @dataclass(frozen=True, slots=True)
 class RefsDump:
-    """Counts of a dump, without the changes staged on the `dirty` branches.
+    """Counts of a dump. It lacks the changes staged on the `dirty` branches.
 
     `warnings` include the first 10 `refused_branches` and `refused_tags`, which lakeFS cannot use.
     """
@@ -66,14 +58,6 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     """Write a consistent snapshot of all refs and commits into the storage namespace.
 
     The manifest is replaced last, after its files are durable and verified.
-
-    Raises:
-        NamespaceInUseError: The namespace belongs to another repository.
-        NewerDumpError: The namespace has a newer dump of another program.
-        RefsLostError: The ref store lacks commits or refs of the previous dump.
-        RepositoryNotFoundError: The repository does not exist.
-        ReadOnlyNamespaceError: The namespace is not writable. The refs were not read.
-        CollectionRunningError: A collection of trees is running.
     """
     # Not through the cache, which contains only trees.
     store = open_store(context.info.storage_namespace)
@@ -82,7 +66,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     check_namespace_writable(store, "a dump of refs")
     # Dumps run one after the other, so that an older dump never replaces a newer one.
     with (
-        context.refs.branches.turn(_TURN, _TURN_SECONDS),
+        context.refs.branches.turn(_SLOT, _SLOT_SECONDS),
         # A collection of trees keeps the tree files that the manifest names.
         context.refs.collections.alone_with_tables(),
     ):
@@ -91,7 +75,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
         refs = context.refs.snapshot()
         if all(each.name != context.info.default_branch for each in refs.branches):
             raise RepositoryNotFoundError(f"the repository {context.info.name!r} no longer exists")
-        previous, last = find_manifest(store), find_last_manifest(store)
+        previous, last = settings.find_manifest(store), settings.find_last_manifest(store)
         if not options.overwrite:
             check_replaceable(context, store, last, refs)
         position = LogPosition(context.info.uid, latest) if latest else None
@@ -129,51 +113,43 @@ def _write(
             f"the dump in {store.uri} was read back with other content: the previous dump "
             "stays valid. Check the store"
         )
-    if find_manifest(store) != previous:
+    if settings.find_manifest(store) != previous:
         raise newer_dump(store)
     # Until the manifest is replaced, the settings belong to the previous dump, too.
     before = () if previous is None or previous == manifest else (previous,)
-    renames = _renames(store, previous) if previous is not None and before else {}
-    settings = context.refs.settings.get()
-    manifests, is_first = (manifest, *before), previous is None
-    kept = write_settings(
-        *(store, context.info, settings, manifests, renames, position), is_first=is_first
+    earlier = settings.find_readable_settings(store) if before else None
+    file = settings.dump_settings(
+        default_branch=context.info.default_branch,
+        range_records=context.info.range_records,
+        settings=context.refs.settings.get(),
+        manifests=(manifest, *before),
+        renames=settings.renames_of(earlier, before[0]) if before else {},
     )
+    is_first = previous is None
+    settings.write_settings(store, replace(file, position=position, is_first=is_first))
     store.replace(REFS_MANIFEST_KEY, manifest_bytes(manifest))
     if is_first:
-        write_kept(store, replace(kept, is_first=False))
+        settings.write_settings(store, replace(file, position=position))
     return manifest
-
-
-def _renames(store: ObjectStore, manifest: DumpManifest) -> Mapping[str, str]:
-    with suppress(CorruptFileError):
-        return renames_of(read_settings(store), manifest)
-    return {}
-
-
-# --- warnings -------------------------------------------------------------------------------------
 
 
 def _name_warning(noun: str, names: Sequence[str]) -> list[str]:
     if not names:
         return []
+    more = f" and {len(names) - _SHOWN:,} more (--output json)" if names[_SHOWN:] else ""
+    sample = f"{', '.join(names[:_SHOWN])}{more}"
     return [
-        f"lakeFS refuses the names of some {noun}, and cannot open them: {_some(names)}. To give "
-        "them to lakeFS, create others at the same commits and dump again"
+        f"lakeFS refuses the names of some {noun}, and cannot open them: {sample}. To give them to "
+        "lakeFS, create others at the same commits and dump again"
     ]
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more (--output json)" if names[_NAMED:] else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
-
-
 def _address_warnings(context: Context, refs: RefsSnapshot) -> list[str]:
-    found = find_refused(context, refs, refused_addresses, "dump")
-    if found is None:
+    refused = find_refused(context, refs, refused_addresses, "dump")
+    if refused is None:
         return []
+    count, first = refused
     return [
-        f"lakeFS cannot read the addresses of {found.objects:,} objects, and fails to list commits "
-        f"with them: the first is {found.first}. Remove these objects, commit, and import them "
-        "again"
+        f"lakeFS cannot read the addresses of {count:,} objects, and fails to list commits with "
+        f"them: the first is {first}. Remove these objects, commit, and import them again"
     ]

@@ -1,9 +1,4 @@
-"""The age of a dump, and newer files of lakeFS.
-
-Each dump has all commits that existed, so one with more commits is newer. lakeFS writes a tree for
-a commit, so a tree younger than all files of a dump probably belongs to a newer commit. Files of
-sparklake prove nothing: staged changes, failed verbs and interrupted dumps also leave some.
-"""
+"""The age of a dump, and newer files of lakeFS."""
 
 from __future__ import annotations
 
@@ -27,19 +22,19 @@ from sparklake.verbs.dumps.verify_trees import EndOfFile, VerifiedTrees, in_thre
 _MOST_READ = 1_000
 _DAY = 24 * 60 * 60
 
-_WAY_OUT = (
+_REMEDY = (
     "`lakectl refs-dump` prints the manifest of a new dump: pass it with --manifest. Restore this "
     "older state with --accept-old"
 )
 
 
 def age_note(refs: RefsSnapshot, manifest: DumpManifest, trees: VerifiedTrees) -> str:
-    written = max((each.mtime for each in _own_files(manifest, trees)), default=0) // SECOND
+    date = max((each.mtime for each in _own_files(manifest, trees)), default=0) // SECOND
     newest = max(refs.commits, key=lambda each: (each.creation_date, each.generation))
-    days = max(0, now() - written) // _DAY
+    days = max(0, now() - date) // _DAY
     ago = "today" if not days else f"{days:,} {'day' if days == 1 else 'days'} ago"
     return (
-        f"the dump was written at {text_of_second(written)} ({ago}), and its newest commit is "
+        f"the dump was written at {text_of_second(date)} ({ago}), and its newest commit is "
         f"{newest.id[:12]} of {text_of_second(newest.creation_date)}"
     )
 
@@ -49,14 +44,18 @@ def newer_problems(
 ) -> Sequence[NewerDumpError]:
     """Return the error for an outdated dump, if any.
 
-    The ends of the 1,000 youngest tree files outside the dump are read.
+    A dump has all commits of its time, so one with more commits is newer. lakeFS writes a tree for
+    a commit only, so a tree younger than all files of a dump probably belongs to a newer commit;
+    files of sparklake prove nothing. The ends of the 1,000 youngest other tree files are read.
     """
     own = {each.key for each in _own_files(manifest, trees)}
-    known = own | trees.named
+    expected = own | trees.in_use
     tree_files = (each for each in trees.files.values() if is_commit_id(_id_of(each)))
-    others = (each for each in tree_files if each.key not in known)
+    others = (each for each in tree_files if each.key not in expected)
     youngest = nlargest(_MOST_READ, others, key=lambda each: each.mtime)
-    named_until = max((trees.files[each].mtime for each in known & trees.files.keys()), default=0)
+    named_until = max(
+        (trees.files[each].mtime for each in expected & trees.files.keys()), default=0
+    )
     shown = list(in_threads(partial(_shown, store), youngest))
     commits = max((count for count, _ in shown), default=0)
     newer = [
@@ -64,16 +63,16 @@ def newer_problems(
         for each, (_, is_tree) in zip(youngest, shown, strict=True)
         if is_tree and each.mtime > named_until
     ]
-    found = []
+    signs = []
     if commits > len(refs.commits):
-        found.append(f"another dump of lakeFS there has {commits:,} commits")
+        signs.append(f"another dump of lakeFS there has {commits:,} commits")
     if newer:
-        found.append(f"lakeFS has written trees there since, such as {newer[0]}")
-    if not found:
+        signs.append(f"lakeFS has written trees there since, such as {newer[0]}")
+    if not signs:
         return ()
     problem = (
         f"the dump of {len(refs.commits):,} commits in {store.uri} is not the newest: "
-        f"{' and '.join(found)}. {_WAY_OUT}"
+        f"{' and '.join(signs)}. {_REMEDY}"
     )
     return [NewerDumpError(problem)]
 

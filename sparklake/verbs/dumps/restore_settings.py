@@ -1,7 +1,4 @@
-"""The settings of a restored repository.
-
-Files beside a dump have the names of the dump. A restore renames them as it renames refs.
-"""
+"""The settings of a restored repository: those beside the dump, renamed like refs."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ from sparklake.graveler.dumps.ref_files import Entity
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.refs.names import check_pattern, validate_branch_name
-from sparklake.graveler.retention import BranchRetention, Retention
+from sparklake.graveler.retention import BranchRetention
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, PROTECTION_RULES_KEY, RETENTION_RULES_KEY
 from sparklake.verbs.dumps.settings import (
-    KeptSettings,
+    DumpSettings,
     belong_together,
-    kept_settings,
+    dump_settings,
     read_settings,
     renames_of,
 )
@@ -37,9 +34,8 @@ class RestoreOptions:
     """Options of a restored repository. None means the value of the dump.
 
     `renames` maps old to new names of branches and tags, as in `find_dump`, and overrides those of
-    an earlier restore. `incomplete` accepts missing and damaged tree files. `manifest` is a path or
-    URI, "-" for stdin, or None for that of the namespace. `accept_old` accepts a dump that is not
-    the newest.
+    an earlier restore. `incomplete` accepts missing and damaged tree files, `accept_old` a dump
+    that is not the newest. `manifest` is a path or URI, or "-" for stdin.
     """
 
     name: str
@@ -53,22 +49,19 @@ class RestoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The settings beside a dump. `kept` is None if none belong to it.
+    """The settings beside a dump, if they belong to it. `is_older` marks those of an older dump."""
 
-    `is_older` marks settings of an older dump; `problems` are set for a damaged file.
-    """
-
-    kept: KeptSettings | None = None
+    settings: DumpSettings | None = None
     is_older: bool = False
     problems: Sequence[SparklakeError] = ()
 
 
 def find_settings(store: ObjectStore, manifest: DumpManifest) -> SettingsFile:
     try:
-        kept = read_settings(store)
-        if kept is None:
+        stored = read_settings(store)
+        if stored is None:
             return SettingsFile()
-        _ = kept.settings  # Its rules may be invalid.
+        _ = stored.repository_settings  # Its rules may be invalid.
     except CorruptFileError as error:
         return SettingsFile(problems=[error])
     except InvalidInputError as error:
@@ -76,30 +69,27 @@ def find_settings(store: ObjectStore, manifest: DumpManifest) -> SettingsFile:
             f"{DUMP_SETTINGS_KEY} in {store.uri} is damaged ({error}): restore it from a backup"
         )
         return SettingsFile(problems=[CorruptFileError(problem)])
-    if belong_together(store, kept, manifest):
-        return SettingsFile(kept)
+    if belong_together(store, stored, manifest):
+        return SettingsFile(stored)
     return SettingsFile(is_older=True)
 
 
-# --- renames --------------------------------------------------------------------------------------
-
-
 def joined_renames(earlier: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
-    """Merge an earlier restore's renames with the given ones, which take precedence."""
-    kept = {
+    """Merge an earlier restore's renames with new ones, which take precedence."""
+    inherited = {
         old: new
         for old, new in earlier.items()
         if old not in given and old.partition("/")[2] not in given
     }
-    return {**kept, **given}
+    return {**inherited, **given}
 
 
-def settled_renames(renames: Mapping[str, str], found: FoundDump) -> dict[str, str]:
+def settled_renames(renames: Mapping[str, str], dump: FoundDump) -> dict[str, str]:
     """Return effective renames with `heads/` or `tags/` before each old name.
 
     A valid rename without a prefix changes a branch or a tag, because both would have one name.
     """
-    branches = {*(each.name for each in found.refs.branches), *found.refused}
+    branches = {*(each.name for each in dump.refs.branches), *dump.refused}
     settled = {
         old if "/" in old else f"{'heads' if new in branches else 'tags'}/{old}": new
         for old, new in renames.items()
@@ -112,10 +102,8 @@ def _new_name(renames: Mapping[str, str], branch: str) -> str:
 
 
 def _old_name(renames: Mapping[str, str], branch: str) -> str:
-    for old, new in renames.items():
-        if new == branch and old.startswith("heads/"):
-            return old.removeprefix("heads/")
-    return branch
+    matches = (old for old, new in renames.items() if new == branch and old.startswith("heads/"))
+    return next((old.removeprefix("heads/") for old in matches), branch)
 
 
 def _old_pattern(renames: Mapping[str, str], pattern: str) -> str:
@@ -136,23 +124,19 @@ def _renamed_rules(
         pattern = renamed(each.pattern)
         protection[pattern] = protection.get(pattern, frozenset()) | each.actions
     rules = tuple(ProtectionRule(*each) for each in sorted(protection.items()))
-    retention = settings.retention and _renamed_retention(settings.retention, renamed)
+    retention = settings.retention
+    if retention is not None:
+        days: dict[str, int] = {}
+        for rule in retention.branches:  # The order decides which rule applies.
+            pattern = renamed(rule.pattern)
+            days[pattern] = max(rule.days, days.get(pattern, 0))
+        branches = tuple(BranchRetention(*each) for each in days.items())
+        retention = replace(retention, branches=branches)
     return replace(settings, protection=rules, retention=retention)
 
 
-def _renamed_retention(retention: Retention, renamed: Callable[[str], str]) -> Retention:
-    days: dict[str, int] = {}
-    for each in retention.branches:  # The order decides which rule applies.
-        pattern = renamed(each.pattern)
-        days[pattern] = max(each.days, days.get(pattern, 0))
-    return replace(retention, branches=tuple(BranchRetention(*each) for each in days.items()))
-
-
-# --- problems of options --------------------------------------------------------------------------
-
-
 def invalid_options(options: RestoreOptions) -> list[SparklakeError]:
-    """Return the problems of options regardless of the dump."""
+    """Return the problems of options with any dump."""
     problems: list[SparklakeError] = []
     if options.default_branch is not None:
         try:
@@ -165,65 +149,43 @@ def invalid_options(options: RestoreOptions) -> list[SparklakeError]:
 
 
 def option_problems(
-    options: RestoreOptions, file: SettingsFile, found: FoundDump, renames: Mapping[str, str]
+    options: RestoreOptions, file: SettingsFile, dump: FoundDump, renames: Mapping[str, str]
 ) -> list[SparklakeError]:
     problems = invalid_options(options)
-    if not any(isinstance(each, InvalidNameError) for each in problems):
-        problems += _branch_problems(options, file, found, renames)
-    return [*problems, *_range_records_problems(options.range_records, file.kept)]
-
-
-def _branch_problems(
-    options: RestoreOptions, file: SettingsFile, found: FoundDump, renames: Mapping[str, str]
-) -> Sequence[SparklakeError]:
-    if options.default_branch is None and file.problems:
-        return ()  # They name the default branch.
-    name = _default_branch(options, file.kept, renames)
-    names = [each.name for each in found.refs.branches]
-    if Entity.BRANCH in found.unread or name in (*names, *found.refused):
-        return ()
-    return [_no_branch(name, names)]
+    has_name = options.default_branch is not None or not file.problems
+    if has_name and not any(isinstance(each, InvalidNameError) for each in problems):
+        name = _default_branch(options, file.settings, renames)
+        names = [each.name for each in dump.refs.branches]
+        if Entity.BRANCH not in dump.unread and name not in (*names, *dump.refused):
+            choice = f"choose one of its {len(names)} branches, such as {_shorten(names)}"
+            problem = (
+                f"the dump has no branch {name!r} to use as the default: "
+                f"{choice if names else 'it has no branches'}"
+            )
+            problems.append(InvalidInputError(problem))
+    size, stored = options.range_records, file.settings
+    is_valid = size is not None and 1 <= size <= MAX_RANGE_RECORDS
+    if is_valid and stored is not None and size != stored.range_records:
+        problem = f"range_records is {stored.range_records} in this dump, and cannot be changed"
+        problems.append(InvalidInputError(problem))
+    return problems
 
 
 def _default_branch(
-    options: RestoreOptions, kept: KeptSettings | None, renames: Mapping[str, str]
+    options: RestoreOptions, stored: DumpSettings | None, renames: Mapping[str, str]
 ) -> str:
-    dumped = kept.default_branch if kept else _DEFAULT_BRANCH
+    dumped = stored.default_branch if stored else _DEFAULT_BRANCH
     return options.default_branch or _new_name(renames, dumped)
-
-
-def _no_branch(name: str, names: Collection[str]) -> InvalidInputError:
-    known = f"choose one of its {len(names)} branches, such as {_some(names)}"
-    return InvalidInputError(
-        f"the dump has no branch {name!r} to use as the default: "
-        f"{known if names else 'it has no branches'}"
-    )
-
-
-def _range_records_problems(
-    wanted: int | None, kept: KeptSettings | None
-) -> Sequence[InvalidInputError]:
-    is_possible = wanted is not None and 1 <= wanted <= MAX_RANGE_RECORDS
-    if is_possible and kept is not None and wanted != kept.range_records:
-        problem = f"range_records is {kept.range_records} in this dump, and cannot be changed"
-        return [InvalidInputError(problem)]
-    return ()
-
-
-# --- the result -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredSettings:
-    """The settings of a restored repository, and notes on omitted parts.
-
-    `beside` are the settings to write beside the dump; None keeps those there.
-    """
+    """The settings of a restored repository. A `beside` of None keeps the settings file."""
 
     default_branch: str
     range_records: int
     settings: RepositorySettings
-    beside: KeptSettings | None
+    beside: DumpSettings | None
     notes: Sequence[str]
 
 
@@ -235,24 +197,25 @@ def restored_settings(
     renames: Mapping[str, str],
 ) -> RestoredSettings:
     """Return the settings of a repository from a valid dump, by settled renames."""
-    default = _default_branch(options, file.kept, renames)
-    kept = file.kept
-    if kept is None:
+    default = _default_branch(options, file.settings, renames)
+    stored = file.settings
+    if stored is None:
         return _settings_of_lakefs(store, manifest, options, default, file.is_older, renames)
-    earlier = renames_of(kept, manifest)
-    settings = _renamed_rules(kept.settings, lambda name: _new_name(renames, name))
-    notes = (
-        _NOT_IN_DUMPS,
-        *_rename_notes(earlier, options, renames),
-        *_rule_notes(kept.settings, settings, renames),
-    )
-    return RestoredSettings(
-        default,
-        kept.range_records,
-        settings,
-        None if renames == earlier else replace(kept, manifests=(manifest,), renames=dict(renames)),
-        notes,
-    )
+    earlier = renames_of(stored, manifest)
+    settings = _renamed_rules(stored.repository_settings, lambda name: _new_name(renames, name))
+    notes = [_NOT_IN_DUMPS]
+    inherited = joined_renames(earlier, options.renames).keys() - options.renames.keys()
+    again = [f"{old}={new}" for old, new in sorted(renames.items()) if old in inherited]
+    if again:
+        notes.append(
+            f"an earlier restore of this dump renamed branches or tags, and so did this one: "
+            f"{_shorten(again)}. `--rename` OLD=NEW gives them other names"
+        )
+    notes += _rule_notes(stored.repository_settings, settings, renames)
+    beside = None
+    if renames != earlier:
+        beside = replace(stored, manifests=(manifest,), renames=dict(renames))
+    return RestoredSettings(default, stored.range_records, settings, beside, notes)
 
 
 def _settings_of_lakefs(
@@ -280,7 +243,7 @@ def _settings_of_lakefs(
     notes += _rule_notes(dumped, settings, renames)
     range_records = options.range_records or DEFAULT_RANGE_RECORDS
     # A later dump may replace this one, and no other one of another program.
-    beside = kept_settings(_old_name(renames, default), range_records, dumped, (manifest,), renames)
+    beside = dump_settings(_old_name(renames, default), range_records, dumped, (manifest,), renames)
     return RestoredSettings(default, range_records, settings, beside, notes)
 
 
@@ -299,24 +262,10 @@ _NO_PROTECTION = (
 )
 
 
-def _rename_notes(
-    earlier: Mapping[str, str], options: RestoreOptions, renames: Mapping[str, str]
-) -> Sequence[str]:
-    """Return the note on names changed by an earlier restore and this one."""
-    chosen = joined_renames(earlier, options.renames).keys() - options.renames.keys()
-    again = [f"{old}={new}" for old, new in sorted(renames.items()) if old in chosen]
-    if not again:
-        return ()
-    return [
-        f"an earlier restore of this dump renamed branches or tags, and so did this one: "
-        f"{_some(again)}. `--rename` OLD=NEW gives them other names"
-    ]
-
-
 def _rule_notes(
     dumped: RepositorySettings, restored: RepositorySettings, renames: Mapping[str, str]
 ) -> Sequence[str]:
-    """Return notes on renamed branches with less protection or retention by wildcard rules."""
+    """Return notes on renamed branches with less protection or retention than before."""
     branches = {
         old.removeprefix("heads/"): new for old, new in renames.items() if old.startswith("heads/")
     }
@@ -331,12 +280,13 @@ def _rule_notes(
     if bare:
         notes.append(
             f"rules of branch protection cover the old names of renamed branches, and not the new "
-            f"ones: {_some(bare)}. `sparklake protect add` protects these branches"
+            f"ones: {_shorten(bare)}. `sparklake protect add` protects these branches"
         )
     if shorter:
         notes.append(
             f"by the rules of garbage collection, renamed branches keep commits for fewer days: "
-            f"{_some(shorter)}. Before the next collection, `sparklake gc rules set` changes them"
+            f"{_shorten(shorter)}. Before the next collection, `sparklake gc rules set` changes "
+            "them"
         )
     return notes
 
@@ -345,6 +295,6 @@ def _days(settings: RepositorySettings, branch: str) -> float:
     return settings.retention.days(branch) if settings.retention else inf
 
 
-def _some(texts: Collection[str]) -> str:
+def _shorten(texts: Collection[str]) -> str:
     more = f" and {len(texts) - _SHOWN:,} more" if len(texts) > _SHOWN else ""
     return f"{', '.join([*texts][:_SHOWN])}{more}"

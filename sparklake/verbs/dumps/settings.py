@@ -1,26 +1,20 @@
-"""The settings beside dumps."""
+"""The settings file beside a dump."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
 
-from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, SparklakeError
+from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError
 from sparklake.graveler.defaults import MAX_RANGE_RECORDS
-from sparklake.graveler.dumps.dump import (
-    DumpManifest,
-    encode_refs,
-    find_refs,
-    read_dump_manifest,
-    read_refs,
-)
+from sparklake.graveler.dumps.dump import DumpManifest, encode_refs, read_dump_manifest, read_refs
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.json_errors import decode_json
-from sparklake.graveler.ports import ObjectStore, Operation, RefsSnapshot, RepositoryInfo
+from sparklake.graveler.ports import ObjectStore, Operation
 from sparklake.graveler.retention import Retention
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY
 
@@ -34,13 +28,13 @@ class LogPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSettings:
-    """The settings in the file beside a dump. All names are those of the dump.
+class DumpSettings:
+    """The settings beside a dump, under the names of the dump.
 
-    They belong to the dumps of `manifests`: the last one and, until it is complete, the one before
-    it. Earlier versions wrote no `manifests`. `renames`, as in `find_refs`, are those of the latest
-    restore of the last dump. `position` belongs to the first of `manifests`. `is_first` marks the
-    first dump in a namespace, which may be incomplete.
+    They belong to the dumps of `manifests`: the latest one and, until it is complete, the previous
+    one. Earlier versions wrote no `manifests`. `renames`, as in `find_refs`, are those of the
+    latest restore of the last manifest; `position` belongs to the first. `is_first` marks the first
+    dump in a namespace, which may be incomplete.
     """
 
     default_branch: str
@@ -55,8 +49,7 @@ class KeptSettings:
     is_first: bool = False
 
     @property
-    def settings(self) -> RepositorySettings:
-        """The stored settings; InvalidInputError if they are invalid."""
+    def repository_settings(self) -> RepositorySettings:
         rules = [
             ProtectionRule(pattern, frozenset(actions))
             for pattern, actions in sorted(self.protection.items())
@@ -65,31 +58,14 @@ class KeptSettings:
         return RepositorySettings(self.read_only, tuple(rules), labels, self.retention)
 
 
-def write_settings(
-    store: ObjectStore,
-    info: RepositoryInfo,
-    settings: RepositorySettings,
-    manifests: Sequence[DumpManifest],
-    renames: Mapping[str, str],
-    position: LogPosition | None,
-    *,
-    is_first: bool,
-) -> KeptSettings:
-    """Write the settings of the given dumps, and return them."""
-    made = kept_settings(info.default_branch, info.range_records, settings, manifests, renames)
-    kept = replace(made, position=position, is_first=is_first)
-    write_kept(store, kept)
-    return kept
-
-
-def kept_settings(
+def dump_settings(
     default_branch: str,
     range_records: int,
     settings: RepositorySettings,
     manifests: Sequence[DumpManifest],
-    renames: Mapping[str, str] | None = None,
-) -> KeptSettings:
-    return KeptSettings(
+    renames: Mapping[str, str],
+) -> DumpSettings:
+    return DumpSettings(
         default_branch=default_branch,
         range_records=range_records,
         read_only=settings.read_only,
@@ -97,38 +73,47 @@ def kept_settings(
         metadata=dict(settings.metadata),
         retention=settings.retention,
         manifests=tuple(dict.fromkeys(manifests)),
-        renames=dict(renames or {}),
+        renames=dict(renames),
     )
 
 
-def write_kept(store: ObjectStore, kept: KeptSettings) -> None:
-    store.replace(DUMP_SETTINGS_KEY, msgspec.json.encode(kept))
+def write_settings(store: ObjectStore, settings: DumpSettings) -> None:
+    store.replace(DUMP_SETTINGS_KEY, msgspec.json.encode(settings))
 
 
-def read_settings(store: ObjectStore) -> KeptSettings | None:
-    """Return the settings of any dump in a namespace."""
+def read_settings(store: ObjectStore) -> DumpSettings | None:
     if store.find(DUMP_SETTINGS_KEY) is None:
         return None
-    return decode_json(
-        store.get(DUMP_SETTINGS_KEY), KeptSettings, f"{DUMP_SETTINGS_KEY} in {store.uri}"
+    what = f"{DUMP_SETTINGS_KEY} in {store.uri}"
+    return decode_json(store.get(DUMP_SETTINGS_KEY), DumpSettings, what)
+
+
+def find_readable_settings(store: ObjectStore) -> DumpSettings | None:
+    with suppress(CorruptFileError):
+        return read_settings(store)
+    return None
+
+
+def renames_of(settings: DumpSettings | None, manifest: DumpManifest) -> Mapping[str, str]:
+    """Return the new names, by old ones, of the dump's latest restore."""
+    # While a dump is written, the settings also belong to the previous one, which comes last.
+    return (
+        settings.renames if settings is not None and settings.manifests[-1:] == (manifest,) else {}
     )
 
 
-def renames_of(kept: KeptSettings | None, manifest: DumpManifest) -> Mapping[str, str]:
-    """Return the new names, by old ones, of the dump's latest restore."""
-    # While a dump is written, the settings belong to it and to the one before it, which comes last.
-    return kept.renames if kept is not None and kept.manifests[-1:] == (manifest,) else {}
+def position_of(settings: DumpSettings | None, manifest: DumpManifest) -> LogPosition | None:
+    return (
+        settings.position
+        if settings is not None and settings.manifests[:1] == (manifest,)
+        else None
+    )
 
 
-def position_of(kept: KeptSettings | None, manifest: DumpManifest) -> LogPosition | None:
-    """Return a dump's log position, if known."""
-    return kept.position if kept is not None and kept.manifests[:1] == (manifest,) else None
-
-
-def belong_together(store: ObjectStore, kept: KeptSettings, manifest: DumpManifest) -> bool:
-    """Return whether settings belong to the given dump and not to an older one."""
-    if kept.manifests:
-        return manifest in kept.manifests
+def belong_together(store: ObjectStore, settings: DumpSettings, manifest: DumpManifest) -> bool:
+    """Return whether settings belong to the given dump."""
+    if settings.manifests:
+        return manifest in settings.manifests
     # An earlier version wrote the settings.
     return is_by_sparklake(store, manifest)
 
@@ -140,18 +125,7 @@ def is_by_sparklake(store: ObjectStore, manifest: DumpManifest) -> bool:
     return False
 
 
-def find_dumped_refs(
-    store: ObjectStore, manifest: DumpManifest
-) -> tuple[RefsSnapshot, list[SparklakeError]]:
-    """Return a dump's valid part, under the names of the latest restore, and its problems."""
-    kept = None
-    with suppress(CorruptFileError):
-        kept = read_settings(store)
-    return find_refs(store, manifest, renames_of(kept, manifest))
-
-
 def find_manifest(store: ObjectStore) -> DumpManifest | None:
-    """Return the readable manifest of a namespace, or None."""
     with suppress(CorruptFileError, MissingFileError):
         return read_dump_manifest(store)
     return None
@@ -159,11 +133,9 @@ def find_manifest(store: ObjectStore) -> DumpManifest | None:
 
 def find_last_manifest(store: ObjectStore) -> DumpManifest | None:
     """Return the latest manifest: from the settings if its own file is unreadable."""
-    found = find_manifest(store)
-    if found is not None:
-        return found
-    with suppress(CorruptFileError):
-        kept = read_settings(store)
-        if kept is not None and not kept.is_first:
-            return next(iter(kept.manifests), None)
-    return None
+    manifest = find_manifest(store)
+    if manifest is None:
+        settings = find_readable_settings(store)
+        if settings is not None and not settings.is_first:
+            manifest = next(iter(settings.manifests), None)
+    return manifest

@@ -22,7 +22,7 @@ _READ_AT_ONCE = 16 * OBJECT_THREADS
 _END_BYTES = 4096
 """The footer of a tree file and the block before it have less than this."""
 
-_WAY_OUT = "restore it from a backup, or restore what is there with --incomplete"
+_REMEDY = "restore it from a backup, or restore what is there with --incomplete"
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -32,38 +32,36 @@ _Out = TypeVar("_Out")
 class VerifiedTrees:
     """Commits without trees, and all problems with the other trees.
 
-    `collected` commits lost their trees in a garbage collection. A repeated commit has its tree,
-    and so has one whose tree is not deleted yet. `files` are all tree files by key, and `named`
-    the keys of the referenced ones.
+    `collected` commits lost their trees in a garbage collection, unless a repeated commit wrote
+    them again. `files` are all tree files by key, and `in_use` the keys of referenced ones.
     """
 
     collected: set[CommitId]
     problems: Sequence[SparklakeError]
     files: Mapping[str, StoredObject]
-    named: Set[str]
+    in_use: Set[str]
 
 
 def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
     """Verify that a dump's tree files exist, and that heads have complete ones.
 
-    Each metarange of an uncollected commit is read once, and its ranges must exist. Ranges of
-    branches and tags must be whole files: their ends are read. The driver keeps a few bytes per
-    tree file, and nothing per object.
+    Each metarange is read once, and so is the end of each range of a branch or tag. The driver
+    keeps a few bytes per tree file, and nothing per object.
     """
     problems: list[SparklakeError] = []
     trees, listed = _trees(store, refs, problems)
     files = {each.key: each for each in store.list(table_key(""))}
-    named = {table_key(each) for each in trees}
+    in_use = {table_key(each) for each in trees}
     lacking: dict[str, CommitId] = {}
     ends: dict[str, CommitId] = {}
-    gone: set[MetaRangeId] = set()
+    absent: set[MetaRangeId] = set()
     for read in in_threads(partial(_read_tree, store, files), trees.values()):
         tree = read.tree
-        named.update(read.ranges)
+        in_use.update(read.ranges)
         if read.problem is not None:
             problems.append(read.problem)
         if read.missing and tree.may_be_gone:
-            gone.add(tree.id)
+            absent.add(tree.id)
             continue
         for key in read.missing:
             lacking.setdefault(key, tree.commit_id)
@@ -74,20 +72,14 @@ def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
         problems += problem
     problems += [_missing(store, *each) for each in lacking.items()]
     collected = {
-        each.id for each in refs.commits if each.id in listed and each.meta_range_id in gone
+        each.id for each in refs.commits if each.id in listed and each.meta_range_id in absent
     }
-    return VerifiedTrees(collected, problems, files, named)
-
-
-# --- trees ----------------------------------------------------------------------------------------
+    return VerifiedTrees(collected, problems, files, in_use)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A distinct tree with an example commit, a head if possible.
-
-    Only trees of collected commits `may_be_gone`.
-    """
+    """A tree with an example commit, a head if possible. A collected tree `may_be_gone`."""
 
     id: MetaRangeId
     commit_id: CommitId
@@ -97,8 +89,6 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class _ReadTree:
-    """The ranges of a tree, and its missing files."""
-
     tree: _Tree
     ranges: Sequence[str] = ()
     missing: Sequence[str] = ()
@@ -124,20 +114,19 @@ def _trees(
 
 
 def _listed(store: ObjectStore) -> set[CommitId]:
-    """Return the commits with collected trees, even if their deletion is unfinished."""
+    """Return the commits with collected trees, even before these are deleted."""
     try:
         body = store.get(COLLECTED_KEY)
     except MissingFileError:
         return set()
     remedy = (
         "restore the file from a backup. It lists the commits whose trees were collected, so "
-        "files that only commits without a branch or tag need were not looked for"
+        "tree files that only commits without a branch or tag need were not verified"
     )
     return set(decode_json(body, list[CommitId], f"{COLLECTED_KEY} in {store.uri}", remedy))
 
 
 def _read_tree(store: ObjectStore, files: Mapping[str, StoredObject], tree: _Tree) -> _ReadTree:
-    """Read the metarange of a tree, and look up its ranges among the existing files."""
     key = table_key(tree.id)
     if key not in files:
         return _ReadTree(tree, missing=(key,))
@@ -152,11 +141,8 @@ def _read_tree(store: ObjectStore, files: Mapping[str, StoredObject], tree: _Tre
 
 def _missing(store: ObjectStore, key: str, commit_id: CommitId) -> MissingFileError:
     return MissingFileError(
-        f"{store.uri} lacks {key}, which the commit {commit_id} needs: {_WAY_OUT}"
+        f"{store.uri} lacks {key}, which the commit {commit_id} needs: {_REMEDY}"
     )
-
-
-# --- ends of files --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +172,9 @@ class EndOfFile:
 
 
 def _end_problem(
-    store: ObjectStore, files: Mapping[str, StoredObject], needed: tuple[str, CommitId]
+    store: ObjectStore, files: Mapping[str, StoredObject], use: tuple[str, CommitId]
 ) -> list[SparklakeError]:
-    """Return the problem of an incomplete tree file."""
-    key, commit_id = needed
+    key, commit_id = use
     try:
         file = EndOfFile.read(store, files[key])
         if file.size == files[key].size and ends_whole(file):
@@ -197,8 +182,8 @@ def _end_problem(
     except MissingFileError:
         return [_missing(store, key, commit_id)]
     problem = (
-        f"{key} in {store.uri}, which the commit {commit_id} needs, is cut off or damaged at its "
-        f"end: {_WAY_OUT}"
+        f"{key} in {store.uri}, which the commit {commit_id} needs, is truncated or damaged at its "
+        f"end: {_REMEDY}"
     )
     return [CorruptFileError(problem)]
 
@@ -207,5 +192,5 @@ def in_threads(call: Callable[[_In], _Out], things: Iterable[_In]) -> Iterator[_
     """Yield the results of calls in order, with bounded memory."""
     waiting = iter(things)
     with Threads(OBJECT_THREADS, "sparklake-verify") as threads:
-        while some := list(islice(waiting, _READ_AT_ONCE)):
-            yield from threads.map(call, some)
+        while batch := list(islice(waiting, _READ_AT_ONCE)):
+            yield from threads.map(call, batch)

@@ -1,26 +1,20 @@
-"""Execution of repair steps: each write is verified before and after."""
+"""Execution of repair steps. Each write is verified before and after."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from uuid import uuid4
 
 import msgspec
 import numpy as np
 
+from sparklake import errors
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.errors import (
-    AlreadyExistsError,
-    CorruptFileError,
-    MissingFileError,
-    RaceLostError,
-    RefNotFoundError,
-    SparklakeError,
-)
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.dumps.dump import encode_refs
@@ -29,14 +23,8 @@ from sparklake.graveler.ids import CommitId, MetaRangeId, is_generation
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.graveler.records import decode_record, encode_record
 from sparklake.graveler.sstable.range_files import make_range, read_range_file, table_key
+from sparklake.namespace import layout
 from sparklake.namespace.addresses import OwnNamespace
-from sparklake.namespace.layout import (
-    COLLECTIONS_FOLDER,
-    DATA_FOLDER,
-    DUMP_SETTINGS_KEY,
-    NAMESPACE_MARKER_KEY,
-    REFS_MANIFEST_KEY,
-)
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.addresses import stored_address
 from sparklake.udfs.checks.content import content_problem
@@ -51,28 +39,21 @@ from sparklake.verbs.repairs.refs import DUMP, dumped_refs, lost_ref
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
 from sparklake.verbs.repairs.trees import TreeSources, is_tree_file
 
-_VERB = "repair"
-
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A running repair. `kept` is the key prefix of the replaced files.
-
-    `restored` are the commits of its steps: one step writes all missing ones.
-    """
+    """A running repair. `backups` is the key prefix of replaced files."""
 
     context: Context
     sources: TreeSources
-    kept: str
+    backups: str
     restored: set[str] = field(default_factory=set)
 
     @property
     def store(self) -> ObjectStore:
-        """The store of the repository, without a cache."""
         return self.sources.store
 
     def apply(self, step: RepairStep) -> None:
-        """Run a step, or fail if it is impossible by now or its result is wrong."""
         {
             RepairAction.RESTORE_TREE_FILE: self._write_tree_file,
             RepairAction.REBUILD_RANGE: self._write_tree_file,
@@ -89,20 +70,18 @@ class Repair:
         }[step.action](step)
 
     def _keep(self, key: str) -> bool:
-        """Keep the present file of a key; return whether there is one."""
-        with scratch_folder(disk_root()) as scratch:
+        """Back up the file of a key; return whether there is one."""
+        backup = f"{self.backups}/{key}"
+        with ExitStack() as stack:
             try:
-                self.store.get_to_file(key, scratch / "found")
-            except MissingFileError:
+                copy = stack.enter_context(_local_copy(self.store, key))
+            except errors.MissingFileError:
                 return False
-            # A copy, because a hard link would change with the file.
-            shutil.copyfile(scratch / "found", scratch / "copy")
-            size = (scratch / "copy").stat().st_size
-            place = f"{self.kept}/{key}"
-            self.store.put_files_if_absent({place: scratch / "copy"})
-        found = self.store.find(place)
-        if found is None or found.size != size:
-            raise CorruptFileError(f"the copy {place} is incomplete: nothing was replaced")
+            size = copy.stat().st_size
+            self.store.put_files_if_absent({backup: copy})
+        stored = self.store.find(backup)
+        if stored is None or stored.size != size:
+            raise errors.CorruptFileError(f"the copy {backup} is incomplete: nothing was replaced")
         return True
 
     # --- tree files -----------------------------------------------------------------------------
@@ -110,7 +89,7 @@ class Repair:
     def _write_tree_file(self, step: RepairStep) -> None:
         body, is_tree = self._tree_file(step)
         if body is None or not is_tree_file(step.target, body, is_tree=is_tree):
-            raise MissingFileError(f"{step.source} no longer contains {step.target}")
+            raise errors.MissingFileError(f"{step.source} no longer contains {step.target}")
         self._put_tree_file(step.target, body)
 
     def _tree_file(self, step: RepairStep) -> tuple[bytes | None, bool]:
@@ -138,7 +117,7 @@ class Repair:
         else:
             self.store.put_if_absent(key, body)
         if self.store.get(key) != body:
-            raise CorruptFileError(f"{key} was read back with other bytes: check the store")
+            raise errors.CorruptFileError(f"{key} was read back with other bytes: check the store")
 
     # --- objects ----------------------------------------------------------------------------------
 
@@ -147,97 +126,84 @@ class Repair:
         if content_problem(step.target, finding.checksum, finding.size) is None:
             return  # An earlier step, or somebody else, has restored it.
         key = step.target.removeprefix(f"{self.store.uri}/")
-        source, place = open_object(step.source)
-        with scratch_folder(disk_root()) as scratch:
-            source.get_to_file(place, scratch / "found")
-            # A copy, because a hard link to a file of another owner would change with it.
-            shutil.copyfile(scratch / "found", scratch / "copy")
-            if not is_equal(str(scratch / "copy"), finding):
-                raise CorruptFileError(f"{step.source} no longer has the content")
+        with _local_copy(*open_object(step.source)) as copy:
+            if not is_equal(str(copy), finding):
+                raise errors.CorruptFileError(f"{step.source} no longer has the content")
             if self._keep(key):
                 self.store.delete(key)
-            self.store.put_files_if_absent({key: scratch / "copy"})
+            self.store.put_files_if_absent({key: copy})
         if not is_equal(step.target, finding):
-            raise CorruptFileError(f"{step.target} was read back with other content")
+            raise errors.CorruptFileError(f"{step.target} was read back with other content")
 
     def _replace_address(self, step: RepairStep) -> None:
         """Change a range's address of the lost object. The id proves that the range is equal."""
         finding = step.finding
         if not is_equal(step.source, finding):
-            raise MissingFileError(f"{step.source} no longer has the content")
+            raise errors.MissingFileError(f"{step.source} no longer has the content")
         block = read_range_file(self.store.get(table_key(step.target)), step.target)
-        changed = self._moved(block, finding.subject, self._lasting(step))
+        changed = self._with_address(block, finding.subject, self._permanent_address(step))
         info, body = make_range(changed)
         if not is_generation(step.target, info.id):
-            raise CorruptFileError(
+            raise errors.CorruptFileError(
                 f"the range {step.target} was written by lakeFS, whose ids contain addresses"
             )
         self._put_tree_file(step.target, body)
         # Caches, here and elsewhere, may have the old file of the id.
         self.context.refs.collections.end_tree_sweep()
 
-    def _lasting(self, step: RepairStep) -> str:
-        """Return the address of an object that the lake or its owner keeps.
-
-        An object in a copy of the namespace, or in the lake, is copied to `data/`: an interrupted
-        collection may delete it.
-        """
+    def _permanent_address(self, step: RepairStep) -> str:
+        """Return a permanent address of the object of a step."""
+        # An interrupted collection may delete an object of the lake.
         copies = (f"{each}/" for each in self.sources.copies)
-        if not step.source.startswith((*copies, f"{self.store.uri}/{DATA_FOLDER}")):
+        if not step.source.startswith((*copies, f"{self.store.uri}/{layout.DATA_FOLDER}")):
             return step.source
-        key = f"{DATA_FOLDER}repaired-{uuid4().hex}"
-        source, place = open_object(step.source)
-        with scratch_folder(disk_root()) as scratch:
-            source.get_to_file(place, scratch / "found")
-            shutil.copyfile(scratch / "found", scratch / "copy")
-            self.store.put_files_if_absent({key: scratch / "copy"})
+        key = f"{layout.DATA_FOLDER}repaired-{uuid4().hex}"
+        with _local_copy(*open_object(step.source)) as copy:
+            self.store.put_files_if_absent({key: copy})
         address = f"{self.store.uri}/{key}"
         if not is_equal(address, step.finding):
-            raise CorruptFileError(f"{address} was read back with other content")
+            raise errors.CorruptFileError(f"{address} was read back with other content")
         return address
 
-    def _moved(self, block: Block, old: str, new: str) -> Block:
+    def _with_address(self, block: Block, old: str, new: str) -> Block:
         namespace = self.context.info.storage_namespace
-        own = OwnNamespace(namespace)
         live = np.flatnonzero(~block.tombstones)
         entries = decode_entries(block.take(live))
-        addresses = own.full_addresses(entries).to_pylist()
-        moved = {int(row) for row, each in zip(live, addresses, strict=True) if each == old}
-        inside = new.removeprefix(f"{namespace}/")
-        is_inside = inside != new
-        records = []
-        for row, record in enumerate(block.records()):
-            if row in moved:
-                decoded = decode_record(*record)
-                entry = replace(
-                    record_entry(record),
-                    address=inside if is_inside else stored_address(new),
-                    address_type=AddressType.RELATIVE if is_inside else AddressType.FULL,
-                )
-                record = encode_record(decoded.key, decoded.identity, encode_entry(entry))
-            records.append(record)
+        addresses = OwnNamespace(namespace).full_addresses(entries).to_pylist()
+        matches = [int(row) for row, each in zip(live, addresses, strict=True) if each == old]
+        relative = new.removeprefix(f"{namespace}/")
+        if relative != new:
+            address, address_type = relative, AddressType.RELATIVE
+        else:
+            address, address_type = stored_address(new), AddressType.FULL
+        records = list(block.records())
+        for row in matches:
+            record = decode_record(*records[row])
+            entry = record_entry(records[row])
+            entry = replace(entry, address=address, address_type=address_type)
+            records[row] = encode_record(record.key, record.identity, encode_entry(entry))
         return block_of_records(records)
 
     # --- refs -------------------------------------------------------------------------------------
 
     def _restore_commits(self, step: RepairStep) -> None:
         dumped, commits = dumped_refs(self.sources).refs, self.context.refs.commits
-        wanted = set(step.target.split(", "))
-        if wanted <= self.restored:
-            return
-        if not wanted <= {each.id for each in dumped.commits}:
-            raise MissingFileError(f"{DUMP} has changed: check again")
+        ids = set(step.target.split(", "))
+        if ids <= self.restored:
+            return  # The first step writes all missing commits.
+        if not ids <= {each.id for each in dumped.commits}:
+            raise errors.MissingFileError(f"{DUMP} has changed: check again")
         known = self.sources.moment.commits
-        chosen = [each for each in dumped.commits if each.id in wanted or each.id not in known]
-        for each in chosen:
+        selected = [each for each in dumped.commits if each.id in ids or each.id not in known]
+        for each in selected:
             before = commits.find(each.id)
             if before is not None and before != each:
                 body = msgspec.json.encode(asdict(before))
-                self.store.put_if_absent(f"{self.kept}/commits/{each.id}.json", body)
-        commits.restore(chosen)
-        if any(commits.find(each.id) != each for each in chosen):
-            raise CorruptFileError("a commit was read back with other content")
-        self.restored.update(each.id for each in chosen)
+                self.store.put_if_absent(f"{self.backups}/commits/{each.id}.json", body)
+        commits.restore(selected)
+        if any(commits.find(each.id) != each for each in selected):
+            raise errors.CorruptFileError("a commit was read back with other content")
+        self.restored.update(each.id for each in selected)
 
     def _forget_summary(self, step: RepairStep) -> None:
         commit = self.sources.moment.commits[CommitId(step.target)]
@@ -246,35 +212,37 @@ class Repair:
     def _restore_ref(self, step: RepairStep) -> None:
         name, refs, who = step.target, self.context.refs, self.context.committer
         lost = lost_ref(self.context, self.sources.moment, dumped_refs(self.sources), name)
-        if lost is None or f"{lost.source}, at {lost.named.commit_id}" != step.source:
-            raise RaceLostError(f"{DUMP} or the log has changed: check again")
-        found = lost.named
+        if lost is None or lost.text != step.source:
+            raise errors.RaceLostError(f"{DUMP} or the log has changed: check again")
+        ref = lost.named
         if find_ref(self.context, name):
-            raise AlreadyExistsError(f"the name {name!r} is in use by now")
-        if refs.commits.find(found.commit_id) is None:
-            raise MissingFileError(f"the commit {found.commit_id} is still missing")
-        if isinstance(found, BranchState):
-            refs.branches.create(name, found.commit_id, who, hidden=found.hidden)
+            raise errors.AlreadyExistsError(f"the name {name!r} is in use by now")
+        if refs.commits.find(ref.commit_id) is None:
+            raise errors.MissingFileError(f"the commit {ref.commit_id} is still missing")
+        if isinstance(ref, BranchState):
+            refs.branches.create(name, ref.commit_id, who, hidden=ref.hidden)
         else:
-            refs.tags.create(name, found.commit_id, who)
+            refs.tags.create(name, ref.commit_id, who)
 
     def _move_ref(self, step: RepairStep) -> None:
         dumped, refs = dumped_refs(self.sources), self.context.refs
-        found, state = dumped.find(step.target), refs.branches.find(step.target)
-        if found is None:
-            raise RefNotFoundError(f"{DUMP} no longer has {step.target!r}")
+        ref, state = dumped.find(step.target), refs.branches.find(step.target)
+        if ref is None:
+            raise errors.RefNotFoundError(f"{DUMP} no longer has {step.target!r}")
         if state is None:
-            raise RefNotFoundError(f"the branch {step.target!r} no longer exists")
-        expected, to = state.commit_id, CommitId(found.commit_id)
+            raise errors.RefNotFoundError(f"the branch {step.target!r} no longer exists")
+        expected, to = state.commit_id, CommitId(ref.commit_id)
         commits = {each.id: each for each in (*dumped.refs.commits, *refs.snapshot().commits)}
         if expected in commits and not contains_commit(commits, to, expected):
-            raise RaceLostError(f"the branch {step.target!r} has other commits by now: check again")
+            raise errors.RaceLostError(
+                f"the branch {step.target!r} has other commits by now: check again"
+            )
         who = self.context.committer
-        refs.branches.move(BranchMove(step.target, expected, to, _VERB, who, fence=state.fence))
+        refs.branches.move(BranchMove(step.target, expected, to, "repair", who, fence=state.fence))
 
     def _write_dump(self, _: RepairStep) -> None:
-        self._keep(REFS_MANIFEST_KEY)
-        self._keep(DUMP_SETTINGS_KEY)
+        self._keep(layout.REFS_MANIFEST_KEY)
+        self._keep(layout.DUMP_SETTINGS_KEY)
         files = encode_refs(self.context.refs.snapshot())[1]
         for key, body in files.items():
             # A dump keeps the tree files that exist.
@@ -282,42 +250,43 @@ class Repair:
                 self.store.replace(key, body)
         dump_refs(self.context, DumpOptions(overwrite=True, check_addresses=False))
 
-    # --- marks ------------------------------------------------------------------------------------
+    # --- markers ----------------------------------------------------------------------------------
 
     def _write_mark(self, _: RepairStep) -> None:
         info = self.context.info
         try:
-            mark = msgspec.json.decode(self.store.get(NAMESPACE_MARKER_KEY), type=Mark)
-        except (SparklakeError, msgspec.MsgspecError, UnicodeDecodeError):
+            mark = msgspec.json.decode(self.store.get(layout.NAMESPACE_MARKER_KEY), type=Mark)
+        except (errors.SparklakeError, msgspec.MsgspecError, UnicodeDecodeError):
             mark = None
         if mark is not None and mark.uid != info.uid:
-            raise CorruptFileError(
+            raise errors.CorruptFileError(
                 f"the repository {mark.repository!r} uses this namespace now: to use it here "
                 "again, delete the repository and restore its refs"
             )
-        self._keep(NAMESPACE_MARKER_KEY)
+        self._keep(layout.NAMESPACE_MARKER_KEY)
         # The id of the lake only matters for a repository that was never created.
-        self.store.replace(NAMESPACE_MARKER_KEY, msgspec.json.encode(Mark(info.name, info.uid, "")))
+        self.store.replace(
+            layout.NAMESPACE_MARKER_KEY, msgspec.json.encode(Mark(info.name, info.uid, ""))
+        )
 
     def _fix_marker(self, step: RepairStep) -> None:
-        """Write the id of the collection that died during its deletion, or remove the marker."""
+        """Write the id of the interrupted collection, or remove the marker."""
         self._keep(step.target)
-        open_run = max(self._marked_runs(), default=None)
-        if open_run is None:
+        runs = [
+            msgspec.json.decode(self.store.get(each.key), type=CollectionRun)
+            for each in self.store.list(layout.COLLECTIONS_FOLDER)
+            if each.key.endswith("/summary.json")
+        ]
+        latest = max((each.id for each in runs if each.state == "marked"), default=None)
+        if latest is None:
             self.store.delete(step.target)
         else:
-            self.store.replace(step.target, open_run.encode())
-
-    def _marked_runs(self) -> Iterator[str]:
-        for each in self.store.list(COLLECTIONS_FOLDER):
-            if each.key.endswith("/summary.json"):
-                run = msgspec.json.decode(self.store.get(each.key), type=CollectionRun)
-                if run.state == "marked":
-                    yield run.id
+            self.store.replace(step.target, latest.encode())
 
 
 @contextmanager
-def no_collection(context: Context) -> Iterator[None]:
-    """Exclude garbage collections, which could delete what a repair references."""
-    with context.refs.collections.alone():
-        yield
+def _local_copy(store: ObjectStore, key: str) -> Iterator[Path]:
+    """Yield a copy of a file. A hard link, as stores make, would change with the file."""
+    with scratch_folder(disk_root()) as scratch:
+        store.get_to_file(key, scratch / "link")
+        yield Path(shutil.copyfile(scratch / "link", scratch / "copy"))

@@ -1,12 +1,10 @@
-"""Sources of lost objects: equal objects in history, and copies elsewhere."""
+"""Sources of lost objects: equal objects, and copies elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-
-import msgspec
 
 from sparklake.engine.sort import sliced
 from sparklake.errors import SparklakeError
@@ -21,8 +19,6 @@ from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.repairs.trees import TreeSources
 
-_encode = msgspec.msgpack.Encoder().encode
-
 _MOST_CANDIDATES = 1000
 """The maximum number of objects of equal size that are read for one lost object."""
 
@@ -33,11 +29,7 @@ Content = tuple[str, int]
 def equal_objects(
     context: Context, sources: TreeSources, findings: Sequence[Finding]
 ) -> Mapping[Content, Sequence[str]]:
-    """Return the addresses of candidates for the content of lost objects.
-
-    They are those of history, and the unreferenced objects below `data/` of equal size without
-    another known MD5.
-    """
+    """Return candidates from history and from `data/`, by the content of lost objects."""
     checksums = sorted({each.checksum for each in findings if each.checksum})
     if not checksums:
         return {}
@@ -48,26 +40,26 @@ def equal_objects(
     runner = context.runner(records, "repair", "equal objects")
     shares = sliced(infos.values(), runner.task_records(records), attrgetter("count"))
     work = encode_tasks(shares)
-    found: dict[Content, dict[str, None]] = {}
+    candidates: dict[Content, dict[str, None]] = {}
     for batch in runner.collect(partial(equal_body, context.workspace, checksums), work):
         for row in batch.to_pylist():
-            found.setdefault((row["checksum"], row["size"]), {})[row["address"]] = None
+            candidates.setdefault((row["checksum"], row["size"]), {})[row["address"]] = None
     for content, address in _stored_candidates(sources.store, findings):
-        addresses = found.setdefault(content, {})
+        addresses = candidates.setdefault(content, {})
         if len(addresses) < _MOST_CANDIDATES:
             addresses[address] = None
-    return {content: list(addresses) for content, addresses in found.items()}
+    return {content: list(addresses) for content, addresses in candidates.items()}
 
 
 def _stored_candidates(
     store: ObjectStore, findings: Sequence[Finding]
 ) -> Iterator[tuple[Content, str]]:
-    wanted: dict[int, set[str]] = {}
+    by_size: dict[int, set[str]] = {}
     for finding in findings:
         if finding.checksum:
-            wanted.setdefault(finding.size, set()).add(finding.checksum)
+            by_size.setdefault(finding.size, set()).add(finding.checksum)
     for each in store.list(DATA_FOLDER):
-        for checksum in wanted.get(each.size, ()):
+        for checksum in by_size.get(each.size, ()):
             unknown = may_be_md5(checksum) and not may_be_md5(each.checksum)
             if unknown or each.checksum == checksum:
                 yield (checksum, each.size), f"{store.uri}/{each.key}"
@@ -76,13 +68,9 @@ def _stored_candidates(
 def find_source(
     finding: Finding, equal: Iterable[str], copies: Sequence[str], namespace: str
 ) -> str | None:
-    """Return the address of a readable object with the content of a lost one, or None.
-
-    A copy under a URI is looked up by the key in the namespace and by the path. Only an MD5 proves
-    its content.
-    """
+    """Return the address of a readable object with equal content."""
     places = [each for each in equal if each != finding.subject]
-    if may_be_md5(finding.checksum):
+    if may_be_md5(finding.checksum):  # Nothing else proves the content of a copy.
         key = finding.subject.removeprefix(f"{namespace}/")
         keys = [key] if key != finding.subject else [finding.subject.rpartition("/")[2]]
         places += [

@@ -14,7 +14,7 @@ from sparklake.verbs.base.namespace import has_content, is_bare
 from sparklake.verbs.checks.refs import Moment
 from sparklake.verbs.refs.logged_refs import Named, contains_commit
 from sparklake.verbs.repairs.objects import equal_objects, find_source
-from sparklake.verbs.repairs.refs import DUMP, DumpedRefs, LostRef, dumped_refs, lost_ref
+from sparklake.verbs.repairs.refs import DUMP, DumpedRefs, dumped_refs, lost_ref
 from sparklake.verbs.repairs.steps import RepairAction, RepairStep
 from sparklake.verbs.repairs.trees import TreeSources
 
@@ -53,66 +53,54 @@ _PLANNED = {
 def plan_steps(
     context: Context, sources: TreeSources, findings: Sequence[Finding]
 ) -> Iterator[RepairStep]:
-    """Yield the steps that repair faults: markers and refs first, then tree files and objects."""
+    """Yield repair steps: markers and refs first, then tree files and objects."""
+
+    def select(kinds: set[FindingKind]) -> list[Finding]:
+        return [each for each in findings if each.kind in kinds]
+
     for each in findings:
         if each.kind is FindingKind.NAMESPACE_MARKER_WRONG:
-            yield _mark_step(each, sources)
+            if has_content(sources.moment.refs) and is_bare(sources.store):
+                reason = "the namespace has no tree file: restore it from a backup"
+                yield _nothing(each, each.subject, reason)
+            else:
+                yield RepairStep(RepairAction.WRITE_MARK, each.subject, "the ref store", each)
         elif each.kind is FindingKind.GC_MARKER_DAMAGED:
             source = "the states of the collections"
             yield RepairStep(RepairAction.FIX_MARKER, each.subject, source, each)
         elif each.kind is FindingKind.SUMMARY_WRONG:
             yield RepairStep(RepairAction.FORGET_SUMMARY, each.subject, "the commits", each)
-    yield from _ref_steps(sources, [each for each in findings if each.kind in _COMMITS | _REFS])
-    # A dump needs the mark and a sound marker.
-    for each in findings:
-        if each.kind is FindingKind.DUMP_DAMAGED:
-            yield _dump_step(each, findings)
-    yield from _tree_steps(sources, [each for each in findings if each.kind in _TREES])
-    yield from _range_steps(sources, [each for each in findings if each.kind in _RANGES])
-    lost = [each for each in findings if each.kind in _OBJECTS]
-    yield from _object_steps(context, sources, lost)
-    for each in findings:
-        if each.kind not in _PLANNED:
-            yield _nothing(each, each.subject, each.remedy)
-
-
-def _mark_step(finding: Finding, sources: TreeSources) -> RepairStep:
-    if has_content(sources.moment.refs) and is_bare(sources.store):
-        reason = "the namespace has no tree file: restore it from a backup"
-        return _nothing(finding, finding.subject, reason)
-    return RepairStep(RepairAction.WRITE_MARK, finding.subject, "the ref store", finding)
-
-
-def _dump_step(finding: Finding, findings: Sequence[Finding]) -> RepairStep:
-    """Return the step for a damaged dump, whose remains may be the only copy of refs."""
-    if any(each.kind in _COMMITS | _REFS for each in findings):
-        return _nothing(finding, "the dump of refs", "repair the commits and refs first")
-    return RepairStep(RepairAction.WRITE_DUMP, "the dump of refs", "the ref store", finding)
+    ref_faults = select(_COMMITS | _REFS)
+    yield from _ref_steps(sources, ref_faults)
+    # A dump needs the ownership marker and a valid sweep marker.
+    for each in select({FindingKind.DUMP_DAMAGED}):
+        if ref_faults:  # What remains of the dump may be the only copy of refs.
+            yield _nothing(each, DUMP, "repair the commits and refs first")
+        else:
+            yield RepairStep(RepairAction.WRITE_DUMP, DUMP, "the ref store", each)
+    yield from _tree_steps(sources, select(_TREES))
+    yield from _range_steps(sources, select(_RANGES))
+    yield from _object_steps(context, sources, select(_OBJECTS))
+    for each in select(set(FindingKind) - _PLANNED):
+        yield _nothing(each, each.subject, each.remedy)
 
 
 def _nothing(finding: Finding, target: str, reason: str) -> RepairStep:
     return RepairStep(RepairAction.NOTHING, target, reason, finding)
 
 
-# --- tree files ---------------------------------------------------------------------------------
-
-
 def trees_of(sources: TreeSources, finding: Finding) -> list[MetaRangeId]:
-    """Return the trees of the affected commits and staged runs of a fault."""
+    """Return the trees of the commits and staged runs affected by a fault."""
     commits, branches = sources.moment.commits, set(finding.branches)
-    found = [commits[CommitId(each)].meta_range_id for each in finding.commits if each in commits]
+    trees = [commits[CommitId(each)].meta_range_id for each in finding.commits if each in commits]
     staged = sources.moment.staged_trees.items()
-    found += [tree for tree, names in staged if branches.intersection(names)]
-    return list(dict.fromkeys(found))
+    trees += [tree for tree, names in staged if branches.intersection(names)]
+    return list(dict.fromkeys(trees))
 
 
 def range_info(sources: TreeSources, range_id: str) -> RangeInfo | None:
-    """Return a tree's description of a range, or None."""
-    for ranges in sources.trees.values():
-        for each in ranges:
-            if each.id == range_id:
-                return each
-    return None
+    infos = (each for ranges in sources.trees.values() for each in ranges)
+    return next((each for each in infos if each.id == range_id), None)
 
 
 def _tree_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
@@ -123,11 +111,10 @@ def _tree_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[R
         for tree in trees:
             if tree in done:
                 continue
-            if described and sources.redescribed_tree(tree) is not None:
-                source = "its ranges"
-                yield RepairStep(RepairAction.REBUILD_TREE, tree, source, each)
-            elif not described:
+            if not described:
                 yield _lost_tree_step(sources, tree, each)
+            elif sources.redescribed_tree(tree) is not None:
+                yield RepairStep(RepairAction.REBUILD_TREE, tree, "its ranges", each)
             done.add(tree)
 
 
@@ -152,15 +139,12 @@ def _range_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[
         if copy is not None:
             yield RepairStep(RepairAction.RESTORE_TREE_FILE, each.tree_file, copy[0], each)
         elif info is not None and sources.rebuilt_range(info, trees_of(sources, each)) is not None:
-            source = "records of other trees"
-            yield RepairStep(RepairAction.REBUILD_RANGE, each.tree_file, source, each)
+            action = RepairAction.REBUILD_RANGE
+            yield RepairStep(action, each.tree_file, "records of other trees", each)
         else:
             yield _nothing(
                 each, each.tree_file, "no copy of it was found, and no records have its id"
             )
-
-
-# --- objects --------------------------------------------------------------------------------------
 
 
 def _object_steps(
@@ -178,17 +162,13 @@ def _object_steps(
             continue
         done.add((each.subject, target))
         if source is None:
-            reason = "no equal object was found: name a copy with --from"
-            yield _nothing(each, each.subject, reason)
+            yield _nothing(each, each.subject, "no equal object was found: name a copy with --from")
         elif is_own:
             yield RepairStep(RepairAction.COPY_OBJECT, each.subject, source, each)
         elif each.tree_file:
             yield RepairStep(RepairAction.REPLACE_ADDRESS, each.tree_file, source, each)
         else:
             yield _nothing(each, each.subject, f"it is only staged: stage it with {source}")
-
-
-# --- refs -----------------------------------------------------------------------------------------
 
 
 def _ref_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[RepairStep]:
@@ -200,64 +180,52 @@ def _ref_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[Re
         present = named.get(each.subject)
         if each.kind in _COMMITS:
             yield _commit_step(each, dumped.refs, moment)
-        elif present is None:
-            lost = lost_ref(sources.context, moment, dumped, each.subject)
-            yield _lost_ref_step(each, lost)
-        else:
+        elif present is not None:
             yield _ref_step(each, dumped, present, moment)
+        elif lost := lost_ref(sources.context, moment, dumped, each.subject):
+            yield RepairStep(RepairAction.RESTORE_REF, each.subject, lost.text, each)
+        else:
+            reason = (
+                "no dump has it, and its log lacks the commit or the kind of the ref: create it "
+                "again"
+            )
+            yield _nothing(each, each.subject, reason)
 
 
 def _commit_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> RepairStep:
     known = {each.id for each in dumped.commits}
-    wanted = {CommitId(finding.subject)}
+    ids = {CommitId(finding.subject)}
     if finding.kind is FindingKind.PARENT_MISSING:
         child = moment.commits[CommitId(finding.subject)]
-        wanted = {each for each in child.parents if each not in moment.commits}
+        ids = {each for each in child.parents if each not in moment.commits}
     elif finding.kind is FindingKind.GENERATION_WRONG:  # A parent's may be the wrong one.
-        wanted |= known.intersection(moment.commits[CommitId(finding.subject)].parents)
-    if wanted <= known:
-        target = ", ".join(sorted(wanted))
+        ids |= known.intersection(moment.commits[CommitId(finding.subject)].parents)
+    if ids <= known:
+        target = ", ".join(sorted(ids))
         return RepairStep(RepairAction.RESTORE_COMMITS, target, DUMP, finding)
-    return _nothing(finding, finding.subject, "the dump of refs is older than the commit")
-
-
-def _lost_ref_step(finding: Finding, lost: LostRef | None) -> RepairStep:
-    if lost is None:
-        reason = (
-            "no dump has it, and its log lacks the commit or the kind of the ref: create it again"
-        )
-        return _nothing(finding, finding.subject, reason)
-    source = f"{lost.source}, at {lost.named.commit_id}"
-    return RepairStep(RepairAction.RESTORE_REF, finding.subject, source, finding)
+    return _nothing(finding, finding.subject, f"{DUMP} is older than the commit")
 
 
 def _ref_step(finding: Finding, dumped: DumpedRefs, present: Named, moment: Moment) -> RepairStep:
     name, is_branch = present.name, isinstance(present, BranchState)
     without_commit = finding.kind is FindingKind.REF_WITHOUT_COMMIT
     if without_commit and present.commit_id in {each.id for each in dumped.refs.commits}:
-        target = present.commit_id
-        return RepairStep(RepairAction.RESTORE_COMMITS, target, DUMP, finding)
-    found = dumped.find(name)
-    if found is None:
+        action = RepairAction.RESTORE_COMMITS
+        return RepairStep(action, present.commit_id, DUMP, finding)
+    before = dumped.find(name)
+    if before is None:
         return _nothing(finding, name, f"{DUMP} does not have it")
+    source = f"{DUMP}, at {before.commit_id}"
     if without_commit and is_branch:
-        source = f"{DUMP}, at {found.commit_id}: later commits are lost"
+        source = f"{source}: later commits are lost"
         return RepairStep(RepairAction.MOVE_REF, name, source, finding)
     if without_commit:
         return _nothing(finding, name, "delete the tag: its commit is lost")
     if finding.kind is FindingKind.BRANCH_BEHIND:
-        return _move_step(finding, found, present, dumped.refs, moment)
-    reason = f"the name is used at {present.commit_id}: give {found.commit_id} another one"
+        commits = {each.id: each for each in (*dumped.refs.commits, *moment.refs.commits)}
+        if contains_commit(commits, before.commit_id, present.commit_id):
+            return RepairStep(RepairAction.MOVE_REF, name, source, finding)
+        reason = f"it has other commits since: merge {before.commit_id} into it, or tag that"
+    else:
+        reason = f"the name is used at {present.commit_id}: give {before.commit_id} another one"
     return _nothing(finding, name, f"{reason}, and dump with --overwrite")
-
-
-def _move_step(
-    finding: Finding, found: Named, present: Named, dumped: RefsSnapshot, moment: Moment
-) -> RepairStep:
-    """Return the step that moves a branch forward, unless that loses a commit of it."""
-    commits = {each.id: each for each in (*dumped.commits, *moment.refs.commits)}
-    if contains_commit(commits, found.commit_id, present.commit_id):
-        source = f"{DUMP}, at {found.commit_id}"
-        return RepairStep(RepairAction.MOVE_REF, found.name, source, finding)
-    reason = f"it has other commits since: merge {found.commit_id} into it, or tag that"
-    return _nothing(finding, found.name, f"{reason}, and dump with --overwrite")

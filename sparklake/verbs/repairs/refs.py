@@ -1,11 +1,10 @@
-"""Sources of lost refs: the dump of refs, and the log of the ref store."""
+"""Sources of lost refs: the dump and the log."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from sparklake.errors import CorruptFileError
+from sparklake.graveler.dumps.dump import find_refs
 from sparklake.graveler.ports import BranchState, Operation, RefsSnapshot, RefVerb, TagInfo
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
@@ -13,10 +12,10 @@ from sparklake.verbs.checks.refs import Moment
 from sparklake.verbs.dumps.lost_refs import is_after, is_logged
 from sparklake.verbs.dumps.settings import (
     LogPosition,
-    find_dumped_refs,
     find_last_manifest,
+    find_readable_settings,
     position_of,
-    read_settings,
+    renames_of,
 )
 from sparklake.verbs.refs.logged_refs import Named, contains_commit
 from sparklake.verbs.repairs.trees import TreeSources
@@ -27,7 +26,7 @@ LOG = "the log of Postgres"
 
 @dataclass(frozen=True, slots=True)
 class DumpedRefs:
-    """The valid part of a dump, and its position in the log, if known."""
+    """The valid part of a dump, and its log position, if known."""
 
     refs: RefsSnapshot
     position: LogPosition | None = None
@@ -37,17 +36,15 @@ class DumpedRefs:
 
 
 def dumped_refs(sources: TreeSources) -> DumpedRefs:
-    """Return the dump of the namespace, or that of a copy of it, or one without refs."""
+    """Return the dump of the namespace or of a copy, or an empty one."""
     for store in (sources.store, *map(open_store, sources.copies)):
         manifest = find_last_manifest(store)
         if manifest is None:
             continue
-        refs, _ = find_dumped_refs(store, manifest)
+        settings = find_readable_settings(store)
+        refs, _ = find_refs(store, manifest, renames_of(settings, manifest))
         if refs.commits:
-            position = None
-            with suppress(CorruptFileError):
-                position = position_of(read_settings(store), manifest)
-            return DumpedRefs(refs, position)
+            return DumpedRefs(refs, position_of(settings, manifest))
     return DumpedRefs(RefsSnapshot((), (), ()))
 
 
@@ -58,46 +55,50 @@ class LostRef:
     named: Named
     source: str
 
+    @property
+    def text(self) -> str:
+        return f"{self.source}, at {self.named.commit_id}"
+
 
 def lost_ref(context: Context, moment: Moment, dumped: DumpedRefs, name: str) -> LostRef | None:
-    """Return a missing ref in the state of its last operation, or else of the dump.
+    """Return a missing ref as in its last operation, or else as dumped.
 
     If that operation may be older than the dump, the dump may have a later commit. Returns None for
     a ref deleted after the dump.
     """
-    found, last = dumped.find(name), context.refs.operations.latest([name]).get(name)
-    is_later = last is not None and _is_later(context, last, found, dumped.position)
+    ref, last = dumped.find(name), context.refs.operations.latest([name]).get(name)
+    is_later = last is not None and _is_later(context, last, ref, dumped.position)
     if last is not None and last.to_commit is None and is_later:
         return None
-    logged = _as_logged(last, found) if last is not None else None
+    logged = _as_logged(last, ref) if last is not None else None
     commits = {each.id: each for each in (*dumped.refs.commits, *moment.refs.commits)}
     if logged is None or logged.commit_id not in commits:
-        return LostRef(found, DUMP) if found is not None else None
-    if found is None or is_later or found.commit_id == logged.commit_id:
+        return LostRef(ref, DUMP) if ref is not None else None
+    if ref is None or is_later or ref.commit_id == logged.commit_id:
         return LostRef(logged, LOG)
-    is_newer = contains_commit(commits, found.commit_id, logged.commit_id)
-    return LostRef(found, DUMP) if is_newer else LostRef(logged, LOG)
+    is_newer = contains_commit(commits, ref.commit_id, logged.commit_id)
+    return LostRef(ref, DUMP) if is_newer else LostRef(logged, LOG)
 
 
-def _as_logged(last: Operation, found: Named | None) -> Named | None:
+def _as_logged(last: Operation, dumped: Named | None) -> Named | None:
     """Return the ref after an operation, or None for a deletion or an unknown state."""
     if last.to_commit is None:
         return None
     if last.verb == RefVerb.RESTORE_REPOSITORY.value:  # Of a branch or of a tag.
-        return replace(found, commit_id=last.to_commit) if found is not None else None
+        return replace(dumped, commit_id=last.to_commit) if dumped is not None else None
     if last.verb == RefVerb.CREATE_TAG.value:
         return TagInfo(last.ref, last.to_commit)
-    hidden = isinstance(found, BranchState) and found.hidden
+    hidden = isinstance(dumped, BranchState) and dumped.hidden
     return BranchState(last.ref, last.to_commit, hidden=hidden)
 
 
 def _is_later(
-    context: Context, last: Operation, found: Named | None, position: LogPosition | None
+    context: Context, last: Operation, dumped: Named | None, position: LogPosition | None
 ) -> bool:
-    """Return whether the last operation of a ref is certainly later than a dump of it."""
+    """Return whether a ref's last operation is certainly later than its dump."""
     if position is None:
         return False
     if position.repository != context.info.uid:  # The repository was restored from that dump.
         return True
-    is_newer = found is None or is_after(last, position, found.commit_id)
+    is_newer = dumped is None or is_after(last, position, dumped.commit_id)
     return is_newer and is_logged(context, position)

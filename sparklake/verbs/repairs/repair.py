@@ -1,11 +1,9 @@
-"""Repair: check a repository, plan a step for each fault, and run the steps."""
+"""Check a repository, plan a step for each fault, and run the steps."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
 
 import msgspec
 
@@ -21,7 +19,8 @@ from sparklake.verbs.base.namespace import check_apart, check_disk, check_namesp
 from sparklake.verbs.checks.check import check
 from sparklake.verbs.checks.refs import moment_of
 from sparklake.verbs.checks.report import CheckLevel, CheckOptions, CheckReport
-from sparklake.verbs.repairs.apply import Repair, no_collection
+from sparklake.verbs.checks.steps import FINDINGS_FOLDER, new_run_id
+from sparklake.verbs.repairs.apply import Repair
 from sparklake.verbs.repairs.plan import plan_steps
 from sparklake.verbs.repairs.steps import RepairResult, RepairStep
 from sparklake.verbs.repairs.trees import TreeSources
@@ -35,8 +34,6 @@ _MOST_ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """The options of a repair. See `Repository.repair`."""
-
     level: CheckLevel = CheckLevel.OBJECTS
     copies: tuple[str, ...] = ()
     dry_run: bool = False
@@ -45,7 +42,7 @@ class RepairOptions:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """The result of a repair. `check` is the last check, after it.
+    """The result of a repair, with the check after it.
 
     `location` is the folder of the replaced files and of the record of the steps.
     """
@@ -76,35 +73,36 @@ class RepairReport:
 
 
 def repair(context: Context, options: RepairOptions) -> RepairReport:
-    """Repair the faults found by a check, with each step that `accept` accepts.
+    """Repair the faults found by a check, by accepted steps.
 
-    Replaced files are kept. Each result is verified. A failed step changes nothing valid, and does
-    not stop the others.
+    Replaced files are kept, and results verified. A failed step changes nothing valid, and does not
+    stop the others.
     """
     copies = tuple(check_apart(context.info, each) for each in options.copies)
-    now = datetime.now(timezone.utc)
-    repair_id = f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    repair_id = new_run_id()
     location = f"{context.info.storage_namespace}/{REPAIRS_FOLDER}{repair_id}"
     if options.dry_run:
         report = check(context, CheckOptions(options.level))
-        results = [RepairResult(each, "dry run") for each in _plan(context, copies, report)]
+        steps = plan_steps(context, _sources(context, copies), _faults(report))
+        results = [RepairResult(each, "dry run") for each in steps]
         return RepairReport(repair_id, tuple(results), report, location)
     if context.refs.settings.get().read_only:
         raise read_only_error()
     check_disk(context.info, context.refs.snapshot())
     store = open_store(context.info.storage_namespace)
     check_namespace_writable(store, "a repair")
-    with no_collection(context):
+    # A collection could delete what the repair references.
+    with context.refs.collections.alone():
         _end_interrupted(context, store)
-        results, report = _carried_out(context, copies, options, repair_id)
-    made = RepairReport(repair_id, tuple(results), report, location)
-    record = msgspec.json.encode(made.document())
+        results, report = _run(context, copies, options, repair_id)
+    repair_report = RepairReport(repair_id, tuple(results), report, location)
+    record = msgspec.json.encode(repair_report.document())
     store.put_if_absent(f"{REPAIRS_FOLDER}{repair_id}/{_RECORD}", record)
-    return made
+    return repair_report
 
 
 def _end_interrupted(context: Context, store: ObjectStore) -> None:
-    """End killed repairs: they may have replaced a tree file that is still in caches."""
+    """End killed repairs. Caches may contain tree files replaced by them."""
     keys = {each.key for each in store.list(REPAIRS_FOLDER)}
     folders = {"/".join(key.split("/")[:3]) for key in keys}
     killed = sorted(each for each in folders if f"{each}/{_RECORD}" not in keys)
@@ -114,7 +112,7 @@ def _end_interrupted(context: Context, store: ObjectStore) -> None:
         store.put_if_absent(f"{each}/{_RECORD}", msgspec.json.encode({"is_interrupted": True}))
 
 
-def _carried_out(
+def _run(
     context: Context, copies: tuple[str, ...], options: RepairOptions, repair_id: str
 ) -> tuple[list[RepairResult], CheckReport]:
     results: dict[tuple[str, str], RepairResult] = {}
@@ -122,7 +120,7 @@ def _carried_out(
     for number in range(_MOST_ROUNDS):
         sources = _sources(context, copies)
         work = Repair(context, sources, f"{REPAIRS_FOLDER}{repair_id}/replaced-{number}")
-        steps = plan_steps(context, sources, list(_faults(report)))
+        steps = plan_steps(context, sources, _faults(report))
         new = {
             key: each for each in steps if (key := (each.action.value, each.target)) not in results
         }
@@ -145,21 +143,16 @@ def _result(work: Repair, step: RepairStep, options: RepairOptions) -> RepairRes
     return RepairResult(step)
 
 
-def _plan(context: Context, copies: tuple[str, ...], report: CheckReport) -> Iterator[RepairStep]:
-    return plan_steps(context, _sources(context, copies), list(_faults(report)))
-
-
 def _sources(context: Context, copies: tuple[str, ...]) -> TreeSources:
     # Not through the cache: it may have tree files that the store has lost.
     store = open_store(context.info.storage_namespace)
     return TreeSources(context, store, moment_of(context), copies)
 
 
-def _faults(report: CheckReport) -> Iterator[Finding]:
-    """Yield all errors and warnings in the files of a report."""
+def _faults(report: CheckReport) -> list[Finding]:
     store = open_store(report.location)
-    for each in sorted(store.list("findings/"), key=lambda each: each.key):
-        rows = decode_parquet(store.get(each.key), f"{each.key} in {store.uri}")
-        for finding in finding_rows(rows):
-            if finding.severity is not Severity.LEFTOVER:
-                yield finding
+    findings: list[Finding] = []
+    for key in sorted(each.key for each in store.list(f"{FINDINGS_FOLDER}/")):
+        rows = finding_rows(decode_parquet(store.get(key), f"{key} in {store.uri}"))
+        findings += (each for each in rows if each.severity is not Severity.LEFTOVER)
+    return findings

@@ -9,14 +9,14 @@ from sparklake.rows.findings import Finding
 
 
 class RepairAction(str, Enum):
-    """The way in which a step repairs a fault."""
+    """The action of a repair step."""
 
     RESTORE_TREE_FILE = "restore_tree_file"
     """Write a tree file from another copy."""
     REBUILD_RANGE = "rebuild_range"
     """Write a range from records of other trees."""
     REBUILD_TREE = "rebuild_tree"
-    """Write a metarange from ranges of other trees, and from unreferenced ranges."""
+    """Write a metarange from ranges of other trees and from unreferenced ranges."""
     COPY_OBJECT = "copy_object"
     """Write an object from an equal one."""
     REPLACE_ADDRESS = "replace_address"
@@ -41,10 +41,7 @@ class RepairAction(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """One step of a repair, which writes `target` from `source`.
-
-    A step with the action `nothing` has the reason as its source.
-    """
+    """A repair of `target` from `source`, or the reason for no action."""
 
     action: RepairAction
     target: str

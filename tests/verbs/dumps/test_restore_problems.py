@@ -179,7 +179,7 @@ def test_a_damaged_list_of_collected_trees_hides_only_what_it_may_list(dumped: D
         lake.restore_repository("lake", str(dumped.folder))
     assert main in str(raised.value)
     assert past not in str(raised.value)
-    assert "were not looked for" in str(raised.value)
+    assert "were not verified" in str(raised.value)
 
 
 # --- tables of trees ------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_a_check_finds_what_a_restore_does_not_read(dumped: Dumped) -> None:
     cut(dumped.table(name))
     repo = memory_lake().restore_repository("lake", str(dumped.folder))
     (found,) = repo.check("trees").findings
-    assert (found.kind, found.table) == (FindingKind.RANGE_DAMAGED, name)
+    assert (found.kind, found.tree_file) == (FindingKind.RANGE_DAMAGED, name)
 
 
 def test_what_is_there_can_be_restored(dumped: Dumped) -> None:

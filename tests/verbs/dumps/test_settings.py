@@ -8,7 +8,7 @@ from pathlib import Path
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY
 from sparklake.stores.objects import open_store
 from sparklake.testing.lakes import memory_lake
-from sparklake.verbs.dumps.settings import kept_settings, read_settings, renames_of, write_kept
+from sparklake.verbs.dumps.settings import dump_settings, read_settings, renames_of, write_settings
 
 
 def test_renames_are_kept_and_older_files_have_none(folder: Path) -> None:
@@ -16,7 +16,7 @@ def test_renames_are_kept_and_older_files_have_none(folder: Path) -> None:
     manifest = repo.dump_refs().manifest
     store, settings = open_store(str(folder / "ns")), repo._context.refs.settings.get()
     assert renames_of(read_settings(store), manifest) == {}
-    write_kept(store, kept_settings("main", 7, settings, (manifest,), {"heads/main": "trunk"}))
+    write_settings(store, dump_settings("main", 7, settings, (manifest,), {"heads/main": "trunk"}))
     kept = read_settings(store)
     assert kept is not None
     assert renames_of(kept, manifest) == {"heads/main": "trunk"}
