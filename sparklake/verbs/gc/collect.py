@@ -1,21 +1,17 @@
-"""Garbage collection: delete the unreferenced objects of a namespace.
-
-The steps are: list, raise the fence, find the referenced objects, compare, sweep. docs/design/034
-explains why no referenced object can be deleted. All long steps run as tasks, and the driver keeps
-nothing per object.
-"""
+"""Garbage collection: delete unreferenced objects. docs/design/034 has the proof of safety."""
 
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from sparklake.engine.base import UNWATCHED, Amount, Body, Progress, Runner, Source, watched
 from sparklake.engine.execution import finish, write_run
@@ -23,7 +19,7 @@ from sparklake.engine.lazy_rows import Rows
 from sparklake.engine.sort import sliced
 from sparklake.engine.threads import LocalRunner
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.ids import EMPTY_META_RANGE, RangeId
+from sparklake.graveler.ids import EMPTY_META_RANGE
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, SideStream
@@ -31,22 +27,14 @@ from sparklake.graveler.ports import LayerKind, RepositorySnapshot, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
-from sparklake.namespace.layout import DATA_FOLDER, candidates_key
+from sparklake.namespace.layout import COLLECTED_KEY, DATA_FOLDER, candidates_key
 from sparklake.namespace.leftovers import remove_leftovers
 from sparklake.namespace.markers import check_sweep
 from sparklake.rows.objects import ObjectInfo
 from sparklake.rows.records import record_batch
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
-from sparklake.udfs.gc import (
-    distinct_run_body,
-    garbage_body,
-    listed_body,
-    named_body,
-    named_rows_body,
-    sweep_body,
-    weigh_body,
-)
+from sparklake.udfs import gc as tasks
 from sparklake.udfs.objects import list_body
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
@@ -54,8 +42,9 @@ from sparklake.verbs.base.namespace import check_apart, check_namespace, check_o
 from sparklake.verbs.base.read import OBJECTS
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.checks.dumps import check_nothing_lost
+from sparklake.verbs.checks.steps import new_run_id
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, Sweep, open_sweeps
-from sparklake.verbs.gc.trees import UnreferencedTreeFiles, collects_trees, write_collected
+from sparklake.verbs.gc.trees import UnreferencedTreeFiles, collects_trees
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +52,7 @@ if TYPE_CHECKING:
 _LONGEST = timedelta(days=36_500)
 _SAMPLE = 10
 _BATCH_ROWS = 8192
-_SIDES = ("list",)
+_TreeFiles = UnreferencedTreeFiles | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +63,13 @@ class Collection:
     sample: tuple[ObjectInfo, ...]
 
 
-def open_places(context: Context) -> tuple[str, ...]:
-    """Return the folders of open writes. Their objects may be unreferenced yet."""
-    writes = context.refs.writes.list()
-    return tuple(f"{each.place}/" for each in writes if each.state is WriteState.OPEN)
-
-
 def collect_garbage(
     context: Context, *, dry_run: bool, sweep: str | None, grace: timedelta, lists: str | None
 ) -> Collection:
-    """Delete unreferenced objects below `data/`.
+    """Delete unreferenced objects below `data/` older than `grace`.
 
-    Objects younger than `grace` are kept. A dry run deletes nothing. Its list can be swept later by
-    its id, except for objects referenced by then. `lists` is a folder for the lists outside the
-    namespace.
+    `sweep` is the id of a dry run: its list is deleted, except for objects referenced by now.
+    `lists` is a folder outside the namespace for the lists.
     """
     if not timedelta() <= grace <= _LONGEST:
         raise InvalidInputError(
@@ -105,48 +87,58 @@ def collect_garbage(
     with context.refs.collections.alone():
         check_nothing_lost(context)
         if dry_run:
-            folder = _begun(context, None, place)
+            folder = _writable_folder(context, None, place)
             with context.refs.collections.look() as moment:
                 files = None
                 if collects_trees(context):
                     files = UnreferencedTreeFiles.listed(context, moment, _before(grace))
-                work = _GcWork.begin(context, folder, _records(context, moment), None)
-                return work.said(work.marked(moment, grace, "found", files))
+                records = sum(each.count for each in _ranges(context, moment))
+                work = _GcWork.begin(context, folder, records, None)
+                return _with_sample(context, work.mark(moment, grace, "found", files))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
         if sweep is not None or not collects_trees(context):
             # The list of a dry run has no tree files.
-            return _collected(context, sweep, grace, place, trees=False)
+            return _collect(context, sweep, grace, place, trees=False)
         with context.refs.collections.alone_with_tables():
-            return _collected(context, None, grace, place, trees=True)
+            return _collect(context, None, grace, place, trees=True)
+
+
+def open_places(context: Context) -> tuple[str, ...]:
+    """Return the folders of open writes. Their objects may be unreferenced yet."""
+    writes = context.refs.writes.list()
+    return tuple(f"{each.place}/" for each in writes if each.state is WriteState.OPEN)
 
 
 def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
-    """Return the unreferenced objects of a run, by address."""
     folder = RunFolder(context, run_id)
     plan = plan_listing(folder.tree(folder.read().garbage).ranges, ())
     body = partial(list_body, folder.workspace)
-    return Rows(plan, OBJECTS, context.job("gc", run_id, _SIDES), body)
+    return Rows(plan, OBJECTS, context.job("gc", run_id, ("list",)), body)
 
 
-def _begun(context: Context, earlier: str | None, place: str) -> RunFolder:
-    """Return the writable folder of a new run or of an earlier one."""
-    if earlier is not None:
-        folder = RunFolder(context, earlier)
-        folder.check_unswept(folder.read())
+def _with_sample(context: Context, run: CollectionRun) -> Collection:
+    return Collection(run, tuple(islice(garbage_rows(context, run.id), _SAMPLE)))
+
+
+def _writable_folder(context: Context, earlier: str | None, place: str) -> RunFolder:
+    """Return the folder of a new or earlier run, after a first write."""
+    if earlier is None:
+        folder = RunFolder(context, new_run_id(), place)
     else:
-        now = datetime.now(timezone.utc)
-        folder = RunFolder(context, f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}", place)
+        folder = RunFolder(context, earlier)
+        if folder.read().state == "swept":
+            raise InvalidInputError(f"the garbage collection {earlier!r} was already swept")
     folder.begin()
     return folder
 
 
-def _collected(
+def _collect(
     context: Context, sweep: str | None, grace: timedelta, place: str, *, trees: bool
 ) -> Collection:
     _finish_interrupted(context)
-    folder = _begun(context, sweep, place)
+    folder = _writable_folder(context, sweep, place)
     with context.refs.collections.look() as moment:
-        records = _records(context, moment)
+        records = sum(each.count for each in _ranges(context, moment))
     # Both lists are complete before the fence is raised, so they contain nothing later.
     work = _GcWork.begin(context, folder, records, sweep)
     files = None
@@ -159,21 +151,23 @@ def _collected(
         with context.refs.collections.begin(trees=trees) as moment:
             if files is not None:
                 files.drop_referenced(moment)
-                write_collected(context.store, moment)
-            run = work.marked(moment, grace, "marked", files)
+                # Restores of older dumps need the ids of commits without trees.
+                ids = msgspec.json.encode(sorted(moment.treeless))
+                context.store.replace(COLLECTED_KEY, ids)
+            run = work.mark(moment, grace, "marked", files)
         sweep_attempt.decide(run.garbage)
     except BaseException:
         # A claim without an answer may have been read by another process, which deletes the list.
         if sweep_attempt.end(None) is None:
             sweep_attempt.close()
         raise
-    collection = work.said(work.swept(run, files, sweep_attempt))
+    collection = _with_sample(context, work.sweep(run, files, sweep_attempt))
     remove_leftovers(open_store(context.info.storage_namespace), grace)
     return collection
 
 
 def _finish_interrupted(context: Context) -> None:
-    """Complete the sweeps of processes that died or lost their lock.
+    """Complete the sweeps of dead processes, and of those without their lock.
 
     A sweep without a claimed list ends without it: its objects may be referenced by now.
     """
@@ -185,17 +179,17 @@ def _finish_interrupted(context: Context) -> None:
             sweep.close()
         else:
             run = run or CollectionRun(sweep.run_id, "marked", EMPTY_META_RANGE)
-            # Tables are not deleted by a list of another process: the next list has them again.
+            # No other process deletes the tree files: the next list has them again.
             work = _GcWork(context, folder, NO_TREE, 0)
-            work.swept(replace(run, garbage=garbage), None, sweep)
+            work.sweep(replace(run, garbage=garbage), None, sweep)
 
 
 @dataclass(frozen=True, slots=True)
 class _GcWork:
     """One run: its folder, its list, and the approximate number of records to read.
 
-    The `spared` places are those of writes that were open when the list was complete. A later write
-    has no objects in the list. With `is_earlier`, the list is from an earlier run.
+    `spared` are the folders of the writes that were open when the list was complete: a later write
+    has no objects in the list. `is_earlier` marks the list of an earlier run.
     """
 
     context: Context
@@ -209,28 +203,31 @@ class _GcWork:
     def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _GcWork:
         """List the objects, or use the list of an earlier run."""
         if earlier is not None:
-            listed, spared = folder.tree(folder.read().listed), open_places(context)
-            return _GcWork(context, folder, listed, records, spared, is_earlier=True)
-        runner = context.runner(records, "gc", "list")
-        encode: Body = partial(listed_body, context.workspace)
-        if runner.name != "spark":
-            encode = watched(context.runners.progress, encode)
-        work = encode_tasks(_prefixes(context))
-        listed = _written(folder.workspace, runner, encode, _spread(runner, work))
-        folder.write(CollectionRun(folder.run_id, "listed", listed.id, objects_listed=listed.count))
-        return _GcWork(context, folder, listed, records, open_places(context))
+            listed = folder.tree(folder.read().listed)
+        else:
+            runner = context.runner(records, "gc", "list")
+            encode: Body = partial(tasks.listed_body, context.workspace)
+            if runner.name != "spark":
+                encode = watched(context.runners.progress, encode)
+            prefixes = [DATA_FOLDER]
+            if not context.store.traits.is_local:  # Each task would read a whole local folder.
+                prefixes = [
+                    f"{DATA_FOLDER}{chr(each)}" for each in range(32, 127) if each != ord("/")
+                ]
+            work = encode_tasks(prefixes)
+            listed = _write_list(folder.workspace, runner, encode, _spread(runner, work))
+            run = CollectionRun(folder.run_id, "listed", listed.id, objects_listed=listed.count)
+            folder.write(run)
+        spared, is_earlier = open_places(context), earlier is not None
+        return _GcWork(context, folder, listed, records, spared, is_earlier=is_earlier)
 
-    def marked(
-        self,
-        moment: RepositorySnapshot,
-        grace: timedelta,
-        state: str,
-        files: UnreferencedTreeFiles | None,
+    def mark(
+        self, moment: RepositorySnapshot, grace: timedelta, state: str, files: _TreeFiles
     ) -> CollectionRun:
-        """Write the list of objects without a reference at a moment. Returns the run."""
-        named = self._named(moment)
-        garbage = self._garbage(named, _before(grace))
-        objects, size = self._counted("weigh", partial(weigh_body, self.folder.workspace), garbage)
+        """Write the list of objects without a reference at a moment."""
+        garbage = self._garbage(self._addresses(moment), _before(grace))
+        body = partial(tasks.weigh_body, self.folder.workspace)
+        objects, size = self._count("weigh", body, garbage)
         run = CollectionRun(
             id=self.folder.run_id,
             state=state,
@@ -240,30 +237,24 @@ class _GcWork:
             objects=objects,
             bytes=size,
             commits_expired=len(moment.expiring),
+            trees=len(moment.collecting) if files is not None else 0,
+            tree_files=len(files.sizes) if files is not None else 0,
+            tree_file_bytes=sum(files.sizes.values()) if files is not None else 0,
         )
-        if files is not None:
-            run = replace(
-                run,
-                trees=len(moment.collecting),
-                tree_files=len(files.sizes),
-                tree_file_bytes=files.size,
-            )
         self.folder.write(run)
         return run
 
-    def swept(
-        self, run: CollectionRun, files: UnreferencedTreeFiles | None, sweep: Sweep
-    ) -> CollectionRun:
-        """Delete unreferenced tree files, then the run's garbage. Writes its new state."""
+    def sweep(self, run: CollectionRun, files: _TreeFiles, sweep: Sweep) -> CollectionRun:
+        """Delete unreferenced tree files, then the run's garbage, and write its new state."""
         if files is not None:
             files.sweep(sweep.marker)
         namespace = self.context.info.storage_namespace
-        body = partial(sweep_body, self.folder.workspace, namespace, sweep.marker)
+        body = partial(tasks.sweep_body, self.folder.workspace, namespace, sweep.marker)
         progress = self.context.runners.progress
         progress.begin_objects(lambda: Amount(run.objects, run.bytes))
-        self._counted("sweep", body, self.folder.tree(run.garbage), progress)
+        self._count("sweep", body, self.folder.tree(run.garbage), progress)
         check_sweep(self.context.store, sweep.marker)
-        done = run.swept()
+        done = replace(run, state="swept")
         self.folder.write(done)
         # Ids that were announced are used again only after caches know that they may have changed.
         if self.context.store.find(candidates_key(run.id)) is not None:
@@ -272,38 +263,34 @@ class _GcWork:
         self.folder.keep_only(self.folder.tree(run.garbage))
         return done
 
-    def said(self, run: CollectionRun) -> Collection:
-        rows = garbage_rows(self.context, run.id)
-        return Collection(run, tuple(islice(rows, _SAMPLE)))
-
-    def _named(self, moment: RepositorySnapshot) -> tuple[MetaRange, MetaRange]:
+    def _addresses(self, moment: RepositorySnapshot) -> tuple[MetaRange, MetaRange]:
         """Write the addresses in ranges, and the addresses in staged rows."""
         runner = self.context.runner(self.records, "gc", "names")
         size = runner.task_records(self.records)
         shares = sliced(_ranges(self.context, moment), size, attrgetter("count"))
-        encode = partial(named_body, self.context.workspace)
+        encode = partial(tasks.named_body, self.context.workspace)
         source = _spread(runner, encode_tasks(shares))
-        by_ranges = _written(self.folder.workspace, runner, encode, source)
+        by_ranges = _write_list(self.folder.workspace, runner, encode, source)
+        encode = partial(tasks.named_rows_body, self.context.workspace)
         rows = _staged_rows(moment)
-        encode_rows = partial(named_rows_body, self.context.workspace)
-        by_rows = _written(self.folder.workspace, LocalRunner(), encode_rows, rows)
-        return by_ranges, by_rows
+        return by_ranges, _write_list(self.folder.workspace, LocalRunner(), encode, rows)
 
-    def _garbage(self, named: tuple[MetaRange, MetaRange], before: int) -> MetaRange:
-        plan = plan_listing(self.listed.ranges, [SideStream(tuple(each.ranges)) for each in named])
+    def _garbage(self, addresses: tuple[MetaRange, MetaRange], before: int) -> MetaRange:
+        sides = [SideStream(tuple(each.ranges)) for each in addresses]
+        plan = plan_listing(self.listed.ranges, sides)
         runner = self.context.runner(plan.records, "gc", "compare")
-        watched = self.context.info.storage_namespace if self.is_earlier else None
-        encode = partial(garbage_body, self.folder.workspace, before, self.spared, watched)
-        source = _spread(runner, _tasks(plan, runner))
-        return _written(self.folder.workspace, runner, encode, source)
+        namespace = self.context.info.storage_namespace if self.is_earlier else None
+        encode = partial(tasks.garbage_body, self.folder.workspace, before, self.spared, namespace)
+        source = _spread(runner, _encode_plan(plan, runner))
+        return _write_list(self.folder.workspace, runner, encode, source)
 
-    def _counted(
+    def _count(
         self, step: str, body: Body, listed: MetaRange, progress: Progress = UNWATCHED
     ) -> tuple[int, int]:
         plan = plan_listing(listed.ranges, ())
         runner = self.context.runner(plan.records, "gc", step)
         objects, sizes = list[int](), list[int]()
-        for batch in runner.collect(body, _tasks(plan, runner)):
+        for batch in runner.collect(body, _encode_plan(plan, runner)):
             for row in batch.to_pylist():
                 objects.append(row["objects"])
                 sizes.append(row["bytes"])
@@ -312,25 +299,19 @@ class _GcWork:
 
 
 def _before(grace: timedelta) -> int:
-    """Return the time in unix nanoseconds before which garbage was written."""
+    """Return the start of the grace period in unix nanoseconds."""
     return time.time_ns() - int(grace.total_seconds() * 1_000_000_000)
 
 
-def _records(context: Context, moment: RepositorySnapshot) -> int:
-    return sum(each.count for each in _ranges(context, moment))
-
-
 def _ranges(context: Context, moment: RepositorySnapshot) -> list[RangeInfo]:
-    """Return the distinct ranges of all kept commits and staged runs."""
     unkept = moment.unkept
-    kept = (each for each in moment.refs.commits if each.id not in unkept)
-    trees = dict.fromkeys(each.meta_range_id for each in kept)
+    commits = (each for each in moment.refs.commits if each.id not in unkept)
+    trees = dict.fromkeys(each.meta_range_id for each in commits)
     layers = (layer for each in moment.refs.branches for layer in each.layers)
     trees |= dict.fromkeys(each.meta_range_id for each in layers if each.meta_range_id is not None)
-    found: dict[RangeId, RangeInfo] = {}
-    for each in trees:
-        found.update((info.id, info) for info in context.trees.get(each).ranges)
-    return list(found.values())
+    return list(
+        {info.id: info for each in trees for info in context.trees.get(each).ranges}.values()
+    )
 
 
 def _staged_rows(moment: RepositorySnapshot) -> Iterator[pa.RecordBatch]:
@@ -338,34 +319,21 @@ def _staged_rows(moment: RepositorySnapshot) -> Iterator[pa.RecordBatch]:
     rows = chain.from_iterable(
         moment.rows(layer.id) for layer in layers if layer.kind is LayerKind.ROWS
     )
-    while chunk := list(islice(rows, _BATCH_ROWS)):
-        # Rows are sorted within a layer. Repeated names are harmless.
-        yield record_batch(chunk)
+    # Rows are sorted within a layer. Repeated names are harmless.
+    return map(record_batch, sliced(rows, _BATCH_ROWS, lambda _: 1))
 
 
-def _prefixes(context: Context) -> list[str]:
-    """Return the prefixes to list, one task each.
-
-    A bucket is split by the first character of keys. A directory is not split, because each task
-    would read all of it.
-    """
-    if context.store.traits.is_local:
-        return [DATA_FOLDER]
-    characters = (chr(each) for each in range(32, 127))
-    return [f"{DATA_FOLDER}{each}" for each in characters if each != "/"]
-
-
-def _tasks(plan: Plan, runner: Runner) -> pa.Table:
+def _encode_plan(plan: Plan, runner: Runner) -> pa.Table:
     records = runner.task_records(plan.records)
     return encode_tasks(pack_tasks(divided(plan, records), records))
 
 
 def _spread(runner: Runner, work: pa.Table) -> Source:
-    """Return work as a source with one task per row."""
-    tasks = getattr(runner, "tasks", None)
-    return work if tasks is None else tasks(work)
+    """Return a source with one task per row."""
+    spread = getattr(runner, "tasks", None)
+    return work if spread is None else spread(work)
 
 
-def _written(workspace: Workspace, runner: Runner, encode: Body, source: Source) -> MetaRange:
-    pieces = write_run(runner, workspace, encode, source, distinct_run_body)
+def _write_list(workspace: Workspace, runner: Runner, encode: Body, source: Source) -> MetaRange:
+    pieces = write_run(runner, workspace, encode, source, tasks.distinct_run_body)
     return finish(workspace.open_store(), workspace, pieces)

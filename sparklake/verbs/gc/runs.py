@@ -14,28 +14,13 @@ from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
-from sparklake.namespace.layout import (
-    SWEEP_MARKER_KEY,
-    candidates_key,
-    collection_folder,
-    sweep_claim_key,
-    sweep_marker_key,
-)
-from sparklake.namespace.markers import (
-    ENDED,
-    decide_once,
-    is_run_id,
-    marked_run,
-    open_markers,
-    sweep_ended_error,
-)
+from sparklake.namespace import layout, markers
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import first_write
 
-BEGUN = "begun"
-"""The state of a run that has listed nothing."""
+_BEGUN = "begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +28,9 @@ class CollectionRun:
     """The progress and findings of a run.
 
     The state is `begun`, `listed`, `found` by a dry run, `marked` to be swept, or `swept`. `listed`
-    and `garbage` are lists of objects in the run's folder, as metaranges. `bytes` is the size of
-    the garbage. `commits_expired` is the number of commits that expired at the start of the run, or
-    in a dry run would expire. `trees` is the number of commits that lost their trees in the same
-    way. `tree_files` and `tree_file_bytes` are the deleted tree files.
+    and `garbage` are lists of objects in the run's folder, as metaranges; `bytes` is the size of
+    the garbage. `commits_expired` and `trees` count the commits that expire, or lose their trees,
+    at the start of the run. `tree_files` and `tree_file_bytes` are the deleted tree files.
     """
 
     id: str
@@ -61,26 +45,20 @@ class CollectionRun:
     tree_files: int = 0
     tree_file_bytes: int = 0
     work: str = ""
-    """The folder outside the namespace that has the lists, if they are not in the run's folder."""
-
-    def swept(self) -> CollectionRun:
-        return replace(self, state="swept")
+    """The folder of the lists, if it is not the run's folder."""
 
 
 class RunFolder:
-    """The folder of a run's state and lists, in the namespace but apart from versioned data.
-
-    The lists of a new run may be in another folder, `work`.
-    """
+    """The folder of a run's state and lists. The lists of a new run may be in another, `work`."""
 
     def __init__(self, context: Context, run_id: str, work: str = "") -> None:
-        if not is_run_id(run_id):
+        if not markers.is_run_id(run_id):
             raise InvalidInputError(
                 f"{run_id!r} is not the id of a collection: copy it from the report of a run"
             )
         self.run_id = run_id
         self._context = context
-        folder = collection_folder(run_id)
+        folder = layout.collection_folder(run_id)
         self._summary = f"{folder}summary.json"
         self._usual = f"{context.info.storage_namespace}/{folder}".rstrip("/")
         self._known_work = work or None
@@ -95,22 +73,19 @@ class RunFolder:
 
     @property
     def workspace(self) -> Workspace:
-        """The settings for tasks that read and write lists."""
         root = f"{self._work}/{self.run_id}" if self._work else self._usual
         # Not through the cache: these tree files are read only once.
         return Workspace(root, self._context.workspace.range_records)
 
     def begin(self) -> None:
-        """Write the first state; raise ReadOnlyNamespaceError if that is impossible."""
         with first_write(self._context.store, "a garbage collection, even a dry run,"):
-            run = self.find() or CollectionRun(self.run_id, BEGUN, EMPTY_META_RANGE)
+            run = self.find() or CollectionRun(self.run_id, _BEGUN, EMPTY_META_RANGE)
             self.write(run)
         if self._work:
             # It creates a local folder.
             open_store(self._work).replace(f"{self.run_id}/run.json", msgspec.json.encode(run))
 
     def write(self, run: CollectionRun) -> None:
-        """Write the state of the run, durably."""
         run = replace(run, work=self._work)
         self._context.store.replace(self._summary, msgspec.json.encode(run))
 
@@ -119,52 +94,44 @@ class RunFolder:
             body = self._context.store.get(self._summary)
         except MissingFileError:
             return None
-        what = f"{self._summary} in {self._context.store.uri}"
-        return decode_json(body, CollectionRun, what)
+        return decode_json(body, CollectionRun, f"{self._summary} in {self._context.store.uri}")
 
     def read(self) -> CollectionRun:
-        """Return the state of the run, or raise NotFoundError."""
         run = self.find()
-        if run is None or run.state == BEGUN:
+        if run is None or run.state == _BEGUN:
             name = self._context.info.name
             raise NotFoundError(f"{name} has no garbage collection {self.run_id!r}")
         return run
 
-    def check_unswept(self, run: CollectionRun) -> None:
-        if run.state == "swept":
-            raise InvalidInputError(f"the garbage collection {run.id!r} was already swept")
-
     def tree(self, meta_range_id: MetaRangeId) -> MetaRange:
-        """Return one of the lists."""
         try:
             return read_meta_range(self.workspace.open_store(), meta_range_id)
         except StoreError as error:
             if self._work:
-                why = (
+                reason = (
                     f"the lists of the garbage collection {self.run_id} are in {self._work} (its "
                     f"--work): {error} These lists complete an interrupted collection before "
                     "another one starts: bring the place back, or run `sparklake gc run` where "
                     "it is"
                 )
-                error.args = (why, *error.args[1:])
+                error.args = (reason, *error.args[1:])
             raise
 
     def keep_only(self, tree: MetaRange) -> None:
-        """Delete all lists but one."""
         store = self.workspace.open_store()
-        kept = {table_key(each) for each in (tree.id, *(info.id for info in tree.ranges))}
-        for found in list(store.list(table_key(""))):
-            if found.key not in kept:
-                store.delete(found.key)
+        retained = {table_key(each) for each in (tree.id, *(info.id for info in tree.ranges))}
+        for each in list(store.list(table_key(""))):
+            if each.key not in retained:
+                store.delete(each.key)
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One attempt to delete the list of a run, and the key of its marker.
+    """One attempt to delete the list of a run.
 
-    It is decided once: the attempt claims its list, or another process ends it before. A claimed
-    list is deleted as a whole, by whichever process, before the marker is removed. So after a
-    writer finds an object and no marker, no process, however late, deletes the object.
+    The attempt claims its list once, or another process ends it first. Some process deletes a
+    claimed list as a whole before it removes the marker. So after a writer finds an object and no
+    marker, no process, however late, deletes the object.
     """
 
     store: ObjectStore
@@ -174,36 +141,36 @@ class Sweep:
     @staticmethod
     def open(store: ObjectStore, run_id: str) -> Sweep:
         """Write the marker of a new attempt, durably."""
-        sweep = Sweep(store, run_id, sweep_marker_key(uuid.uuid4().hex))
+        sweep = Sweep(store, run_id, layout.sweep_marker_key(uuid.uuid4().hex))
         store.replace(sweep.marker, run_id.encode())
         return sweep
 
     def decide(self, garbage: MetaRangeId) -> None:
-        """Claim the deletion of a list; raise CollectionRunningError for an ended attempt."""
-        claim = garbage.encode()
-        if decide_once(self.store, sweep_claim_key(self.run_id, self.marker), claim) != claim:
-            raise sweep_ended_error()
+        """Claim the deletion of a list, unless the attempt was ended."""
+        if self._decide(garbage.encode()) != garbage.encode():
+            raise markers.sweep_ended_error()
 
     def end(self, run: CollectionRun | None) -> MetaRangeId | None:
-        """End an attempt; return its claimed list, or None.
-
-        An earlier version claimed a list by the state of its run.
-        """
-        if self.marker == SWEEP_MARKER_KEY:
+        """End an attempt; return its claimed list, or None."""
+        if self.marker == layout.SWEEP_MARKER_KEY:  # Earlier versions claimed by the run's state.
             return run.garbage if run is not None and run.state in ("marked", "swept") else None
-        claim = decide_once(self.store, sweep_claim_key(self.run_id, self.marker), ENDED)
-        return None if claim == ENDED else MetaRangeId(claim.decode())
+        claim = self._decide(markers.ENDED)
+        return None if claim == markers.ENDED else MetaRangeId(claim.decode())
+
+    def _decide(self, claim: bytes) -> bytes:
+        key = layout.sweep_claim_key(self.run_id, self.marker)
+        return markers.decide_once(self.store, key, claim)
 
     def close(self) -> None:
         """Release all ranges for writers."""
         self.store.delete(self.marker)
-        self.store.delete(candidates_key(self.run_id))
+        self.store.delete(layout.candidates_key(self.run_id))
 
 
 def open_sweeps(store: ObjectStore) -> list[Sweep]:
-    """Return the sweeps that may be deleting objects."""
-    found = []
-    for each in open_markers(store):
+    """Return possibly running sweeps."""
+    sweeps = []
+    for each in markers.open_markers(store):
         with suppress(MissingFileError):  # It has just ended.
-            found.append(Sweep(store, marked_run(store, each), each))
-    return found
+            sweeps.append(Sweep(store, markers.marked_run(store, each), each))
+    return sweeps

@@ -1,7 +1,4 @@
-"""Unreferenced tree files of a namespace, and their deletion.
-
-docs/design/048 explains why no referenced tree file can be deleted.
-"""
+"""Deletion of unreferenced tree files. docs/design/048 has the proof of safety."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-import msgspec
-
 from sparklake.errors import MissingFileError
 from sparklake.graveler.dumps.dump import (
     DumpManifest,
@@ -21,31 +16,30 @@ from sparklake.graveler.dumps.dump import (
     read_dump_manifest,
 )
 from sparklake.graveler.ids import MetaRangeId, RangeId, earlier_generation
-from sparklake.graveler.ports import ObjectStore, RepositorySnapshot
+from sparklake.graveler.ports import RepositorySnapshot
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.interrupts import Threads
-from sparklake.namespace.layout import COLLECTED_KEY, candidates_key
+from sparklake.namespace.layout import candidates_key
 from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.namespace.markers import check_sweep
 from sparklake.namespace.swept_tables import encode_ids
 from sparklake.verbs.base.context import Context
 
-_TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
+_FILE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
 _DELETED_AT_ONCE = 4 * OBJECT_THREADS
 
 
 def collects_trees(context: Context) -> bool:
-    """Return whether the rules of a repository allow deletion of expired commits' trees."""
+    """Return whether the retention rules allow deletion of trees."""
     retention = context.refs.settings.get().retention
     return retention is not None and retention.tree_days is not None
 
 
 @dataclass(slots=True)
 class UnreferencedTreeFiles:
-    """Old tree files without a reference.
+    """Sizes in bytes of unreferenced tree files, by id.
 
-    `sizes` has their sizes in bytes by their ids. Only the driver deletes tree files: a late task
-    could delete one that was written again.
+    Only the driver deletes tree files: a late task could delete one that was written again.
     """
 
     context: Context
@@ -58,26 +52,22 @@ class UnreferencedTreeFiles:
         """List unreferenced tree files older than `before`, in unix nanoseconds."""
         sizes = {}
         for each in context.store.list(table_key("")):
-            found = _TABLE.fullmatch(each.key)
-            if found and each.mtime < before:
-                sizes[found[1]] = each.size
+            match = _FILE.fullmatch(each.key)
+            if match and each.mtime < before:
+                sizes[match[1]] = each.size
         files = UnreferencedTreeFiles(context, sizes)
         files.drop_referenced(moment)
         return files
 
-    @property
-    def size(self) -> int:
-        return sum(self.sizes.values())
-
     def announce(self, run_id: str) -> None:
-        """Write the ids for verbs that run during the sweep, durably."""
+        """Write the ids for concurrent verbs, durably."""
         self.context.store.replace(candidates_key(run_id), encode_ids(self.sizes))
 
     def drop_referenced(self, moment: RepositorySnapshot) -> None:
         """Drop the tree files referenced at a moment, or by the latest dump of refs."""
-        for each in self._named(moment):
+        for each in self._referenced(moment):
             self.sizes.pop(each, None)
-            # A dead range stays while a later generation is named: writers find one by the other.
+            # A dead range stays while a later generation is in use: writers find one by the other.
             earlier = each and earlier_generation(RangeId(each))
             while self.sizes.pop(earlier, None) is not None:
                 earlier = earlier_generation(RangeId(earlier))
@@ -86,11 +76,11 @@ class UnreferencedTreeFiles:
         """Delete the tree files, unless another process ends the sweep of the marker."""
         store, waiting = self.context.store, iter(sorted(self.sizes))
         with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
-            while some := [table_key(each) for each in islice(waiting, _DELETED_AT_ONCE)]:
+            while keys := [table_key(each) for each in islice(waiting, _DELETED_AT_ONCE)]:
                 check_sweep(store, marker)
-                list(threads.map(store.delete, some))
+                list(threads.map(store.delete, keys))
 
-    def _named(self, moment: RepositorySnapshot) -> Iterator[str]:
+    def _referenced(self, moment: RepositorySnapshot) -> Iterator[str]:
         treeless = moment.treeless
         trees = {each.meta_range_id for each in moment.refs.commits if each.id not in treeless}
         layers = (layer for each in moment.refs.branches for layer in each.layers)
@@ -98,23 +88,19 @@ class UnreferencedTreeFiles:
         for tree in sorted(trees):
             yield tree
             yield from self._ranges_of(tree)
-        yield from self._named_by_dump()
+        yield from self._dumped()
 
-    def _named_by_dump(self) -> Collection[str]:
-        """Return the tree files that a restore of the latest dump needs.
-
-        At the fence only its manifest is read again: its ids change with every new dump.
-        """
+    def _dumped(self) -> Collection[str]:
+        """Return the tree files of the latest dump. A second call reads only its manifest."""
         try:
             manifest = read_dump_manifest(self.context.store)
         except MissingFileError:
             return ()
         if manifest not in self._dumps:
-            found: set[str] = set()
-            with suppress(MissingFileError):  # Without a whole dump, nobody can restore it.
+            self._dumps[manifest] = files = set[str]()
+            with suppress(MissingFileError):  # Nobody can restore an incomplete dump.
                 for each in self._files_of(manifest):
-                    found.add(each)
-            self._dumps[manifest] = found
+                    files.add(each)
         return self._dumps[manifest]
 
     def _files_of(self, manifest: DumpManifest) -> Iterator[str]:
@@ -127,11 +113,6 @@ class UnreferencedTreeFiles:
 
     def _ranges_of(self, tree: MetaRangeId) -> Sequence[str]:
         if tree not in self._ranges:
-            found = read_meta_range(self.context.store, tree)
-            self._ranges[tree] = tuple(each.id for each in found.ranges)
+            ranges = read_meta_range(self.context.store, tree).ranges
+            self._ranges[tree] = tuple(each.id for each in ranges)
         return self._ranges[tree]
-
-
-def write_collected(store: ObjectStore, moment: RepositorySnapshot) -> None:
-    """Write the ids of commits without trees, durably, for restores of older dumps."""
-    store.replace(COLLECTED_KEY, msgspec.json.encode(sorted(moment.treeless)))

@@ -53,7 +53,7 @@ def test_an_interrupted_collection_is_completed_by_its_lists(
     def die() -> None:
         raise KeyboardInterrupt
 
-    with just_before(collect._GcWork, "swept", die), pytest.raises(KeyboardInterrupt):
+    with just_before(collect._GcWork, "sweep", die), pytest.raises(KeyboardInterrupt):
         repo.collect_garbage(grace=NO_GRACE, work=str(tmp_path / "work"))
     assert repo.collect_garbage(grace=NO_GRACE).run.objects == 0
     assert contents(repo, "main") == {"kept": b"1"}
@@ -67,7 +67,7 @@ def test_lists_of_an_interrupted_collection_that_are_gone(repo: Repository, tmp_
         raise KeyboardInterrupt
 
     work, away = tmp_path / "work", tmp_path / "away"
-    with just_before(collect._GcWork, "swept", die), pytest.raises(KeyboardInterrupt):
+    with just_before(collect._GcWork, "sweep", die), pytest.raises(KeyboardInterrupt):
         repo.collect_garbage(grace=NO_GRACE, work=str(work))
     work.rename(away)
     with pytest.raises(

@@ -156,7 +156,7 @@ def test_a_collection_that_fails_leaves_the_marker_of_another(repo: Repository) 
         Sweep.open(store, "20260101T000000Z-00000000")
         raise ZeroDivisionError
 
-    with just_before(collect._GcWork, "marked", others), pytest.raises(ZeroDivisionError):
+    with just_before(collect._GcWork, "mark", others), pytest.raises(ZeroDivisionError):
         repo.collect_garbage(grace=NO_GRACE)
     assert len(open_markers(store)) == 1
     repo.collect_garbage(grace=NO_GRACE)
