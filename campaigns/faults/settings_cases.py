@@ -80,7 +80,7 @@ def is_read_only(scene: Scene) -> bool:
 def interrupted_purge(scene: Scene) -> None:
     """Let a purge die before its first deletion."""
     with_secret(scene)
-    stopped = mock.patch.object(purging, "_carried_out", side_effect=InterruptError("stopped"))
+    stopped = mock.patch.object(purging, "_finish", side_effect=InterruptError("stopped"))
     with stopped, suppress(InterruptError):
         scene.repository.purge([SECRET])
 

@@ -1,1 +1,1 @@
-"""Purges, which delete the bytes of the given paths from all history."""
+"""Purges: delete the bytes of the given paths from all history."""

@@ -9,14 +9,8 @@ from uuid import uuid4
 
 import msgspec
 
-from sparklake.errors import (
-    InvalidInputError,
-    LostResultError,
-    NoChangesError,
-    NotFoundError,
-    PurgeBlockedError,
-    PurgeRunningError,
-)
+from sparklake import errors
+from sparklake.engine.sort import sliced
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.json_errors import decode_json
@@ -24,16 +18,11 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
-from sparklake.namespace.layout import (
-    purge_claim_key,
-    purge_list_folder,
-    purge_plan_key,
-    purge_receipt_folder,
-    purge_summary_key,
-)
-from sparklake.namespace.markers import open_purges
+from sparklake.namespace import layout
+from sparklake.namespace.markers import ENDED, decide_once, open_purges
 from sparklake.strategies.path_globs import glob_pattern
-from sparklake.udfs.purges import FoundReport, Patterns, Scan, delete_body, found_body, scan_body
+from sparklake.udfs import purges as tasks
+from sparklake.udfs.purges import FoundReport, Patterns, Scan
 from sparklake.udfs.tasks import decode_reports, encode_tasks
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
@@ -41,18 +30,16 @@ from sparklake.verbs.base.publish import check_texts
 from sparklake.verbs.base.runner import retry_lost_races
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.checks.dumps import check_nothing_lost
-from sparklake.verbs.purges.opening import claim_purge, close_purge, end_unregistered, open_purge
 from sparklake.verbs.purges.removals import commit_removals
 
-_NAMED = 5
+_SHOWN = 5
+_RANGES_AT_ONCE = 16
 _DELETION_RECORDS = 100
 """The approximate number of records that could be read while one object is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeOptions:
-    """The options of a purge. See `Repository.purge`."""
-
     patterns: tuple[str, ...]
     message: str = ""
     commit: bool = False
@@ -67,11 +54,11 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
     PurgeBlockedError: a head or staging has such a path, another path shares the bytes, or the
     bytes are in another repository's namespace. Then nothing is deleted.
     """
-    patterns = _checked(context, options)
+    patterns = _check_options(context, options)
     check_namespace(context.store)
     if not options.include_shared:
         check_nothing_lost(context)
-    made = Purge(
+    draft = Purge(
         id=uuid4().hex,
         who=context.committer,
         date=now(),
@@ -84,89 +71,99 @@ def purge(context: Context, options: PurgeOptions) -> Purge:
     )
     if options.dry_run:
         try:
-            return replace(made, counts=_found(context, patterns, made).counts)
+            return replace(draft, counts=_scan(context, patterns, draft).counts)
         finally:
-            _clear(context, made)
+            _clear(context, draft)
     with context.refs.purges.alone():
-        end_unregistered(context)
-        return _purged(context, patterns, made, options)
+        _end_unregistered(context)
+        return _run(context, patterns, draft, options)
 
 
-def _purged(context: Context, patterns: Patterns, made: Purge, options: PurgeOptions) -> Purge:
+def _run(context: Context, patterns: Patterns, draft: Purge, options: PurgeOptions) -> Purge:
+    store = context.store
     try:
-        open_purge(context, made.id)
-        found = _found(context, patterns, made)
-        _refuse_foreign(found)
-        _refuse_shared(found, options)
-        if options.commit and found.live_count:
-            close_purge(context, made.id)
+        report = _open_and_scan(context, patterns, draft)
+        if options.commit and report.live_count:
+            _close(context, draft.id)
             commit_removals(context, patterns, options.message)
-            open_purge(context, made.id)
-            found = _found(context, patterns, made)
-            _refuse_foreign(found)
-            _refuse_shared(found, options)
-        _refuse_live(found)
-        made = replace(made, counts=found.counts)
-        context.store.put_if_absent(purge_plan_key(made.id), msgspec.json.encode(found.parts))
-        context.refs.purges.add(made)
-        if not claim_purge(context, made.id):
-            raise PurgeRunningError(
-                f"nothing was purged: {made.id} lost its connection to Postgres, and another purge "
-                f"ended it. Run `sparklake purge resume` {made.id}"
+            report = _open_and_scan(context, patterns, draft)
+        _refuse_live(report)
+        purge = replace(draft, counts=report.counts)
+        store.put_if_absent(layout.purge_plan_key(purge.id), msgspec.json.encode(report.parts))
+        context.refs.purges.add(purge)
+        if not _claim(context, purge.id):
+            raise errors.PurgeRunningError(
+                f"nothing was purged: {purge.id} lost its connection to Postgres, and another "
+                f"purge ended it. Run `sparklake purge resume` {purge.id}"
             )
     finally:
-        if context.refs.purges.find(made.id) is None:
-            _clear(context, made)
-    return _carried_out(context, made)
+        if context.refs.purges.find(draft.id) is None:
+            _clear(context, draft)
+    return _finish(context, purge)
+
+
+def _open_and_scan(context: Context, patterns: Patterns, draft: Purge) -> FoundReport:
+    _open(context, draft.id)
+    report = _scan(context, patterns, draft)
+    if report.foreign_count:
+        path, owner = report.foreign[0]
+        raise errors.PurgeBlockedError(
+            f"nothing was purged: {path!r}, and {report.foreign_count} objects in total, are in "
+            f"the storage namespace of another repository, such as {owner}. Purge them there"
+        )
+    if report.counts.shared and not draft.include_shared:
+        shown = ", ".join(map(repr, report.shared[:_SHOWN]))
+        raise errors.PurgeBlockedError(
+            f"nothing was purged: other paths share the bytes of {shown}, "
+            f"{report.counts.shared} in total. Purge these paths too, or use --include-shared"
+        )
+    if not report.parts:
+        raise errors.NoChangesError("no commit and no staged change has a matching path")
+    return report
 
 
 def resume_purge(context: Context, purge_id: str) -> Purge:
-    """Continue an unfinished purge.
-
-    A purge that died before its first deletion is over: NotFoundError.
-    """
+    """Continue an unfinished purge, unless it died before its first deletion."""
     if context.refs.settings.get().read_only:
         raise read_only_error()
     check_namespace(context.store)
     with context.refs.purges.alone():
-        if purge_id in end_unregistered(context):
-            raise NotFoundError(
+        if purge_id in _end_unregistered(context):
+            raise errors.NotFoundError(
                 f"the purge {purge_id!r} was interrupted before its first deletion. It deleted "
                 "nothing and cannot be resumed: run it again"
             )
-        made = get_purge(context, purge_id)
-        if made.state is not PurgeState.DONE and purge_id not in open_purges(context.store):
-            _open_again(context, made)
-        return _carried_out(context, made)
-
-
-def _open_again(context: Context, made: Purge) -> None:
-    """Open a purge of an earlier version, which writers do not wait for."""
-    open_purge(context, made.id)
-    try:
-        _refuse_live(_found(context, Patterns(made.patterns), made))
-    except BaseException:
-        close_purge(context, made.id)  # Nothing has been deleted since it was opened.
-        raise
+        purge = get_purge(context, purge_id)
+        if purge.state is not PurgeState.DONE and purge_id not in open_purges(context.store):
+            # A purge of an earlier version, which writers do not wait for.
+            _open(context, purge_id)
+            try:
+                _refuse_live(_scan(context, Patterns(purge.patterns), purge))
+            except BaseException:
+                _close(context, purge_id)  # Nothing has been deleted since it was opened.
+                raise
+        return _finish(context, purge)
 
 
 def get_purge(context: Context, purge_id: str) -> Purge:
-    found = context.refs.purges.find(purge_id)
-    if found is None:
-        raise NotFoundError(
+    purge = context.refs.purges.find(purge_id)
+    if purge is None:
+        raise errors.NotFoundError(
             f"{context.info.name} has no purge {purge_id!r}: `sparklake purge list` lists them"
         )
-    return found
+    return purge
 
 
-def receipt_of(context: Context, made: Purge) -> str:
+def receipt_of(context: Context, purge: Purge) -> str:
     """Return the folder of the receipt: Parquet files, one row per path and address."""
-    return f"{context.info.storage_namespace}/{purge_receipt_folder(made.id)}".rstrip("/")
+    return f"{context.info.storage_namespace}/{layout.purge_receipt_folder(purge.id)}".rstrip("/")
 
 
-def _checked(context: Context, options: PurgeOptions) -> Patterns:
+def _check_options(context: Context, options: PurgeOptions) -> Patterns:
     if not options.patterns:
-        raise InvalidInputError("a purge needs at least one path, or a glob such as 'users/42/**'")
+        raise errors.InvalidInputError(
+            "a purge needs at least one path, or a glob such as 'users/42/**'"
+        )
     for each in options.patterns:
         glob_pattern(each)
     check_texts([*options.patterns, options.message], "the paths and the message of a purge")
@@ -175,14 +172,14 @@ def _checked(context: Context, options: PurgeOptions) -> Patterns:
     return Patterns(options.patterns)
 
 
-def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
+def _scan(context: Context, patterns: Patterns, draft: Purge) -> FoundReport:
     """Write the list of objects to delete. Returns its parts and counts."""
-    work = list(purge_scans(context))
+    work = retry_lost_races(partial(_scans, context))
     records = sum(each.count for scan in work for each in scan.ranges)
-    runner = context.runner(records, "purge", made.id)
+    runner = context.runner(records, "purge", draft.id)
     reports = runner.sort_and_collect(
-        partial(scan_body, context.workspace, patterns),
-        partial(found_body, context.workspace, made.id, made.include_external),
+        partial(tasks.scan_body, context.workspace, patterns),
+        partial(tasks.found_body, context.workspace, draft.id, draft.include_external),
         encode_tasks(work),
     )
     total = FoundReport()
@@ -191,106 +188,114 @@ def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
     return total
 
 
-def _add(total: FoundReport, found: FoundReport) -> None:
-    total.parts += found.parts
-    total.live_count += found.live_count
-    total.live += found.live
-    total.shared += found.shared
-    total.foreign_count += found.foreign_count
-    total.foreign += found.foreign
-    counts, found_counts = asdict(total.counts), asdict(found.counts)
+def _add(total: FoundReport, report: FoundReport) -> None:
+    total.parts += report.parts
+    total.live_count += report.live_count
+    total.live += report.live
+    total.shared += report.shared
+    total.foreign_count += report.foreign_count
+    total.foreign += report.foreign
+    counts = asdict(report.counts)
     total.counts = PurgeCounts(
-        **{name: bounded(counts[name] + found_counts[name]) for name in counts}
+        **{name: bounded(count + counts[name]) for name, count in asdict(total.counts).items()}
     )
 
 
-def _refuse_live(found: FoundReport) -> None:
-    if found.live_count:
-        named = ", ".join(f"{path!r} on {name!r}" for name, path in found.live[:_NAMED])
-        raise PurgeBlockedError(
-            f"nothing was purged: branches still have {named}. Delete these paths and commit, or "
+def _refuse_live(report: FoundReport) -> None:
+    if report.live_count:
+        shown = ", ".join(f"{path!r} on {name!r}" for name, path in report.live[:_SHOWN])
+        raise errors.PurgeBlockedError(
+            f"nothing was purged: branches still have {shown}. Delete these paths and commit, or "
             "pass --commit to do this"
         )
 
 
-def _refuse_foreign(found: FoundReport) -> None:
-    if found.foreign_count:
-        path, owner = found.foreign[0]
-        raise PurgeBlockedError(
-            f"nothing was purged: {path!r}, and {found.foreign_count} objects in total, are "
-            f"in the storage namespace of another repository, such as {owner}. Purge them "
-            "there"
-        )
-
-
-def _refuse_shared(found: FoundReport, options: PurgeOptions) -> None:
-    if found.counts.shared and not options.include_shared:
-        named = ", ".join(map(repr, found.shared[:_NAMED]))
-        raise PurgeBlockedError(
-            f"nothing was purged: other paths share the bytes of {named}, "
-            f"{found.counts.shared} in total. Purge these paths too, or use --include-shared"
-        )
-    if not found.parts:
-        raise NoChangesError("no commit and no staged change has a matching path")
-
-
-def _carried_out(context: Context, made: Purge) -> Purge:
+def _finish(context: Context, purge: Purge) -> Purge:
     """Delete the listed objects, or continue an earlier attempt."""
-    if made.state is not PurgeState.DONE:
-        plan = purge_plan_key(made.id)
-        remedy = f"restore it from a backup, then run `sparklake purge resume` {made.id}"
+    if purge.state is not PurgeState.DONE:
+        plan = layout.purge_plan_key(purge.id)
+        remedy = f"restore it from a backup, then run `sparklake purge resume` {purge.id}"
         what = f"the list {plan} in {context.store.uri} of the objects to purge"
         parts = decode_json(context.store.get(plan), list[str], what, remedy)
-        runner = context.runner(_DELETION_RECORDS * made.counts.paths, "purge", made.id)
-        body = partial(delete_body, context.workspace, made.id, made.include_external)
+        runner = context.runner(_DELETION_RECORDS * purge.counts.paths, "purge", purge.id)
+        body = partial(tasks.delete_body, context.workspace, purge.id, purge.include_external)
         done = sum(batch.num_rows for batch in runner.collect(body, encode_tasks(parts)))
         if done < len(parts):
-            raise LostResultError(
+            raise errors.LostResultError(
                 "the engine returned no result for a part of the purge: resume it with "
-                f"`sparklake purge resume` {made.id}"
+                f"`sparklake purge resume` {purge.id}"
             )
-        made = replace(made, state=PurgeState.DONE)
-        summary = msgspec.json.encode(asdict(made))
-        context.store.replace(purge_summary_key(made.id), summary)
-        context.refs.purges.finish(made.id)
-    _clear(context, made)
-    return made
+        purge = replace(purge, state=PurgeState.DONE)
+        summary = msgspec.json.encode(asdict(purge))
+        context.store.replace(layout.purge_summary_key(purge.id), summary)
+        context.refs.purges.finish(purge.id)
+    _clear(context, purge)
+    return purge
 
 
-def _clear(context: Context, made: Purge) -> None:
-    """Remove the list of objects to delete, and release all ranges for writers.
-
-    The receipt repeats the list.
-    """
-    listed = list(context.store.list(purge_list_folder(made.id)))
-    for each in listed:
+def _clear(context: Context, purge: Purge) -> None:
+    """Delete the list of objects, repeated in the receipt, and release all ranges."""
+    for each in list(context.store.list(layout.purge_list_folder(purge.id))):
         context.store.delete(each.key)
-    context.store.delete(purge_plan_key(made.id))
-    context.store.delete(purge_claim_key(made.id))
-    close_purge(context, made.id)
+    context.store.delete(layout.purge_plan_key(purge.id))
+    context.store.delete(layout.purge_claim_key(purge.id))
+    _close(context, purge.id)
 
 
-_RANGES_AT_ONCE = 16
+# --- open purges: docs/design/035 has the proof of safety -----------------------------------------
 
 
-def purge_scans(context: Context) -> Iterator[Scan]:
-    """Yield each distinct range once, with its first commit, and all staged changes.
+def _open(context: Context, purge_id: str) -> None:
+    """Mark a purge as open, then restart the running verbs.
 
-    Ranges of a head carry the name of its branch. Only lists of ranges are read.
+    A later scan finds everything published before. Whatever is published afterwards references
+    nothing in the scan's list, except by its address.
     """
-    return iter(retry_lost_races(lambda: _scans(context)))
+    context.store.replace(layout.open_purge_key(purge_id), purge_id.encode())
+    with context.refs.collections.begin(expires=False):
+        pass
+
+
+def _close(context: Context, purge_id: str) -> None:
+    context.store.delete(layout.open_purge_key(purge_id))
+
+
+def _end_unregistered(context: Context) -> list[str]:
+    """Close purges interrupted before their registration or after their end.
+
+    Returns the ids of unregistered ones. One that still runs, without its lock, loses its claim.
+    """
+    unregistered = []
+    for each in open_purges(context.store):
+        purge = context.refs.purges.find(each)
+        if purge is None and not _claim(context, each, ENDED):
+            continue  # It has been registered since.
+        if purge is None or purge.state is PurgeState.DONE:
+            _close(context, each)
+        if purge is None:
+            unregistered.append(each)
+    return unregistered
+
+
+def _claim(context: Context, purge_id: str, claim: bytes = b"deleting") -> bool:
+    """Claim the deletion, or the end, of a purge. Only the first claim succeeds."""
+    return decide_once(context.store, layout.purge_claim_key(purge_id), claim) == claim
 
 
 def _scans(context: Context) -> list[Scan]:
+    """Return each distinct range once, with its first commit, and all staged changes.
+
+    Ranges of a head carry the name of its branch. Only metaranges are read.
+    """
     refs = context.refs.snapshot()
     live: dict[RangeId, str] = {}
     for state in refs.branches:
         tree = context.tree(context.graph.commit(state.commit_id))
         live.update((each.id, state.name) for each in tree.ranges)
-    found: list[Scan] = []
+    scans: list[Scan] = []
     trees: set[MetaRangeId] = set()
     ranges: set[RangeId] = set()
-    # The objects that only these commits named are gone, too.
+    # The objects that only these commits referenced are gone, too.
     collected = context.refs.commits.collected([each.id for each in refs.commits])
     for order, each_commit in enumerate(refs.commits):
         if each_commit.meta_range_id in trees or each_commit.id in collected:
@@ -298,28 +303,26 @@ def _scans(context: Context) -> list[Scan]:
         trees.add(each_commit.meta_range_id)
         new = [each for each in context.tree(each_commit).ranges if each.id not in ranges]
         ranges.update(each.id for each in new)
-        found += _packed(new, live, order, each_commit.id)
+        scans += _pack(new, live, order, each_commit.id)
     for state in refs.branches:
-        found += _staged(context, state, len(refs.commits))
-    return found
+        scans += _staged(context, state, len(refs.commits))
+    return scans
 
 
-def _packed(
+def _pack(
     ranges: Iterable[RangeInfo], live: dict[RangeId, str], order: int, commit: str
 ) -> Iterator[Scan]:
     by_branch: dict[str, list[RangeInfo]] = {}
     for each in ranges:
         by_branch.setdefault(live.get(each.id, ""), []).append(each)
-    for branch, some in by_branch.items():
-        for start in range(0, len(some), _RANGES_AT_ONCE):
-            part = tuple(some[start : start + _RANGES_AT_ONCE])
-            yield Scan(part, (), order, commit, branch)
+    for branch, group in by_branch.items():
+        for part in sliced(group, _RANGES_AT_ONCE, lambda _: 1):
+            yield Scan(tuple(part), (), order, commit, branch)
 
 
 def _staged(context: Context, state: BranchState, order: int) -> Iterator[Scan]:
     for side in StagedLayers(context).sides(state.layers):
         if side.rows:
             yield Scan((), side.rows, order, "", state.name)
-        for start in range(0, len(side.ranges), _RANGES_AT_ONCE):
-            part = side.ranges[start : start + _RANGES_AT_ONCE]
-            yield Scan(part, (), order, "", state.name)
+        for part in sliced(side.ranges, _RANGES_AT_ONCE, lambda _: 1):
+            yield Scan(tuple(part), (), order, "", state.name)

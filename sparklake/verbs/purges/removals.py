@@ -1,14 +1,13 @@
-"""Commits that remove purged paths from branches."""
+"""Removal of purged paths from branches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from time import time_ns
-from typing import TYPE_CHECKING
 
+from sparklake.engine.sort import sliced
 from sparklake.graveler.guards import Action
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.udfs.purges import Patterns
@@ -23,17 +22,13 @@ from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers, write_meta_run
 from sparklake.verbs.objects.stage import deletions
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _BATCH_ROWS = 8192
 
 
 def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
     """Commit the removal of matching paths on each branch with such paths.
 
-    Nothing is staged, so a branch never has only a part of it. ProtectedError and DirtyBranchError
-    come before the first commit.
+    Nothing is staged, so no branch has only a part of it. All branches are checked first.
     """
     signature = sign(context, message or "Remove purged paths", None, None)
     states = [
@@ -53,7 +48,8 @@ def _commit_removal(
     fence = get_branch(context, branch).fence
     title = context.title("purge", branch)
     encode = partial(stage_body, context.workspace, time_ns())
-    rows = _removals(context, branch, patterns)
+    chunks = sliced(_paths(context, branch, patterns), _BATCH_ROWS, lambda _: 1)
+    rows = map(deletions, chunks)
     removal = write_meta_run(context, context.runner(0, "purge", branch), encode, rows)
     sides = [SideStream(tuple(removal.ranges))]
     attempts, staged = Attempts(context, title, layered=True), StagedLayers(context)
@@ -74,9 +70,3 @@ def _commit_removal(
 
 def _paths(context: Context, branch: str, patterns: Patterns) -> Iterator[str]:
     return (each.path for each in list_objects(context, branch, "") if each.path in patterns)
-
-
-def _removals(context: Context, branch: str, patterns: Patterns) -> Iterator[pa.RecordBatch]:
-    paths = _paths(context, branch, patterns)
-    while chunk := list(islice(paths, _BATCH_ROWS)):
-        yield deletions(chunk)
