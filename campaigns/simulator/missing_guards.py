@@ -139,14 +139,14 @@ MISSING_GUARDS = {
             "sparklake.namespace.markers.is_sweep_open",
         ),
     ),
-    "a sweep goes on after it was ended": MissingGuard(206, _without_claims),
+    "a sweep continues after its end": MissingGuard(206, _without_claims),
     "a collection ignores staged rows": MissingGuard(
         1, _replaced(_no_rows, "sparklake.verbs.gc.collect._staged_rows")
     ),
-    "tree files that a collection may delete are used": MissingGuard(
+    "tree files of an open sweep are used": MissingGuard(
         7800, _replaced(_none, "sparklake.namespace.swept_tables._candidates")
     ),
-    "a purge deletes what branches still name": MissingGuard(
+    "a purge deletes objects of branches": MissingGuard(
         53, _replaced(_nothing, "sparklake.verbs.purges.purge._refuse_live")
     ),
 }
