@@ -13,17 +13,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from sparklake.cli import options
 from sparklake.cli.completion.names import complete_names
 from sparklake.cli.light_commands import first_sentence, lighten
-from sparklake.cli.options import (
-    DsnOption,
-    EngineOption,
-    HomeOption,
-    NoPagerOption,
-    OutputOption,
-    ResultFileOption,
-    global_options,
-)
+from sparklake.cli.options import global_options
 from sparklake.cli.other_words import understood
 
 HELP_NAMES = ["-h", "--help"]
@@ -187,12 +180,12 @@ def _print_version(context: typer.Context, asked: bool) -> None:
 @app.callback()
 def sparklake(
     context: typer.Context,
-    output: OutputOption = None,
-    engine: EngineOption = None,
-    home: HomeOption = None,
-    dsn: DsnOption = None,
-    result_file: ResultFileOption = None,
-    no_pager: NoPagerOption = None,
+    output: options.OutputOption = None,
+    engine: options.EngineOption = None,
+    home: options.HomeOption = None,
+    dsn: options.DsnOption = None,
+    result_file: options.ResultFileOption = None,
+    no_pager: options.NoPagerOption = None,
     version: Annotated[
         bool,
         typer.Option(

@@ -9,22 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparklake.cli import options
 from sparklake.cli.commit_text import note_staged, print_commit
 from sparklake.cli.conflict_text import side_lines
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import (
-    BranchArgument,
-    CommitterOption,
-    IfNeededOption,
-    MessageOption,
-    MetaOption,
-    OnceOption,
-    PathsOption,
-    YesOption,
-    argument,
-    flag,
-    option,
-)
+from sparklake.cli.options import argument, flag, option
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
@@ -99,15 +88,15 @@ _LINE_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @command
 def commit(
     invocation: Invocation,
-    uri: BranchArgument,
-    message: MessageOption = None,
-    committer: CommitterOption = None,
-    meta: MetaOption = None,
+    uri: options.BranchArgument,
+    message: options.MessageOption = None,
+    committer: options.CommitterOption = None,
+    meta: options.MetaOption = None,
     allow_empty: Annotated[bool, flag("Allow an empty commit.")] = False,
-    path: PathsOption = None,
+    path: options.PathsOption = None,
     explain: ExplainOption = False,
-    if_needed: IfNeededOption = False,
-    once: OnceOption = None,
+    if_needed: options.IfNeededOption = False,
+    once: options.OnceOption = None,
 ) -> None:
     """Commit the staged changes of a branch, or of chosen paths."""
     target, metadata = ref_uri(uri), labels(meta)
@@ -135,15 +124,15 @@ def commit(
 @command
 def reset(
     invocation: Invocation,
-    uri: BranchArgument,
+    uri: options.BranchArgument,
     prefix: Annotated[
         str | None, option("Drop only changes of keys with this prefix.", metavar="PREFIX")
     ] = None,
     path: Annotated[
         str | None, option("Drop only the change of this key.", "--object", metavar="KEY")
     ] = None,
-    yes: YesOption = False,
-    once: OnceOption = None,
+    yes: options.YesOption = False,
+    once: options.OnceOption = None,
 ) -> None:
     """Drop the staged changes of a branch, or a part of them."""
     target = ref_uri(uri)

@@ -5,18 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated
 
+from sparklake.cli import options
 from sparklake.cli.commit_text import commit_line
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import (
-    CommitterOption,
-    IfNeededOption,
-    MessageOption,
-    MetaOption,
-    OnceOption,
-    argument,
-    flag,
-    option,
-)
+from sparklake.cli.options import argument, flag, option
 from sparklake.cli.parsing import labels
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import one_line
@@ -57,11 +49,11 @@ def import_objects(
     errors_to: Annotated[
         str | None, option("Write rows that cannot be imported here, as Parquet.", metavar="URI")
     ] = None,
-    message: MessageOption = None,
-    committer: CommitterOption = None,
-    meta: MetaOption = None,
-    if_needed: IfNeededOption = False,
-    once: OnceOption = None,
+    message: options.MessageOption = None,
+    committer: options.CommitterOption = None,
+    meta: options.MetaOption = None,
+    if_needed: options.IfNeededOption = False,
+    once: options.OnceOption = None,
 ) -> None:
     """Commit existing objects without copying them.
 

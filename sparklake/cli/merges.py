@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
+from sparklake.cli import options
 from sparklake.cli.commit_text import (
     commit_lines,
     note_staged,
@@ -16,23 +17,7 @@ from sparklake.cli.commit_text import (
 )
 from sparklake.cli.conflict_text import print_conflicts
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import (
-    GIT_STRATEGIES,
-    BranchArgument,
-    CommitterOption,
-    IfNeededOption,
-    MessageOption,
-    MetaOption,
-    NoDeltaOption,
-    NoSchemaCheckOption,
-    OnceOption,
-    PathsOption,
-    RuleOption,
-    StrategyOption,
-    argument,
-    flag,
-    option,
-)
+from sparklake.cli.options import argument, flag, option
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import labels, rule_pairs
 from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
@@ -84,22 +69,22 @@ class _MergeChoices(_Decisions):
 
 @dataclass(frozen=True, slots=True)
 class DecisionArguments:
-    strategy: StrategyOption = None
-    rule: RuleOption = None
-    no_delta: NoDeltaOption = False
-    no_schema_check: NoSchemaCheckOption = False
+    strategy: options.StrategyOption = None
+    rule: options.RuleOption = None
+    no_delta: options.NoDeltaOption = False
+    no_schema_check: options.NoSchemaCheckOption = False
 
     def note_sides(self, out: Output, source: str, dest: str) -> None:
         given = {self.strategy, *(name for _, name in rule_pairs(self.rule))}
         for name, side in (("ours", dest), ("theirs", source)):
             if name in given:
-                out.note(f"{name} is {side} ({GIT_STRATEGIES[name]})")
+                out.note(f"{name} is {side} ({options.GIT_STRATEGIES[name]})")
 
     def values(self) -> _Decisions:
         pairs = rule_pairs(self.rule)
         return {
-            "strategy": GIT_STRATEGIES.get(self.strategy or "", self.strategy),
-            "rules": [(glob, GIT_STRATEGIES.get(name, name)) for glob, name in pairs],
+            "strategy": options.GIT_STRATEGIES.get(self.strategy or "", self.strategy),
+            "rules": [(glob, options.GIT_STRATEGIES.get(name, name)) for glob, name in pairs],
             "delta": not self.no_delta,
             "schema_check": not self.no_schema_check,
         }
@@ -111,17 +96,17 @@ def merge(
     source: Annotated[str, argument("lakefs://REPO/SOURCE")],
     dest: Annotated[str, argument("lakefs://REPO/DEST")],
     decisions: DecisionArguments,
-    message: MessageOption = None,
-    committer: CommitterOption = None,
-    meta: MetaOption = None,
-    path: PathsOption = None,
+    message: options.MessageOption = None,
+    committer: options.CommitterOption = None,
+    meta: options.MetaOption = None,
+    path: options.PathsOption = None,
     squash: Annotated[bool, flag("Make a commit with DEST as its only parent.")] = False,
     allow_empty: Annotated[bool, flag("Allow an empty merge commit.")] = False,
     force: Annotated[bool, flag("Merge even if the repository is read-only.")] = False,
     dry_run: Annotated[bool, flag("Show changes, conflicts and cost; change nothing.")] = False,
     explain: ExplainOption = False,
-    if_needed: IfNeededOption = False,
-    once: OnceOption = None,
+    if_needed: options.IfNeededOption = False,
+    once: options.OnceOption = None,
 ) -> None:
     """Merge a ref into a branch, or list the conflicts.
 
@@ -211,36 +196,36 @@ EmptyOption = Annotated[bool, flag("Allow empty commits.", "--allow-empty")]
 @dataclass(frozen=True, slots=True)
 class ReplayArguments:
     parent_number: ParentOption = None
-    message: MessageOption = None
-    committer: CommitterOption = None
-    meta: MetaOption = None
+    message: options.MessageOption = None
+    committer: options.CommitterOption = None
+    meta: options.MetaOption = None
     allow_empty: EmptyOption = False
-    if_needed: IfNeededOption = False
-    once: OnceOption = None
+    if_needed: options.IfNeededOption = False
+    once: options.OnceOption = None
 
 
 @command
 def revert(
     invocation: Invocation,
-    uri: BranchArgument,
+    uri: options.BranchArgument,
     refs: RefsArgument,
     decisions: DecisionArguments,
-    options: ReplayArguments,
+    replay: ReplayArguments,
 ) -> None:
     """Undo commits, with one new commit for each (all or none)."""
-    _replay(invocation, uri, refs, decisions, options, "reverting")
+    _replay(invocation, uri, refs, decisions, replay, "reverting")
 
 
 @command
 def cherry_pick(
     invocation: Invocation,
-    uri: BranchArgument,
+    uri: options.BranchArgument,
     refs: RefsArgument,
     decisions: DecisionArguments,
-    options: ReplayArguments,
+    replay: ReplayArguments,
 ) -> None:
     """Apply commits, with one new commit for each (all or none)."""
-    _replay(invocation, uri, refs, decisions, options, "cherry-picking")
+    _replay(invocation, uri, refs, decisions, replay, "cherry-picking")
 
 
 def _replay(
@@ -248,7 +233,7 @@ def _replay(
     uri: str,
     refs: Sequence[str],
     decisions: DecisionArguments,
-    options: ReplayArguments,
+    replay: ReplayArguments,
     doing: str,
 ) -> None:
     target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
@@ -263,13 +248,13 @@ def _replay(
         made = invocation.run(
             verb,
             *(each.ref for each in sources),
-            parent_number=options.parent_number,
-            message=options.message,
-            committer=options.committer,
-            metadata=labels(options.meta),
-            allow_empty=options.allow_empty,
-            if_needed=options.if_needed,
-            once=invocation.once(options.once),
+            parent_number=replay.parent_number,
+            message=replay.message,
+            committer=replay.committer,
+            metadata=labels(replay.meta),
+            allow_empty=replay.allow_empty,
+            if_needed=replay.if_needed,
+            once=invocation.once(replay.once),
             **decisions.values(),
         )
     print_commits(invocation.out, target.ref, made)
@@ -278,10 +263,10 @@ def _replay(
 @command
 def rebase(
     invocation: Invocation,
-    uri: BranchArgument,
+    uri: options.BranchArgument,
     onto: Annotated[str, option("Replay the commits onto this ref.", metavar="lakefs://REPO/REF")],
     decisions: DecisionArguments,
-    once: OnceOption = None,
+    once: options.OnceOption = None,
 ) -> None:
     """Replay a branch's commits onto a ref (all or none)."""
     target, to = ref_uri(uri), ref_uri(onto)

@@ -9,16 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from sparklake.cli import options
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import (
-    BranchArgument,
-    MetaOption,
-    OnceOption,
-    RequiredPathsOption,
-    argument,
-    flag,
-    option,
-)
+from sparklake.cli.options import argument, flag, option
 from sparklake.cli.parsing import STDIN, file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
@@ -65,8 +58,8 @@ def put(
     ] = False,
     follow_links: Annotated[bool, flag("Follow symbolic links (with -r).")] = False,
     content_type: Annotated[str | None, option("Set the content type, such as text/csv.")] = None,
-    meta: MetaOption = None,
-    once: OnceOption = None,
+    meta: options.MetaOption = None,
+    once: options.OnceOption = None,
 ) -> None:
     """Copy a file or folder into a branch (staged, not committed)."""
     if not recursive and file != STDIN and Path(file).is_dir():
@@ -131,10 +124,10 @@ def _skipped(made: FolderUpload) -> Iterator[str]:
 @command
 def stage(
     invocation: Invocation,
-    uri: BranchArgument,
+    uri: options.BranchArgument,
     rows: Annotated[str, argument(help="Rows that Spark can read, one per object.")],
     rows_format: RowsFormatOption = "parquet",
-    once: OnceOption = None,
+    once: options.OnceOption = None,
 ) -> None:
     """Stage existing objects from a table of addresses.
 
@@ -156,7 +149,7 @@ def rm(
     invocation: Invocation,
     uri: StagedArgument,
     recursive: Annotated[bool, flag("Include everything below KEY/.", "--recursive", "-r")] = False,
-    once: OnceOption = None,
+    once: options.OnceOption = None,
 ) -> None:
     """Remove an object or a folder (staged, not committed)."""
     target = (folder_uri if recursive else object_uri)(uri)
@@ -244,7 +237,7 @@ def mv(
     dest: DestArgument,
     recursive: RecursiveOption = False,
     force: ForceOption = False,
-    once: OnceOption = None,
+    once: options.OnceOption = None,
 ) -> None:
     """Move an object or a folder KEY/ (staged, copies no bytes)."""
     old, new = transfer_uris(source, dest)
@@ -266,7 +259,7 @@ def cp(
     dest: DestArgument,
     recursive: RecursiveOption = False,
     force: ForceOption = False,
-    once: OnceOption = None,
+    once: options.OnceOption = None,
 ) -> None:
     """Copy an object or a folder KEY/ (staged, copies no bytes).
 
@@ -288,12 +281,12 @@ def cp(
 @command
 def restore(
     invocation: Invocation,
-    uri: BranchArgument,
+    uri: options.BranchArgument,
     source: Annotated[
         str, option("Take the paths from this ref.", "--from", metavar="lakefs://REPO/REF")
     ],
-    path: RequiredPathsOption,
-    once: OnceOption = None,
+    path: options.RequiredPathsOption,
+    once: options.OnceOption = None,
 ) -> None:
     """Restore paths from any ref (staged, not committed).
 

@@ -8,16 +8,9 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Annotated
 
+from sparklake.cli import options
 from sparklake.cli.invocation import Invocation, command
-from sparklake.cli.options import (
-    NoSchemaCheckOption,
-    OnceOption,
-    RepositoryArgument,
-    argument,
-    flag,
-    one_of,
-    option,
-)
+from sparklake.cli.options import argument, flag, one_of, option
 from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.spark_rows import ToOption, complete_format, refused_by_spark, source_rows
 from sparklake.cli.text import date, number, one_line, size
@@ -151,15 +144,15 @@ def write(
     source_option: Annotated[
         list[str] | None, option("Set an option of Spark's reader; repeatable.", metavar="K=V")
     ] = None,
-    no_schema_check: NoSchemaCheckOption = False,
-    once: OnceOption = None,
+    no_schema_check: options.NoSchemaCheckOption = False,
+    once: options.OnceOption = None,
 ) -> None:
     """Write rows with Spark as a table of a branch (staged).
 
     MODE is append, overwrite, overwrite-partitions (replaces only the partitions of the rows),
     errorifexists or ignore.
     """
-    target, options, reading = object_uri(uri), labels(option), labels(source_option)
+    target, writing, reading = object_uri(uri), labels(option), labels(source_option)
     run = invocation.once(once, source, source_format, *(source_option or ()))
     invocation.uses_spark = True
     branch = invocation.repository(target.repository).branch(target.ref)
@@ -175,14 +168,14 @@ def write(
                 partition_by=partition_by or (),
                 once=run,
                 schema_check=not no_schema_check,
-                **options,
+                **writing,
             )
     text = f"staged {number(done.files, 'file')} of {size(done.size)} at {one_line(str(target))}"
     invocation.out.one(asdict(done), text)
 
 
 @command
-def writes(invocation: Invocation, uri: RepositoryArgument) -> None:
+def writes(invocation: Invocation, uri: options.RepositoryArgument) -> None:
     """Show table writes that are open or were abandoned.
 
     A write whose driver died stays open until it is abandoned.
@@ -203,7 +196,9 @@ def writes(invocation: Invocation, uri: RepositoryArgument) -> None:
 
 @command
 def abandon_write(
-    invocation: Invocation, uri: RepositoryArgument, write: Annotated[str, argument("WRITE")]
+    invocation: Invocation,
+    uri: options.RepositoryArgument,
+    write: Annotated[str, argument("WRITE")],
 ) -> None:
     """Abandon an open write, so it can never stage its files."""
     ended = invocation.repository(repository_uri(uri)).abandon_write(write)

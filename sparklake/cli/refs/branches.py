@@ -6,17 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from sparklake.cli import options
 from sparklake.cli.invocation import Group, Invocation
-from sparklake.cli.options import (
-    ExistOkOption,
-    MissingOkOption,
-    OnceOption,
-    RepositoryArgument,
-    YesOption,
-    argument,
-    flag,
-    option,
-)
+from sparklake.cli.options import argument, flag, option
 from sparklake.cli.parsing import duration
 from sparklake.cli.text import date, number, short
 from sparklake.documents import Document, branch_document
@@ -49,8 +41,8 @@ def create(
     ] = None,
     hidden: Annotated[bool, flag("Leave the branch out of listings.")] = False,
     expires: ExpiresOption = None,
-    exist_ok: ExistOkOption = False,
-    once: OnceOption = None,
+    exist_ok: options.ExistOkOption = False,
+    once: options.OnceOption = None,
 ) -> None:
     """Create a branch at any ref, in constant time."""
     branch = ref_uri(uri)
@@ -83,7 +75,7 @@ def _repeated(run: VerbResult[Branch]) -> BranchState:
 @app.add("list")
 def list_branches(
     invocation: Invocation,
-    uri: RepositoryArgument,
+    uri: options.RepositoryArgument,
     every: Annotated[bool, flag("Include hidden branches.", "--all")] = False,
 ) -> None:
     """List the branches of a repository."""
@@ -110,9 +102,9 @@ def set_branch(
 @app.add()
 def prune(
     invocation: Invocation,
-    uri: RepositoryArgument,
+    uri: options.RepositoryArgument,
     dry_run: Annotated[bool, flag("List the branches; delete nothing.")] = False,
-    yes: YesOption = False,
+    yes: options.YesOption = False,
 ) -> None:
     """Delete expired branches and their staged changes.
 
@@ -137,8 +129,8 @@ def prune(
 def delete(
     invocation: Invocation,
     uri: BranchArgument,
-    yes: YesOption = False,
-    missing_ok: MissingOkOption = False,
+    yes: options.YesOption = False,
+    missing_ok: options.MissingOkOption = False,
     discard_staged: Annotated[bool, flag("Also delete the staged changes.")] = False,
 ) -> None:
     """Delete a branch; its commits stay."""
