@@ -22,11 +22,7 @@ _LEFT = ' style="text-align: left"'
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Return the first rows as a table. At most one row more than shown is read.
-
-    Ids and checksums are shortened, and show all digits below the pointer. Types of changes have
-    colours. Columns without any value are left out.
-    """
+    """Return the first rows as a table without empty columns, reading one row more at most."""
     first = list(islice(rows, SHOWN + 1))
     shown = [each for each in columns if not first or any(_text(row.get(each)) for row in first)]
     body = "".join(

@@ -41,11 +41,7 @@ class _ArrowAlone(MetaPathFinder):
 
 
 def keep_pandas_out() -> None:
-    """Make Arrow work without pandas for the rest of the process.
-
-    Arrow imports pandas with its first array. This takes longer than everything else in a small
-    command. Only code that uses Spark needs pandas. Arrow itself is not imported here.
-    """
+    """Keep Arrow from importing pandas with its first array: that dominates a small command."""
     if _PANDAS in sys.modules:
         return
     if _ARROW in sys.modules:

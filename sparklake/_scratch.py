@@ -1,8 +1,4 @@
-"""Temporary folders that are removed soon after their process, even a killed one.
-
-A process creates its folders below a locked folder of its own. The lock ends with the process, and
-the next process removes unlocked folders.
-"""
+"""Temporary folders, removed after their process: the next process removes unlocked ones."""
 
 from __future__ import annotations
 
@@ -29,10 +25,9 @@ _held: list[int] = []
 
 @contextmanager
 def scratch_folder(root: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary folder, removed at the end; in memory where there is plenty.
+    """Yield a temporary folder, in memory where there is plenty; for larger files use `disk_root`.
 
-    It is for a task's input and output: some tens of megabytes of tables, each of which RocksDB
-    syncs, which costs milliseconds on a disk. Use `disk_root()` for larger files.
+    RocksDB syncs each tree file of a task, which costs milliseconds on a disk.
     """
     home = _home(root or fast_root(), os.getpid())
     # Late writes of another process into the folder are removed with this process's folder.

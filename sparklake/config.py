@@ -1,8 +1,4 @@
-"""Settings of a lake.
-
-Arguments take precedence over the environment, then the settings file, then the defaults. The
-settings file is the one in SPARKLAKE_CONFIG, or else `sparklake.toml` in the home folder.
-"""
+"""Settings of a lake: arguments precede the environment, the settings file and the defaults."""
 
 from __future__ import annotations
 
@@ -53,11 +49,7 @@ _FILE_ONLY = frozenset({"engine"})
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
-    """The place and the size in bytes of the disk cache of remote tables.
-
-    None uses each machine's default, and 0 bytes disables the cache. The settings are sent to
-    tasks.
-    """
+    """The disk cache of remote tree files; None uses the machine's default, 0 bytes no cache."""
 
     folder: str | None = None
     max_bytes: int | None = None
@@ -80,9 +72,8 @@ class HookType(str, Enum):
 class HookSettings:
     """The hooks that this process may run. Anyone who may write to a branch declares hooks.
 
-    `allow` has types (`webhook`), and types with a pattern of the hook's target
-    (`python:checks.**`). `skip` has types to skip. `private` has private hosts and networks that
-    webhooks may use. `env` has patterns of variable names that hooks may see.
+    `allow` has types (`webhook`), also with a pattern of the target (`python:checks.**`). `private`
+    has private hosts and networks for webhooks, `env` patterns of visible variables.
     """
 
     allow: tuple[str, ...] = ("webhook",)
@@ -107,7 +98,7 @@ _TIMEOUTS = S3Timeouts()
 
 @dataclass(frozen=True, slots=True)
 class OnceSettings:
-    """How long once keys are kept, and how long a run waits for another one with its key."""
+    """The lifetime of idempotency keys, and the wait for a concurrent run with the same key."""
 
     days: float = 7.0
     wait_seconds: float = 600.0
@@ -127,9 +118,8 @@ _MOST_ONCE_SECONDS = 1_000_000.0
 class Settings:
     """The configuration of one lake.
 
-    `home` has the embedded Postgres, which is used without `dsn`. `committer` is the default
-    committer. `workers` is the number of threads that share a plan on this machine; None is the
-    default, by cores.
+    `home` has the embedded Postgres, used without `dsn`. `workers` is the number of threads that
+    share a plan on this machine, None by cores.
     """
 
     home: Path
@@ -182,10 +172,9 @@ def load_settings(
 
 
 def cache_place(given: CacheSettings) -> tuple[Path, int]:
-    """Return the folder of this machine's cache, and its maximum size in bytes.
+    """Return the folder and maximum bytes of this machine's cache.
 
-    This machine's environment takes precedence over the driver's settings, except that a
-    disabled cache stays disabled.
+    Its environment precedes the driver's settings, but a disabled cache stays disabled.
     """
     chosen = _cache_here(given)
     folder = Path(chosen.folder) if chosen.folder else _default_cache()
@@ -318,11 +307,7 @@ def _hooks(from_file: FileSettings) -> HookSettings:
 
 
 def _user() -> str:
-    """Return the user's name, or "anonymous" for a nameless user.
-
-    Users in containers may have no name.
-    """
     try:
         return getpass.getuser()
-    except (KeyError, OSError):
+    except (KeyError, OSError):  # Users in containers may have no name.
         return _ANONYMOUS

@@ -60,7 +60,7 @@ class InvalidInputError(SparklakeError, ValueError):
 
 
 class InvalidUriError(InvalidInputError):
-    """A URI that is malformed or refers to the wrong kind of thing."""
+    """A malformed URI, or one of the wrong kind."""
 
     kind = "invalid_uri"
 
@@ -90,13 +90,13 @@ class InvalidRowsError(InvalidInputError):
 
 
 class IdempotencyKeyReusedError(InvalidInputError):
-    """A once key that was used with another verb or other arguments."""
+    """An idempotency key of a different verb or different arguments."""
 
     kind = "idempotency_key_reused"
 
 
 class UnsupportedNamesError(InvalidInputError):
-    """Objects with names that the destination of an export cannot store.
+    """Object names that the destination of an export cannot store.
 
     `objects` has the first ones, each with the reason. `count` is the number of all.
     """
@@ -112,7 +112,7 @@ class UnsupportedNamesError(InvalidInputError):
 
 
 class ImportErrorsError(InvalidInputError):
-    """Rows of a source that cannot be imported. No branch has moved.
+    """Rows of a source that cannot be imported. No branch moved.
 
     `counts` is by reason. `errors` is an Arrow table of the first rows. `errors_to` has Parquet
     files of all rows, if it was requested.
@@ -140,7 +140,7 @@ class InvalidHooksError(InvalidInputError):
 
 
 class InvalidDumpError(SparklakeError, ValueError):
-    """A dump of refs that is inconsistent, or that a repository cannot store."""
+    """An inconsistent dump of refs, or one that a repository cannot store."""
 
     kind = "invalid_dump"
     exit_code = 10
@@ -150,51 +150,51 @@ class InvalidDumpError(SparklakeError, ValueError):
 
 
 class NotFoundError(SparklakeError, LookupError):
-    """A named thing that does not exist."""
+    """A missing name, such as of a label."""
 
     kind = "not_found"
     exit_code = 13
 
 
 class RepositoryNotFoundError(NotFoundError, FileNotFoundError):
-    """A repository that the lake does not have."""
+    """A missing repository."""
 
     kind = "repository_not_found"
 
 
 class RefNotFoundError(NotFoundError, FileNotFoundError):
-    """A ref that matches no branch, tag or commit."""
+    """A ref without a matching branch, tag or commit."""
 
     kind = "ref_not_found"
 
 
 class AmbiguousRefError(RefNotFoundError):
-    """A commit id prefix that matches more than one commit."""
+    """A commit id prefix of several commits."""
 
     kind = "ambiguous_ref"
 
 
 class ObjectNotFoundError(NotFoundError, FileNotFoundError):
-    """An object that a ref does not have."""
+    """A missing object."""
 
     kind = "object_not_found"
 
 
 class AlreadyExistsError(SparklakeError, FileExistsError):
-    """A name that is already used."""
+    """A name in use."""
 
     kind = "already_exists"
     exit_code = 14
 
 
 class NamespaceInUseError(AlreadyExistsError):
-    """A storage namespace that belongs, or belonged, to a repository."""
+    """A storage namespace of another, perhaps deleted, repository."""
 
     kind = "namespace_in_use"
 
 
 class ProtectedError(SparklakeError, PermissionError):
-    """A change that a rule forbids on a branch, or the end of the default branch."""
+    """A change forbidden by a branch-protection rule, or a deletion of the default branch."""
 
     kind = "protected"
     exit_code = 11
@@ -218,31 +218,31 @@ class ImmutableRefError(SparklakeError, PermissionError):
 
 
 class RaceLostError(SparklakeError):
-    """A lost race: the branch kept moving, or another writer took the changes first."""
+    """A lost race: the branch kept moving, or another writer was faster."""
 
     kind = "race_lost"
     exit_code = 5
 
     @classmethod
     def of_new_run(cls, branch: str) -> RaceLostError:
-        """Return the error of a move below a write that it has not seen."""
+        """Return the error of a move that missed a concurrent write."""
         return cls(f"another writer has just staged a write to {branch!r}: try again")
 
 
 class AlreadyCommittedError(RaceLostError):
-    """Staged changes that another writer has committed, so nothing is left to do."""
+    """Staged changes that another writer committed: nothing remains to be done."""
 
     kind = "already_committed"
 
 
 class WriteFinishedError(RaceLostError):
-    """A table write that was abandoned or has already landed. It stages nothing."""
+    """An abandoned or staged table write. It stages nothing more."""
 
     kind = "write_finished"
 
     @classmethod
     def of(cls, write_id: str, branch: str) -> WriteFinishedError:
-        """Return the error of a write that is not open on a branch."""
+        """Return the error of a write that is not open."""
         return cls(
             f"the write {write_id} to {branch!r} is no longer open: it was abandoned, or its "
             "files are already staged. Nothing was staged now. Check the branch, and write "
@@ -251,45 +251,45 @@ class WriteFinishedError(RaceLostError):
 
 
 class TableChangedError(RaceLostError):
-    """A Delta table to which others have committed since a write began."""
+    """A Delta table with concurrent commits of others."""
 
     kind = "table_changed"
 
 
 class UnexpectedHeadError(RaceLostError):
-    """A branch whose head is not the one that the caller expects."""
+    """A branch with an unexpected head."""
 
     kind = "unexpected_head"
 
 
 class CollectionStartedError(RaceLostError):
-    """A garbage collection that began after the verb did. Run the verb again."""
+    """A garbage collection that started after the verb: run the verb again."""
 
     kind = "collection_started"
 
 
 class IdempotencyKeyInUseError(RaceLostError):
-    """A once key that another run holds, or has just recorded."""
+    """An idempotency key in use by another run."""
 
     kind = "idempotency_key_in_use"
 
     @classmethod
     def of(cls, key: str) -> IdempotencyKeyInUseError:
-        """Return the error of a key that another run uses."""
+        """Return the error of a key in use."""
         return cls(
-            f"another run uses the once key {key!r}. This run has changed nothing: run it again "
-            "later with the same key to get the result"
+            f"another run uses the idempotency key {key!r}. This run has changed nothing: run it "
+            "again later with the same key to get the result"
         )
 
 
 class CollectionRunningError(RaceLostError):
-    """A garbage collection in progress, whose end must be awaited."""
+    """A running garbage collection: wait for its end."""
 
     kind = "collection_running"
 
 
 class PurgeRunningError(RaceLostError):
-    """A purge in progress, whose end must be awaited."""
+    """A running or unfinished purge: wait for its end, or resume it."""
 
     kind = "purge_running"
 
@@ -298,7 +298,7 @@ class PurgeRunningError(RaceLostError):
 
 
 class HookFailedError(SparklakeError):
-    """A hook's refusal of an operation. No ref has moved.
+    """A hook's rejection of an operation. No ref moved.
 
     `run_id` is the id of the run, for `sparklake hooks show`.
     """
@@ -313,7 +313,7 @@ class HookFailedError(SparklakeError):
 
 
 class HookNotAllowedError(HookFailedError):
-    """A hook that guards an operation and may not run here."""
+    """A guarding hook that is not allowed to run here."""
 
     kind = "hook_not_allowed"
 
@@ -332,14 +332,14 @@ class NoChangesError(NothingToDoError):
 
 
 class DirtyBranchError(SparklakeError):
-    """A branch with uncommitted changes, which the verb would hide or lose."""
+    """Uncommitted changes that the verb would hide or lose."""
 
     kind = "dirty_branch"
     exit_code = 4
 
     @classmethod
     def of_deletion(cls, branch: str, staged: str = "staged changes") -> DirtyBranchError:
-        """Return the error of a deletion that would lose staged changes."""
+        """Return the error of a deletion with staged changes."""
         return cls(
             f"{branch!r} has {staged}, which cannot be restored after a deletion: commit them, or "
             "delete them, too, with --discard-staged (in Python discard_staged=True)"
@@ -347,7 +347,7 @@ class DirtyBranchError(SparklakeError):
 
 
 class ExpiredError(SparklakeError, LookupError):
-    """A commit that has expired. Its objects are not kept and cannot be used.
+    """An expired commit. Its objects are no longer retained.
 
     `commit_id` is its id. Its log and listings stay.
     """
@@ -368,7 +368,7 @@ class PurgeBlockedError(SparklakeError):
 
 
 class AddressConflictError(SparklakeError):
-    """Objects that cannot be written with their addresses. Nothing was published.
+    """Equal objects with a different address. Nothing was published.
 
     A range of the same objects exists, with `address` for the object at `path`.
     """
@@ -400,7 +400,7 @@ _SHOWN_FIELDS = {
 
 
 class MergeConflictError(SparklakeError):
-    """The keys that both sides of a merge changed. Nothing was published.
+    """Keys changed by both sides of a merge. Nothing was published.
 
     `conflicts` has the first ones in key order. `count` is the number of all.
     """
@@ -422,7 +422,7 @@ class MergeConflictError(SparklakeError):
 
 
 class StrategyError(SparklakeError):
-    """A merge strategy that failed or made an invalid decision. Nothing was published."""
+    """A failed merge strategy, or an invalid decision. Nothing was published."""
 
     kind = "strategy"
     has_lines = True
@@ -430,7 +430,7 @@ class StrategyError(SparklakeError):
 
 
 class TransactionError(SparklakeError):
-    """A transaction whose work could not be merged. `branch` keeps the work.
+    """A transaction that could not be merged. `branch` keeps its work.
 
     The cause has the reason.
     """
@@ -454,7 +454,7 @@ class StoreError(SparklakeError, OSError):
 
 
 class StoreUnreachableError(StoreError):
-    """A bucket or directory that is unreachable or does not exist.
+    """An unreachable or missing bucket or directory.
 
     `is_missing` is set if it is known not to exist.
     """
@@ -464,14 +464,14 @@ class StoreUnreachableError(StoreError):
 
     @classmethod
     def of_missing(cls, message: str) -> StoreUnreachableError:
-        """Return the error of a bucket or directory that does not exist."""
+        """Return the error of a missing bucket or directory."""
         error = cls(message)
         error.is_missing = True
         return error
 
 
 class StorePermissionError(StoreError, PermissionError):
-    """An object store that refuses the credentials."""
+    """Credentials rejected by the object store."""
 
     kind = "store_permission"
     exit_code = 11
@@ -484,7 +484,7 @@ class ReadOnlyNamespaceError(StorePermissionError):
 
 
 class MissingFileError(StoreError):
-    """A file of the lake that is missing from the object store.
+    """A missing file of the lake.
 
     It is not a FileNotFoundError, which callers often treat as an answer instead of a loss.
     """
@@ -494,7 +494,7 @@ class MissingFileError(StoreError):
 
 
 class PurgedError(MissingFileError):
-    """An object whose bytes were purged from all history.
+    """An object with purged bytes.
 
     `purge_id`, `who` and `date` identify the purge. `date` is in unix seconds.
     """
@@ -509,21 +509,21 @@ class PurgedError(MissingFileError):
 
 
 class CorruptFileError(StoreError):
-    """A file of the lake whose contents do not match its name."""
+    """A file of the lake that does not match its name."""
 
     kind = "corrupt_file"
     exit_code = 10
 
 
 class LostResultError(SparklakeError, RuntimeError):
-    """A task result that the engine lost."""
+    """A task result lost by the engine."""
 
     kind = "lost_result"
     exit_code = 12
 
 
 class RefStoreUnavailableError(SparklakeError, ConnectionError):
-    """A Postgres of the refs that cannot be used."""
+    """An unavailable Postgres."""
 
     kind = "ref_store_unavailable"
     exit_code = 12
@@ -531,13 +531,13 @@ class RefStoreUnavailableError(SparklakeError, ConnectionError):
 
 
 class LockHeldError(RefStoreUnavailableError):
-    """A lock in Postgres that another session does not release. Nothing was changed."""
+    """A Postgres lock held by another session. Nothing was changed."""
 
     kind = "lock_held"
 
 
 class RefsLostError(SparklakeError):
-    """A ref store that has lost commits or refs. Nothing was done."""
+    """A ref store without commits or refs that it had. Nothing was done."""
 
     kind = "refs_lost"
     exit_code = 10

@@ -1,8 +1,4 @@
-"""Ctrl-C: threads that can be abandoned, and programs that end soon after it.
-
-A thread that waits for a store does not notice Ctrl-C, and Python waits for threads at its exit. So
-all threads of sparklake that may wait use this module.
-"""
+"""Ctrl-C: threads that can be abandoned, and programs that end soon after it."""
 
 from __future__ import annotations
 
@@ -22,10 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from sparklake.errors import InterruptError
 
 GRACE_SECONDS = 0.3
-"""The seconds that an interrupt waits for busy threads.
-
-They are enough to finish on a healthy store.
-"""
+"""The time that busy threads get after an interrupt: enough on a healthy store."""
 
 END_SECONDS = 1.2
 """The seconds from an interrupt to the forced end of a program."""
@@ -43,10 +36,9 @@ _here = threading.local()
 class Threads(Executor):
     """A pool of threads that an interrupt abandons.
 
-    Leaving its `with` waits for running calls, even after an error, so that nothing is written
-    after a reported failure. An error drops calls that have not begun. An interrupt drops them,
-    too, waits at most GRACE_SECONDS, and abandons the threads: they are daemons, and end at
-    their next `check_interrupted`.
+    Leaving its `with` waits for running calls, so that nothing is written after a reported failure;
+    an error drops queued calls. An interrupt waits at most GRACE_SECONDS, then abandons the
+    threads, which are daemons and end at their next `check_interrupted`.
     """
 
     def __init__(self, count: int | None = None, name: str = "sparklake") -> None:
@@ -128,14 +120,14 @@ class Threads(Executor):
 
 
 def check_interrupted() -> None:
-    """Raise InterruptError in a thread that an interrupt has abandoned."""
+    """Raise InterruptError in an abandoned thread."""
     is_left = getattr(_here, "is_left", None)
     if is_left is not None and is_left.is_set():
         raise InterruptError
 
 
 def within_grace(call: Callable[[], object]) -> None:
-    """Run a call for at most GRACE_SECONDS, then abandon it. Its errors are dropped."""
+    """Run a call for at most GRACE_SECONDS, then abandon it; drop its errors."""
     threads = Threads(1)
     threads.submit(call)
     threads.shutdown(wait=False)
@@ -157,9 +149,8 @@ def _run(future: Future[Any], call: Callable[[], Any]) -> None:
 def ending_soon(say: Callable[[], object]) -> Iterator[None]:
     """End this program soon after Ctrl-C, even if it is waiting or cleaning up.
 
-    Use it only for programs that end with the block. After Ctrl-C they have END_SECONDS. Then
-    `say` informs the user, and the process ends with InterruptError's exit code. A kill at any
-    time leaves every branch consistent. Outside of the main thread this is a no-op.
+    After END_SECONDS, `say` informs the user, and the process ends with InterruptError's exit code.
+    Use it only for programs that end with the block. A no-op outside of the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

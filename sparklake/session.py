@@ -64,10 +64,7 @@ def active_session() -> SparkSession | None:
 
 
 def spark_session(app_name: str = "sparklake") -> SparkSession:
-    """Return the active session or a new one.
-
-    A new one is the cluster's under spark-submit, else local.
-    """
+    """Return the active session or a new one, local outside of spark-submit."""
     try:
         from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
@@ -124,10 +121,9 @@ def _local_settings() -> dict[str, str]:
 
 
 def _jar_settings() -> dict[str, str]:
-    """Return the settings for jars, and for Delta if delta-spark or its jar is installed.
+    """Return the settings for jars and Delta, which extend those of spark-defaults.conf.
 
-    They extend the settings of spark-defaults.conf. Jars in PYSPARK_SUBMIT_ARGS would replace
-    these: then nothing is added.
+    Empty if PYSPARK_SUBMIT_ARGS has jars, which would replace these.
     """
     if re.search("jars|packages", os.environ.get("PYSPARK_SUBMIT_ARGS", "")):
         return {}
@@ -224,8 +220,7 @@ def is_connect_3() -> bool:
 def job_description(spark: SparkSession, text: str) -> Iterator[None]:
     """Show a text as the description of the session's jobs in the Spark UI.
 
-    Spark passes session settings to its jobs as properties. This one belongs to the session,
-    not the thread: if several threads run verbs, the latest verb describes all jobs.
+    If several threads run verbs, the latest one describes the jobs of all.
     """
     with _describing:
         shown = _descriptions.setdefault(spark, [])

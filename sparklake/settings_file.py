@@ -83,11 +83,11 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     once_days: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="The days for which once keys are kept."),
+        Meta(description="The days for which idempotency keys are kept."),
     ] = None
     once_wait_seconds: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="The seconds that a run waits for another run with its once key."),
+        Meta(description="The seconds that a run waits for another run with its idempotency key."),
     ] = None
 
 

@@ -63,7 +63,7 @@ class KeyUri:
 
 
 def parse_uri(text: str) -> LakeUri:
-    """Parse a URI of any kind; raise InvalidUriError."""
+    """Parse a URI of any kind."""
     is_escaped = text.startswith(ESCAPED_SCHEME)
     if not is_escaped and not text.startswith(SCHEME):
         raise _invalid(text, f"does not start with {SCHEME}", _KEY_FORM)
@@ -91,7 +91,7 @@ def _unescaped(text: str, key: str) -> str:
 
 
 def repository_uri(text: str) -> str:
-    """Return the repository of a URI; raise InvalidUriError if it has more parts."""
+    """Return the repository of a URI without a ref."""
     uri = parse_uri(text)
     if uri.ref is not None:
         raise _invalid(text, "names more than a repository", f"{SCHEME}{uri.repository}")
@@ -99,7 +99,7 @@ def repository_uri(text: str) -> str:
 
 
 def ref_uri(text: str) -> RefUri:
-    """Return the ref of a URI; raise InvalidUriError if it has fewer or more parts."""
+    """Return the ref of a URI without a key."""
     uri = parse_uri(text)
     if uri.ref is None:
         raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main")
@@ -109,10 +109,7 @@ def ref_uri(text: str) -> RefUri:
 
 
 def refs_uri(text: str) -> tuple[str, str | None]:
-    """Return the repository and the optional ref of a URI.
-
-    Raises InvalidUriError if it has more parts.
-    """
+    """Return the repository and the optional ref of a URI without a key."""
     uri = parse_uri(text)
     if uri.key is not None:
         raise _more_than_a_ref(text, uri)
@@ -120,7 +117,7 @@ def refs_uri(text: str) -> tuple[str, str | None]:
 
 
 def object_uri(text: str) -> KeyUri:
-    """Return the object of a URI; raise InvalidUriError without a key."""
+    """Return the object of a URI with a key."""
     uri = parse_uri(text)
     if uri.ref is None or not uri.key:
         raise _invalid(text, "names no object", f"{SCHEME}{uri.repository}/{uri.ref or 'main'}/KEY")
@@ -128,12 +125,12 @@ def object_uri(text: str) -> KeyUri:
 
 
 def folder_uri(text: str) -> KeyUri:
-    """Return the folder of a URI, "" for all of a ref; raise InvalidUriError."""
+    """Return the folder of a URI, "" for all of a ref."""
     return prefix_uri(text) if parse_uri(text).key == "" else object_uri(text)
 
 
 def prefix_uri(text: str) -> KeyUri:
-    """Return the prefix of a URI, "" without a key; raise InvalidUriError."""
+    """Return the prefix of a URI, "" without a key."""
     uri = parse_uri(text)
     if uri.ref is None:
         raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main/PREFIX")
@@ -141,15 +138,12 @@ def prefix_uri(text: str) -> KeyUri:
 
 
 def transfer_uris(source: str, dest: str) -> tuple[KeyUri, KeyUri]:
-    """Return the source and dest of a transfer; raise InvalidUriError without a key.
-
-    An empty key, after a slash, is all of a ref.
-    """
+    """Return the source and dest of a transfer. An empty key is all of a ref."""
     return folder_uri(source), folder_uri(dest)
 
 
 def same_branch(first: KeyUri, second: KeyUri) -> str:
-    """Return the common branch of two keys; raise InvalidUriError for different ones."""
+    """Return the common branch of two keys."""
     if (first.repository, first.ref) != (second.repository, second.ref):
         raise InvalidUriError(
             f"{str(first)!r} and {str(second)!r} are on different branches: copy between "
@@ -159,7 +153,7 @@ def same_branch(first: KeyUri, second: KeyUri) -> str:
 
 
 def same_repository(first: RefUri | KeyUri, second: RefUri | KeyUri) -> str:
-    """Return the common repository of two refs; raise InvalidUriError if they differ."""
+    """Return the common repository of two refs."""
     if first.repository != second.repository:
         raise InvalidUriError(
             f"{str(first)!r} and {str(second)!r} are in different repositories: use refs of "
@@ -183,7 +177,7 @@ def _invalid(text: str, reason: str, right: str) -> InvalidUriError:
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether a string can be encoded. File names may be undecodable."""
+    """Return whether a string can be encoded; a file name may not."""
     try:
         text.encode()
     except UnicodeEncodeError:

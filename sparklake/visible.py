@@ -1,8 +1,4 @@
-"""Strings without characters that a terminal interprets.
-
-Names of files, keys and messages come from other people. An escape sequence in one could hide or
-forge terminal output.
-"""
+"""Escapes for names of other people: an escape sequence could forge terminal output."""
 
 from __future__ import annotations
 

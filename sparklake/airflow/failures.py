@@ -11,14 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from sparklake import errors
 from sparklake.errors import InterruptError, LostResultError, RaceLostError, SparklakeError
 
-RETRIED = frozenset(
-    {
-        SparklakeError.exit_code,
-        RaceLostError.exit_code,
-        LostResultError.exit_code,
-        InterruptError.exit_code,
-    }
-)
+_RETRIED_ERRORS = (SparklakeError, RaceLostError, LostResultError, InterruptError)
+RETRIED = frozenset(each.exit_code for each in _RETRIED_ERRORS)
 """The exit codes of errors that may be gone in a later try; all others need a person."""
 
 

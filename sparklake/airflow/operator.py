@@ -28,7 +28,7 @@ class SparklakeOperator(BaseOperator):
     Args:
         verb: The words of the command, such as `merge` or `branch create` (templated).
         arguments: The arguments of the command, as on the command line (templated).
-        once: True derives the once key from the DAG, the task, the logical date and the map
+        once: True derives the idempotency key from the DAG, the task, the logical date and the map
             index, if the verb takes a key. A string is the key (templated). False passes none.
         sparklake_conn_id: The connection of the lake; None uses the worker's environment.
     """

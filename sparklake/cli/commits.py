@@ -15,7 +15,7 @@ from sparklake.cli.conflict_text import side_lines
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import argument, flag, option
 from sparklake.cli.output import Output
-from sparklake.cli.parsing import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
+from sparklake.cli.parsing import TREE_DEPTH, DiffShape, diff_shape, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import ToOption, save_differences
 from sparklake.cli.text import number, one_line, size
@@ -29,27 +29,6 @@ if TYPE_CHECKING:
 
 MOST_LINES = 100
 _COUNT_SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
-
-
-def print_summary(out: Output, found: Differences[Any]) -> None:
-    document = folder_diff_document(found.summary())
-    out.one(document, counts_line(document))
-
-
-def print_folders(out: Output, found: Differences[Any], depth: int) -> None:
-    def line(each: Document) -> str:
-        return f"{one_line(each['path'])}  {counts_line(each)}"
-
-    out.many(map(folder_diff_document, found.by_folder(depth)), line)
-
-
-def print_tree(out: Output, found: Differences[Any], depth: int) -> None:
-    tree = found.tree(depth, MOST_LINES)
-    lines = [
-        f"{one_line(tree.total.path) or '.'}  {counts_line(folder_diff_document(tree.total))}",
-        *tree_lines(tree),
-    ]
-    out.one(diff_tree_document(tree), "\n".join(lines))
 
 
 def counts_line(each: Document) -> str:
@@ -242,11 +221,16 @@ def _total(counts: Mapping[str, int]) -> str:
 
 def _print_shape(out: Output, found: Differences[Any], shape: DiffShape, depth: int | None) -> None:
     if shape is DiffShape.SUMMARY:
-        print_summary(out, found)
+        document = folder_diff_document(found.summary())
+        out.one(document, counts_line(document))
     elif shape is DiffShape.TREE:
-        print_tree(out, found, depth or TREE_DEPTH)
+        tree = found.tree(depth or TREE_DEPTH, MOST_LINES)
+        head = one_line(tree.total.path) or "."
+        lines = [f"{head}  {counts_line(folder_diff_document(tree.total))}", *tree_lines(tree)]
+        out.one(diff_tree_document(tree), "\n".join(lines))
     else:
-        print_folders(out, found, depth or 1)
+        folders = map(folder_diff_document, found.by_folder(depth or 1))
+        out.many(folders, lambda each: f"{one_line(each['path'])}  {counts_line(each)}")
 
 
 def _diff(
@@ -263,5 +247,7 @@ def _diff(
         other = ref_uri(right)
         repository = invocation.repository(same_repository(one, other))
         return repository.diff(one.ref, other.ref, prefix, three_way, three_dot)
-    check_two_refs(three_way=three_way, three_dot=three_dot)
+    if three_way or three_dot:
+        word = "--three-way" if three_way else "--three-dot"
+        raise InvalidInputError(f"{word} compares two refs: add the second one")
     return invocation.repository(one.repository).diff_uncommitted(one.ref, prefix)

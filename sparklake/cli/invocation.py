@@ -198,7 +198,6 @@ def _words(context: typer.Context) -> str:
 
 def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
     """End the process soon after Ctrl-C if it runs only this command."""
-
     if not options.owns_process:
         return nullcontext()
     # Lazy import: --help does not need it.

@@ -21,10 +21,7 @@ _LINES = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%
 
 @contextmanager
 def logged_job(options: Options, command: str, arguments: Iterable[object]) -> Iterator[None]:
-    """Log the start and the end of a job with its lake URIs; log nothing for a command.
-
-    Other arguments are left out, because they may have secrets.
-    """
+    """Log the start and end of a job with its URIs only: other arguments may be secret."""
     if not options.is_job:
         yield
         return

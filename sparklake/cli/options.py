@@ -41,8 +41,7 @@ class Format(str, Enum):
 class Options:
     """The global options. None means: use the environment and the settings file.
 
-    `result_file` also gets the result, as JSON. `owns_process` is set if this Python process runs
-    only this command. A job runs in the submitted session and without prompts.
+    `owns_process` reports that this process runs only this command. Jobs never prompt.
     """
 
     output: Format = Format.TEXT

@@ -36,12 +36,6 @@ def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None)
     return chosen[0] if chosen else DiffShape.ROWS
 
 
-def check_two_refs(*, three_way: bool, three_dot: bool) -> None:
-    if three_way or three_dot:
-        word = "--three-way" if three_way else "--three-dot"
-        raise InvalidInputError(f"{word} compares two refs: add the second one")
-
-
 _DURATION = re.compile(r"([0-9]{1,9})([mhdw])")
 _UNITS = {
     "m": timedelta(minutes=1),
@@ -119,12 +113,6 @@ def duration(text: str | None) -> timedelta | None:
     except OverflowError:
         pass
     raise InvalidInputError(f"{text!r} is not a duration: write 30m, 12h, 7d or 2w")
-
-
-def settings_change(*, read_only: bool, writable: bool) -> bool | None:
-    if read_only and writable:
-        raise InvalidInputError("choose one of --read-only and --writable")
-    return read_only if read_only or writable else None
 
 
 @contextmanager

@@ -23,9 +23,8 @@ _NOTHING = "null\n"
 class ResultFile:
     """A file with the JSON of one result, of a listing, or of an error.
 
-    It is written under a random name and renamed at the end, so a killed command leaves no part of
-    a result. An older file is deleted at the start. Only the first result of a command is written.
-    A stream, such as `-` or `/dev/fd/3`, gets the result at the end.
+    It is renamed at the end, so a killed command leaves no partial result. An older file is deleted
+    at the start. Only the first result counts. A stream (`-`, `/dev/fd/3`) gets it at the end.
     """
 
     def __init__(self, path: Path) -> None:

@@ -17,16 +17,11 @@ _PIPE_COLUMNS = 1 << 20
 """The table width if stdout is not a terminal: nothing is wrapped."""
 
 
+one_line, date = visible_line, text_of_second
+
+
 def short(commit_id: str) -> str:
     return commit_id[:COMMIT_DIGITS]
-
-
-def one_line(name: str) -> str:
-    return visible_line(name)
-
-
-def date(unix_seconds: int) -> str:
-    return text_of_second(unix_seconds)
 
 
 def size(count: int) -> str:

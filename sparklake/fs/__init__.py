@@ -1,7 +1,4 @@
-"""A file system for pandas, polars, duckdb, pyarrow and dask.
-
-Its URIs are lakefs://REPO/REF/KEY.
-"""
+"""A file system for pandas, polars, duckdb, pyarrow and dask: lakefs://REPO/REF/KEY."""
 
 from __future__ import annotations
 

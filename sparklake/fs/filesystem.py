@@ -1,9 +1,4 @@
-"""The file system `lakefs://REPOSITORY/REF/KEY`.
-
-It reads any ref and writes to branches. Object paths imply directories: creating a directory is a
-no-op, and an empty directory does not exist. Writes are staged. `sparklake commit` or
-`branch.commit` commits them.
-"""
+"""The file system `lakefs://REPOSITORY/REF/KEY`: it reads any ref and stages to branches."""
 
 from __future__ import annotations
 
@@ -21,9 +16,9 @@ from sparklake.lake import Lake
 class SparklakeFileSystem(WritingFileSystem):
     """A lake as an fsspec file system.
 
-    `home`, `dsn` and `engine` are those of `sparklake.connect`. Their defaults come from the
-    environment and the settings file. Alternatively, `lake` is an open lake. A pickle contains
-    these options without secrets, and no connection.
+    `home`, `dsn` and `engine` are those of `sparklake.connect`. Alternatively, `lake` is an open
+    lake. A pickle contains these options without secrets, and no connection. Object paths imply
+    directories: creating one is a no-op, and an empty one does not exist.
     """
 
     def __init__(

@@ -58,11 +58,7 @@ def file_info(path: str, found: ObjectInfo) -> Info:
 
 
 def entries(root: str, found: Iterable[ObjectInfo | Folder]) -> Iterator[Info]:
-    """Yield the infos of one level of a ref. `root` is the path of the ref.
-
-    Objects whose path ends with a slash are omitted: other programs use them as directories,
-    and no file can have such a name.
-    """
+    """Yield the infos of one level below the ref `root`, without keys that end in a slash."""
     for each in found:
         if isinstance(each, Folder):
             yield directory(f"{root}/{each.path[:-1]}")
@@ -139,10 +135,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return directory(path)
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        """Return a directory's contents: repositories, refs, or objects and directories.
-
-        A repository lists its branches and tags. Other refs can be used, too.
-        """
+        """Return a directory's contents: repositories, branches and tags, or objects."""
         path = self._strip_protocol(path)
         with nothing_there(path):
             found = list(self._level(path, parsed_path(path)))
@@ -230,7 +223,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             return None
 
     def created(self, path: str) -> datetime:
-        """Return when an object was written. It never changes afterwards."""
+        """Return when an object was written, as `modified`."""
         return self.modified(path)
 
     def modified(self, path: str) -> datetime:

@@ -277,10 +277,7 @@ class WritingFileSystem(ReadingFileSystem):
             branch.put_many(callback.wrap(its), follow_links=True)
 
     def _copy(self, pairs: Pairs, *, missing_is_fine: bool) -> list[str]:
-        """Copy objects, all of a source and a dest ref at once; return the copied sources.
-
-        Directories are implied by their contents.
-        """
+        """Copy objects, all of one pair of refs at once; return the copied sources."""
         ways: dict[tuple[str, str, str], tuple[Branch, list[tuple[str, str]]]] = {}
         copied = []
         for source, dest in pairs:

@@ -1,7 +1,4 @@
-"""Run a command as a Spark job: `spark-submit $(sparklake jobs path) merge lakefs://...`.
-
-The arguments are those of `sparklake`. The result is JSON, unless they say otherwise.
-"""
+"""Run a command as a Spark job: `spark-submit $(sparklake jobs path) merge lakefs://...`."""
 
 from __future__ import annotations
 

@@ -199,8 +199,8 @@ def test_an_unreachable_server_prints_nothing() -> None:
 
 def test_the_scripts_are_printed() -> None:
     for shell, script in SCRIPTS.items():
-        assert said("completion", shell.value) == {"shell": shell.value, "script": script.strip()}
-        assert ok("completion", shell.value) == script.lstrip()
+        assert said("completion", shell) == {"shell": shell, "script": script.strip()}
+        assert ok("completion", shell) == script.lstrip()
 
 
 def test_there_is_one_way_to_install_completion() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from typer._completion_classes import ZshComplete
 
 from sparklake.cli.completion.names import WORDS, Candidate
-from sparklake.cli.completion.scripts import BASH_WORD, INSTRUCTION, Shell
+from sparklake.cli.completion.scripts import BASH_WORD, INSTRUCTION
 
 DEADLINE_SECONDS = 2.0
 """The time after which a shell gets no candidates, such as from an unreachable Postgres."""
@@ -61,7 +61,7 @@ def _candidates(grammar: Any) -> tuple[str, list[Candidate]]:
 
 def _lines(shell: str, found: tuple[str, list[Candidate]]) -> Iterable[str]:
     word, candidates = found
-    if shell == Shell.BASH:
+    if shell == "bash":
         return _for_bash(word, candidates)
     return (
         f"{each.value}\t{' '.join(each.help.split())}" if each.help else each.value

@@ -1,8 +1,4 @@
-"""Candidates for parameters that name repositories, refs and paths.
-
-A parameter is known by its metavar: a URI, such as `lakefs://REPO/BRANCH[/KEY]`, or else REF, PATH
-or PREFIX, which belong to the repository and ref of a URI on the same command line.
-"""
+"""Completion of repositories, refs and paths, for parameters with a URI, REF, PATH or PREFIX."""
 
 from __future__ import annotations
 

@@ -1,13 +1,6 @@
-"""The scripts that shells source.
-
-Each calls the program with the command line up to the cursor in the environment. It prints one
-candidate for each line, in zsh and fish with a tab and a help text. Shells complete file names if
-it prints nothing.
-"""
+"""Shell scripts that ask the program for candidates: one a line, in zsh and fish with a help."""
 
 from __future__ import annotations
-
-from enum import Enum
 
 from sparklake.errors import InvalidInputError
 
@@ -16,12 +9,6 @@ INSTRUCTION = "_SPARKLAKE_COMPLETE"
 
 BASH_WORD = "_SPARKLAKE_COMPLETE_WORD"
 """The variable with the text that bash replaces, which begins after the last ':' or '='."""
-
-
-class Shell(str, Enum):
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
 
 
 _BASH = r"""
@@ -90,14 +77,13 @@ end
 complete --command sparklake --no-files --arguments '(__sparklake_complete)'
 """
 
-SCRIPTS = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}
+SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def script_of(shell: str) -> str:
-    try:
-        return SCRIPTS[Shell(shell)].strip()
-    except ValueError as error:
-        known = ", ".join(each.value for each in Shell)
+    if shell not in SCRIPTS:
+        known = ", ".join(SCRIPTS)
         raise InvalidInputError(
             f"there is no completion for the shell {shell!r}: choose one of {known}"
-        ) from error
+        )
+    return SCRIPTS[shell].strip()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from sparklake.cli.invocation import Group, Invocation
 from sparklake.cli.options import MetaOption, RepositoryArgument, YesOption, argument, flag, option
-from sparklake.cli.parsing import labels, settings_change
+from sparklake.cli.parsing import labels
 from sparklake.cli.text import date, number, one_line
 from sparklake.documents import repository_document
 from sparklake.errors import InvalidInputError
@@ -84,7 +84,9 @@ def set_repository(
 ) -> None:
     """Make a repository read-only or writable, or edit metadata."""
     name, metadata = repository_uri(uri), labels(meta)
-    change = settings_change(read_only=read_only, writable=writable)
+    if read_only and writable:
+        raise InvalidInputError("choose one of --read-only and --writable")
+    change = read_only if read_only or writable else None
     if change is None and not metadata and not unset:
         raise InvalidInputError("choose what to set: --read-only, --writable, --meta or --unset")
     invocation.repository(name).settings.edit_metadata(metadata, unset or (), change)
