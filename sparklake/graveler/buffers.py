@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 Positions = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
-Ids = NDArray[np.uint64]
-"""A row of four words per valueRecordID, in memory order."""
+Ids = NDArray[np.uint64]  # A row of four words per valueRecordID, in memory order.
 
 NO_BYTES = np.zeros(0, np.uint8)
 

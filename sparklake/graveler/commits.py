@@ -19,8 +19,7 @@ FIRST_GENERATION = 1
 _LAST_GENERATION = 2**30
 """The highest generation of a dump. It leaves room for as many commits in lakeFS's 32 bits."""
 
-COMMITS_AT_ONCE = 10_000
-"""The most commits in one batch or query: a few megabytes."""
+COMMITS_AT_ONCE = 10_000  # The most commits in one batch or query: a few megabytes.
 
 _INT64 = Struct(">2sq")
 _SHOWN_COLUMNS = ("commit", "date", "committer", "message", "parents", "metadata")

@@ -25,17 +25,13 @@ from sparklake.graveler.times import OUT_OF_YEARS, SECOND, is_storable
 
 MAX_SIZE = (1 << 63) - 1
 
-NO_METADATA = hash_map({})
-"""The part of an identity for entries without user metadata."""
+NO_METADATA = hash_map({})  # The part of an identity for entries without user metadata.
 
 
 class AddressType(IntEnum):
-    BY_PREFIX_DEPRECATED = 0
-    """Full when it has a scheme, relative otherwise."""
-    RELATIVE = 1
-    """A key in the repository's storage namespace."""
-    FULL = 2
-    """A URI."""
+    BY_PREFIX_DEPRECATED = 0  # Full when it has a scheme, relative otherwise.
+    RELATIVE = 1  # A key in the repository's storage namespace.
+    FULL = 2  # A URI.
 
 
 _ADDRESS_TYPES = {each.value: each for each in AddressType}

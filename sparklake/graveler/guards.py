@@ -70,8 +70,7 @@ class Guard:
             )
 
 
-OPEN = Guard()
-"""A guard that refuses nothing."""
+OPEN = Guard()  # A guard that refuses nothing.
 
 
 def read_only_error() -> ReadOnlyError:

@@ -6,8 +6,7 @@ import re
 from hashlib import sha256
 from typing import Any, NewType
 
-RecordId = NewType("RecordId", bytes)
-"""The 32-byte hash of a record's key and identity."""
+RecordId = NewType("RecordId", bytes)  # The 32-byte hash of a record's key and identity.
 
 RangeId = NewType("RangeId", str)
 """64 lower-case hex digits: the fileID of a range's records, or a later generation of it."""
@@ -15,8 +14,7 @@ RangeId = NewType("RangeId", str)
 MetaRangeId = NewType("MetaRangeId", str)
 """64 lower-case hex digits, or "" for the empty metarange."""
 
-CommitId = NewType("CommitId", str)
-"""64 lower-case hex digits."""
+CommitId = NewType("CommitId", str)  # 64 lower-case hex digits.
 
 RECORD_ID_BYTES = 32
 EMPTY_META_RANGE = MetaRangeId("")

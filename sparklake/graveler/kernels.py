@@ -224,8 +224,7 @@ def named_objects(
 
 # --- tables ---------------------------------------------------------------------------------------
 
-_TAIL_BYTES = 4096
-"""The bytes at the end of a file that are read first."""
+_TAIL_BYTES = 4096  # The bytes at the end of a file that are read first.
 
 
 def read_directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes]]:

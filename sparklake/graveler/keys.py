@@ -131,8 +131,7 @@ def prefix_end(prefix: bytes) -> bytes | None:
 
 # --- names for keys that cannot be names of files -------------------------------------------------
 
-ESCAPED_FOLDER = "_sparklake_escaped/"
-"""The folder of escaped keys in an export."""
+ESCAPED_FOLDER = "_sparklake_escaped/"  # The folder of escaped keys in an export.
 
 _ENCODED = {"%": "%25", "/": "%2F", "\0": "%00"}
 _DOTS = {".": "%2E", "..": "%2E%2E"}

@@ -11,7 +11,15 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 _Field = descriptor_pb2.FieldDescriptorProto
+_BOOL, _BYTES, _STRING = _Field.TYPE_BOOL, _Field.TYPE_BYTES, _Field.TYPE_STRING
+_INT32, _INT64, _UINT64 = _Field.TYPE_INT32, _Field.TYPE_INT64, _Field.TYPE_UINT64
+_ENUM, _MESSAGE = _Field.TYPE_ENUM, _Field.TYPE_MESSAGE
 _TIMESTAMP = ".google.protobuf.Timestamp"
+
+# A private pool: messages of the same names in other libraries do not conflict.
+_POOL: Any = descriptor_pool.DescriptorPool()
+_POOL.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+_CLASSES: list[Any] = []
 
 
 def _field(name: str, number: int, kind: Any, type_name: str = "", *, many: bool = False) -> Any:
@@ -28,138 +36,27 @@ def _field(name: str, number: int, kind: Any, type_name: str = "", *, many: bool
     )
 
 
-def _string_map(owner: str, name: str, number: int) -> tuple[Any, Any]:
-    """Return the field of a `map<string, string>`, and its nested message."""
-    entry = descriptor_pb2.DescriptorProto(name=f"{name.capitalize()}Entry")
-    entry.field.append(_field("key", 1, _Field.TYPE_STRING))
-    entry.field.append(_field("value", 2, _Field.TYPE_STRING))
-    entry.options.map_entry = True
-    kind = f".{owner}.{entry.name}"
-    return _field(name, number, _Field.TYPE_MESSAGE, kind, many=True), entry
+def _message(name: str, *fields: Any, **parts: Any) -> Any:
+    return descriptor_pb2.DescriptorProto(name=name, field=fields, **parts)
 
 
-def _entry_descriptor() -> Any:
-    message = descriptor_pb2.DescriptorProto(name="Entry")
-    metadata, pairs = _string_map("io.treeverse.lakefs.catalog.Entry", "metadata", 5)
-    address_type = ".io.treeverse.lakefs.catalog.Entry.AddressType"
-    message.field.extend(
-        [
-            _field("address", 1, _Field.TYPE_STRING),
-            _field("last_modified", 2, _Field.TYPE_MESSAGE, _TIMESTAMP),
-            _field("size", 3, _Field.TYPE_INT64),
-            _field("e_tag", 4, _Field.TYPE_STRING),
-            metadata,
-            _field("address_type", 6, _Field.TYPE_ENUM, address_type),
-            _field("content_type", 7, _Field.TYPE_STRING),
-        ]
-    )
-    message.nested_type.append(pairs)
-    values = message.enum_type.add(name="AddressType")
-    for number, name in enumerate(("BY_PREFIX_DEPRECATED", "RELATIVE", "FULL")):
-        values.value.add(name=name, number=number)
-    return message
-
-
-def _range_data_descriptor() -> Any:
-    message = descriptor_pb2.DescriptorProto(name="RangeData")
-    message.field.extend(
-        [
-            _field("min_key", 1, _Field.TYPE_BYTES),
-            _field("max_key", 2, _Field.TYPE_BYTES),
-            _field("estimated_size", 3, _Field.TYPE_UINT64),
-            _field("count", 4, _Field.TYPE_INT64),
-            # An extension of sparklake: lakeFS has no tombstones in ranges, and its
-            # readers ignore the field.
-            _field("tombstones", 1000, _Field.TYPE_INT64),
-        ]
-    )
-    return message
-
-
-def _commit_data_descriptor() -> Any:
-    message = descriptor_pb2.DescriptorProto(name="CommitData")
-    metadata, pairs = _string_map("io.treeverse.lakefs.graveler.CommitData", "metadata", 6)
-    message.field.extend(
-        [
-            _field("id", 1, _Field.TYPE_STRING),
-            _field("committer", 2, _Field.TYPE_STRING),
-            _field("message", 3, _Field.TYPE_STRING),
-            _field("creation_date", 4, _Field.TYPE_MESSAGE, _TIMESTAMP),
-            _field("meta_range_id", 5, _Field.TYPE_STRING),
-            metadata,
-            _field("parents", 7, _Field.TYPE_STRING, many=True),
-            _field("version", 8, _Field.TYPE_INT32),
-            _field("generation", 9, _Field.TYPE_INT32),
-        ]
-    )
-    message.nested_type.append(pairs)
-    return message
-
-
-def _branch_data_descriptor() -> Any:
-    message = descriptor_pb2.DescriptorProto(name="BranchData")
-    message.field.extend(
-        [
-            _field("id", 1, _Field.TYPE_STRING),
-            _field("commit_id", 2, _Field.TYPE_STRING),
-            _field("staging_token", 3, _Field.TYPE_STRING),
-            _field("sealed_tokens", 4, _Field.TYPE_STRING, many=True),
-            _field("hidden", 5, _Field.TYPE_BOOL),
-        ]
-    )
-    return message
-
-
-def _tag_data_descriptor() -> Any:
-    message = descriptor_pb2.DescriptorProto(name="TagData")
-    message.field.append(_field("id", 1, _Field.TYPE_STRING))
-    message.field.append(_field("commit_id", 2, _Field.TYPE_STRING))
-    return message
-
-
-def _pair(kind: Any, type_name: str = "") -> Any:
+def _pair(name: str, kind: Any, type_name: str = "", **parts: Any) -> Any:
     """Return the message of a map's entry. On the wire, a map is a list of them."""
-    pair = descriptor_pb2.DescriptorProto(name="Pair")
-    pair.field.extend([_field("key", 1, _Field.TYPE_STRING), _field("value", 2, kind, type_name)])
-    return pair
+    return _message(name, _field("key", 1, _STRING), _field("value", 2, kind, type_name), **parts)
 
 
-def _retention_rules_descriptor() -> Any:
-    message = descriptor_pb2.DescriptorProto(name="GarbageCollectionRules")
-    pair = ".io.treeverse.lakefs.graveler.GarbageCollectionRules.Pair"
-    message.field.extend(
-        [
-            _field("default_retention_days", 1, _Field.TYPE_INT32),
-            _field("branch_retention_days", 2, _Field.TYPE_MESSAGE, pair, many=True),
-        ]
-    )
-    message.nested_type.append(_pair(_Field.TYPE_INT32))
-    return message
-
-
-def _protection_rules_descriptor() -> Any:
-    message = descriptor_pb2.DescriptorProto(name="BranchProtectionRules")
-    owner = ".io.treeverse.lakefs.graveler.BranchProtectionRules"
-    name = "branch_pattern_to_blocked_actions"
-    message.field.append(_field(name, 1, _Field.TYPE_MESSAGE, f"{owner}.Pair", many=True))
-    actions = descriptor_pb2.DescriptorProto(name="Actions")
-    actions.field.append(_field("value", 1, _Field.TYPE_INT32, many=True))
-    message.nested_type.extend([_pair(_Field.TYPE_MESSAGE, f"{owner}.Actions"), actions])
-    return message
-
-
-def _message_class(pool: Any, file: str, package: str, descriptor: Any) -> Any:
+def _message_class(file: str, package: str, name: str, *fields: Any, **parts: Any) -> Any:
     proto = descriptor_pb2.FileDescriptorProto(
         name=file,
         package=package,
         syntax="proto3",
         dependency=["google/protobuf/timestamp.proto"],
-        message_type=[descriptor],
+        message_type=[_message(name, *fields, **parts)],
     )
-    pool.AddSerializedFile(proto.SerializeToString())
-    found = pool.FindMessageTypeByName(f"{package}.{descriptor.name}")
-    _keep_classes(found)
-    return message_factory.GetMessageClass(found)
+    _POOL.AddSerializedFile(proto.SerializeToString())
+    descriptor = _POOL.FindMessageTypeByName(f"{package}.{name}")
+    _keep_classes(descriptor)
+    return message_factory.GetMessageClass(descriptor)
 
 
 def _keep_classes(descriptor: Any) -> None:
@@ -174,31 +71,89 @@ def _keep_classes(descriptor: Any) -> None:
             _keep_classes(field.message_type)
 
 
-_CLASSES: list[Any] = []
-
-
-# A private pool: messages of the same names in other libraries do not conflict.
-_POOL: Any = descriptor_pool.DescriptorPool()
-_POOL.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+_CATALOG, _GRAVELER = "io.treeverse.lakefs.catalog", "io.treeverse.lakefs.graveler"
+_ADDRESS_TYPE = descriptor_pb2.EnumDescriptorProto(
+    name="AddressType",
+    value=[
+        descriptor_pb2.EnumValueDescriptorProto(name=name, number=number)
+        for number, name in enumerate(("BY_PREFIX_DEPRECATED", "RELATIVE", "FULL"))
+    ],
+)
+_METADATA = _pair("MetadataEntry", _STRING, options=descriptor_pb2.MessageOptions(map_entry=True))
 
 EntryMessage: Any = _message_class(
-    _POOL, "catalog.proto", "io.treeverse.lakefs.catalog", _entry_descriptor()
+    "catalog.proto",
+    _CATALOG,
+    "Entry",
+    _field("address", 1, _STRING),
+    _field("last_modified", 2, _MESSAGE, _TIMESTAMP),
+    _field("size", 3, _INT64),
+    _field("e_tag", 4, _STRING),
+    _field("metadata", 5, _MESSAGE, f".{_CATALOG}.Entry.MetadataEntry", many=True),
+    _field("address_type", 6, _ENUM, f".{_CATALOG}.Entry.AddressType"),
+    _field("content_type", 7, _STRING),
+    nested_type=[_METADATA],
+    enum_type=[_ADDRESS_TYPE],
 )
 RangeDataMessage: Any = _message_class(
-    _POOL, "graveler.proto", "io.treeverse.lakefs.graveler", _range_data_descriptor()
+    "graveler.proto",
+    _GRAVELER,
+    "RangeData",
+    _field("min_key", 1, _BYTES),
+    _field("max_key", 2, _BYTES),
+    _field("estimated_size", 3, _UINT64),
+    _field("count", 4, _INT64),
+    # An extension of sparklake: lakeFS has no tombstones in ranges, and its readers
+    # ignore the field.
+    _field("tombstones", 1000, _INT64),
 )
 CommitDataMessage: Any = _message_class(
-    _POOL, "commit.proto", "io.treeverse.lakefs.graveler", _commit_data_descriptor()
+    "commit.proto",
+    _GRAVELER,
+    "CommitData",
+    _field("id", 1, _STRING),
+    _field("committer", 2, _STRING),
+    _field("message", 3, _STRING),
+    _field("creation_date", 4, _MESSAGE, _TIMESTAMP),
+    _field("meta_range_id", 5, _STRING),
+    _field("metadata", 6, _MESSAGE, f".{_GRAVELER}.CommitData.MetadataEntry", many=True),
+    _field("parents", 7, _STRING, many=True),
+    _field("version", 8, _INT32),
+    _field("generation", 9, _INT32),
+    nested_type=[_METADATA],
 )
 BranchDataMessage: Any = _message_class(
-    _POOL, "branch.proto", "io.treeverse.lakefs.graveler", _branch_data_descriptor()
+    "branch.proto",
+    _GRAVELER,
+    "BranchData",
+    _field("id", 1, _STRING),
+    _field("commit_id", 2, _STRING),
+    _field("staging_token", 3, _STRING),
+    _field("sealed_tokens", 4, _STRING, many=True),
+    _field("hidden", 5, _BOOL),
 )
 TagDataMessage: Any = _message_class(
-    _POOL, "tag.proto", "io.treeverse.lakefs.graveler", _tag_data_descriptor()
+    "tag.proto", _GRAVELER, "TagData", _field("id", 1, _STRING), _field("commit_id", 2, _STRING)
 )
+
+_RETENTION, _PROTECTION = "GarbageCollectionRules", "BranchProtectionRules"
+_PATTERNS, _ACTIONS = "branch_pattern_to_blocked_actions", f".{_GRAVELER}.{_PROTECTION}.Actions"
+
 RetentionRulesMessage: Any = _message_class(
-    _POOL, "retention.proto", "io.treeverse.lakefs.graveler", _retention_rules_descriptor()
+    "retention.proto",
+    _GRAVELER,
+    _RETENTION,
+    _field("default_retention_days", 1, _INT32),
+    _field("branch_retention_days", 2, _MESSAGE, f".{_GRAVELER}.{_RETENTION}.Pair", many=True),
+    nested_type=[_pair("Pair", _INT32)],
 )
 ProtectionRulesMessage: Any = _message_class(
-    _POOL, "protection.proto", "io.treeverse.lakefs.graveler", _protection_rules_descriptor()
+    "protection.proto",
+    _GRAVELER,
+    _PROTECTION,
+    _field(_PATTERNS, 1, _MESSAGE, f".{_GRAVELER}.{_PROTECTION}.Pair", many=True),
+    nested_type=[
+        _pair("Pair", _MESSAGE, _ACTIONS),
+        _message("Actions", _field("value", 1, _INT32, many=True)),
+    ],
 )

@@ -53,8 +53,7 @@ def byte_count(ranges: Iterable[RangeInfo]) -> int:
 _COUNTS = range(MAX_BYTES // (RECORD_ID_BYTES + SUFFIX_BYTES))
 _MOST_SIZE = (1 << 63) - 1
 _DECODED_AT_ONCE = 1024
-_FEW = 16
-"""Up to this many ranges, decoding one by one is faster than decoding columns."""
+_FEW = 16  # Up to this many ranges, decoding one by one is faster than decoding columns.
 
 Ranges = Sequence[RangeInfo]
 """Ranges in key order without overlaps: a RangeList, or a few in a tuple."""

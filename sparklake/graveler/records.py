@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRowsError
 from sparklake.graveler.ids import RECORD_ID_BYTES, RecordId, read_zigzag, record_id, zigzag
 
-Record = tuple[bytes, bytes]
-"""`(key, stored value)`. The value always ends in its valueRecordID."""
+Record = tuple[bytes, bytes]  # `(key, stored value)`. The value always ends in its valueRecordID.
 
 MAX_KEY_BYTES = 1024
 MAX_IDENTITY_BYTES = 255

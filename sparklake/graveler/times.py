@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-FIRST_SECOND = -62_135_596_800
-"""0001-01-01T00:00:00Z."""
-LAST_SECOND = 253_402_300_799
-"""9999-12-31T23:59:59Z."""
+FIRST_SECOND = -62_135_596_800  # 0001-01-01T00:00:00Z.
+LAST_SECOND = 253_402_300_799  # 9999-12-31T23:59:59Z.
 
-SECOND = 1_000_000_000
-"""Nanoseconds per second."""
-MICROSECOND = 1_000
-"""Nanoseconds per microsecond."""
+SECOND = 1_000_000_000  # Nanoseconds per second.
+MICROSECOND = 1_000  # Nanoseconds per microsecond.
 SECOND_MICROS = 1_000_000
 
 FIRST_MICROSECOND = FIRST_SECOND * SECOND_MICROS

@@ -29,8 +29,7 @@ Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
 None means no record. It gets many conflicts at a time, in key order, each once.
 """
 
-CONFLICTS_AT_ONCE = 4096
-"""The maximum number of conflicts per decision."""
+CONFLICTS_AT_ONCE = 4096  # The maximum number of conflicts per decision.
 
 _MAX_WAITING_RECORDS = 64 * 1024
 _MAX_WAITING_BLOCKS = 8

@@ -276,8 +276,7 @@ class Block:
         return list(zip(keys, values, strict=True))
 
 
-Blocks = Iterable[Block]
-"""A stream of records in ascending key order."""
+Blocks = Iterable[Block]  # A stream of records in ascending key order.
 
 _NO_LEAF = np.zeros(1, np.int64)
 _NO_POSITIONS = np.zeros(0, np.int64)

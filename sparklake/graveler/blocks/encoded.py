@@ -34,8 +34,7 @@ from sparklake.graveler.records import Record, decode_record
 KEY_SUFFIX = b"\x01\0\0\0\0\0\0\0"
 SUFFIX_BYTES = len(KEY_SUFFIX)
 
-MAX_BYTES = (1 << 31) - 1
-"""The maximum number of entry bytes in one Arrow array."""
+MAX_BYTES = (1 << 31) - 1  # The maximum number of entry bytes in one Arrow array.
 
 _PLACE_BYTES = 4
 _COUNT = struct.Struct("<I")

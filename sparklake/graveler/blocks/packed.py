@@ -55,8 +55,7 @@ class PackedBlocks(Protocol):
         ...
 
 
-Unit: TypeAlias = "EncodedRecords | PackedBlocks"
-"""Consecutive records of a block, at least one."""
+Unit: TypeAlias = "EncodedRecords | PackedBlocks"  # Consecutive records of a block, at least one.
 
 
 @kernels.defines(kernels.unpack)

@@ -39,8 +39,7 @@ from sparklake.graveler.refs.names import is_commit_id, validate_branch_name, va
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.visible import shell_word
 
-_VERSION = 1
-"""The version of commits from which a merge has dest as its first parent."""
+_VERSION = 1  # The version of commits from which a merge has dest as its first parent.
 
 
 @dataclass(frozen=True, slots=True)

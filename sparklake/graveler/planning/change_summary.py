@@ -21,8 +21,7 @@ from sparklake.graveler.keys import Interval, prefix_interval, successor
 from sparklake.graveler.planning.segments import changed_intervals, joined_evenly
 from sparklake.graveler.ranges import Ranges
 
-MOST_KEYS = 1000
-"""The most changed keys that a summary lists by name."""
+MOST_KEYS = 1000  # The most changed keys that a summary lists by name.
 
 MOST_INTERVALS = 32
 _MOST_WINDOWS = 4096

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-Watch: TypeAlias = Callable[[int], object]
-"""A function that gets the numbers of written bytes."""
+Watch: TypeAlias = Callable[[int], object]  # A function that gets the numbers of written bytes.
 
 
 @dataclass(frozen=True, slots=True)

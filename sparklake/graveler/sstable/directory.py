@@ -31,8 +31,7 @@ _WORD = 8
 class BlockColumn(IntEnum):
     COUNT = 0
     OFFSET = 1
-    SIZE = 2
-    """Bytes in the file, without the trailer."""
+    SIZE = 2  # Bytes in the file, without the trailer.
     RAW_SIZE = 3
     KEY_BYTES = 4
     VALUE_BYTES = 5

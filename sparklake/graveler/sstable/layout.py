@@ -22,8 +22,7 @@ from sparklake.graveler.ports import Content
 FOOTER_BYTES = 53
 PROPERTIES = b"rocksdb.properties"
 TRAILER_BYTES = 5
-SNAPPY_RATIO = 22
-"""An upper bound of Snappy's ratio: 3 compressed bytes hold 64 bytes at most."""
+SNAPPY_RATIO = 22  # An upper bound of Snappy's ratio: 3 compressed bytes hold 64 bytes at most.
 
 _FORMAT_VERSION = 2
 _CRC32C = 1
