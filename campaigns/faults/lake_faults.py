@@ -27,10 +27,10 @@ from sparklake.graveler.ports import BranchState, LayerKind, TagInfo, Write
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
-from sparklake.graveler.sstable import ends_whole, make_table
 from sparklake.graveler.sstable.directory import DIRECTORY
-from sparklake.graveler.sstable.layout import FOOTER_BYTES, meta_blocks
+from sparklake.graveler.sstable.layout import FOOTER_BYTES, ends_whole, meta_blocks
 from sparklake.graveler.sstable.range_files import make_range, read_range_file
+from sparklake.graveler.sstable.writer import make_table
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.testing.lakes import commit_all, namespace_of, put_all

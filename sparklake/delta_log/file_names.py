@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.algebra import BlockChanges
+from sparklake.graveler.algebra.changes import BlockChanges
 
 LOG_FOLDER = "_delta_log/"
 """The folder of a log, below its table's folder."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.engine.base import UNWATCHED, Body, Progress, Runner, Source, begin, range_count
 from sparklake.errors import LostResultError
-from sparklake.graveler.algebra import ChangeCounts, Conflict
+from sparklake.graveler.algebra.changes import ChangeCounts, Conflict
 from sparklake.graveler.blocks.block import Blocks
 from sparklake.graveler.planning.change_summary import ChangedKeys
 from sparklake.graveler.planning.packing import coalesced, divided, pack_tasks

@@ -13,7 +13,7 @@ from sparklake._html import html_table
 from sparklake.engine.base import Body, Runner, rows_with_progress
 from sparklake.engine.choice import Runners
 from sparklake.engine.explanation import Explanation, explained
-from sparklake.graveler.algebra import BlockChanges
+from sparklake.graveler.algebra.changes import BlockChanges
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan

@@ -41,7 +41,9 @@ def is_generation(range_id: str, first: str) -> bool:
     """
     if range_id == first:
         return True
-    return bool(_ID.fullmatch(range_id)) and _distance(first, range_id) < _GENERATIONS
+    if not _ID.fullmatch(range_id):
+        return False
+    return (int(range_id, 16) - int(first, 16)) % (1 << 256) < _GENERATIONS
 
 
 def next_generation(range_id: RangeId) -> RangeId:
@@ -56,10 +58,6 @@ def earlier_generation(range_id: RangeId) -> RangeId:
 
 def _moved_by(range_id: str, steps: int) -> RangeId:
     return RangeId(f"{(int(range_id, 16) + steps) % (1 << 256):064x}")
-
-
-def _distance(first: str, later: str) -> int:
-    return (int(later, 16) - int(first, 16)) % (1 << 256)
 
 
 _SHORT = tuple(bytes([number]) for number in range(0x80))

@@ -8,6 +8,7 @@ copied from one range to the next without decoding or hashing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRowsError
@@ -53,6 +54,16 @@ def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
 def plain_value(identity: bytes, data: bytes) -> bytes:
     """Return a value in lakeFS's format, without the record id."""
     return b"".join((zigzag(len(identity)), identity, zigzag(len(data)), data))
+
+
+def in_parts(records: Sequence[Record], part_bytes: int) -> Iterator[Sequence[Record]]:
+    """Cut records into parts that just reach a number of bytes of keys and values."""
+    start = size = 0
+    for at, (key, value) in enumerate(records, 1):
+        size += len(key) + len(value)
+        if size >= part_bytes or at == len(records):
+            yield records[start:at]
+            start, size = at, 0
 
 
 def tombstone(key: bytes) -> Record:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparklake.graveler.algebra import ChangeType, Conflict
+from sparklake.graveler.algebra.changes import ChangeType, Conflict
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.rows.results import TaskResult
 
 MAX_FOLDERS = 1_000

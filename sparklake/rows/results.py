@@ -10,7 +10,7 @@ from types import MappingProxyType
 import msgspec
 import pyarrow as pa
 
-from sparklake.graveler.algebra import ChangeCounts
+from sparklake.graveler.algebra.changes import ChangeCounts
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.sstable.range_files import WrittenRange, as_put
 from sparklake.stores.cache.counts import TALLY, CacheCounts

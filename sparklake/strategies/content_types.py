@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.algebra import BlockChanges, Conflict
+from sparklake.graveler.algebra.changes import BlockChanges, Conflict
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
 from sparklake.graveler.buffers import Mask

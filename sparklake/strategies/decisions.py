@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparklake.errors import InvalidKeyError
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.times import shown_microseconds

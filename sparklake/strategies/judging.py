@@ -19,7 +19,7 @@ from sparklake.errors import (
     SparklakeError,
     StrategyError,
 )
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId

@@ -154,7 +154,7 @@ def _check_swept(store: ObjectStore, address: str) -> None:
 
 def _conflicts(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConflict]:
     """Return the different addresses in two ranges of equal records."""
-    differing = pc.not_equal(ours.stored_array(), theirs.stored_array())
+    differing = pc.not_equal(ours.encoded.stored_array(), theirs.encoded.stored_array())
     rows = np.flatnonzero(differing.to_numpy(zero_copy_only=False))
     if not len(rows):
         return []

@@ -9,14 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler.algebra import (
-    BlockChanges,
-    ChangeType,
-    SideRows,
-    diff,
-    staged_diff,
-    three_way_diff,
-)
+from sparklake.graveler.algebra.changes import BlockChanges, ChangeType, SideRows
+from sparklake.graveler.algebra.compare import diff, three_way_diff
+from sparklake.graveler.algebra.staged import staged_diff
 from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries, paths_of
 from sparklake.graveler.buffers import Positions
 from sparklake.graveler.sums import run_sums

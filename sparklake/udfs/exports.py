@@ -15,7 +15,8 @@ import pyarrow as pa
 from pyarrow import csv
 
 from sparklake.errors import InvalidKeyError
-from sparklake.graveler.algebra import BlockChanges, ChangeType, diff
+from sparklake.graveler.algebra.changes import BlockChanges, ChangeType
+from sparklake.graveler.algebra.compare import diff
 from sparklake.graveler.keys import exported_name
 from sparklake.graveler.parquet_files import encode_parquet
 from sparklake.graveler.sums import bounded, bounded_sum

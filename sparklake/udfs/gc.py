@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidKeyError
-from sparklake.graveler.algebra import ChangeCounts, apply, diff
+from sparklake.graveler.algebra.changes import ChangeCounts
+from sparklake.graveler.algebra.compare import diff
+from sparklake.graveler.algebra.staged import apply
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.buffers import Positions

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sparklake.graveler.algebra import BlockChanges, Conflict, three_way_diff
+from sparklake.graveler.algebra.changes import BlockChanges, Conflict
+from sparklake.graveler.algebra.compare import three_way_diff
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.records import identity_of

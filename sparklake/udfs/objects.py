@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparklake.errors import AlreadyExistsError
-from sparklake.graveler.algebra import BlockChanges, ChangeCounts, apply, diff
+from sparklake.graveler.algebra.changes import BlockChanges, ChangeCounts
+from sparklake.graveler.algebra.compare import diff
+from sparklake.graveler.algebra.staged import apply
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import Block, Blocks, block_of_records
 from sparklake.graveler.blocks.edit import edited, renamed, tombstones

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.delta_log.file_names import ChangedLogs
-from sparklake.graveler.algebra import BlockChanges
+from sparklake.graveler.algebra.changes import BlockChanges
 from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples
 from sparklake.strategies.resolution import Resolution
 

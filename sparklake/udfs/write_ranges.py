@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRowsError
-from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
+from sparklake.graveler.algebra.changes import ChangeCounts, Conflict
+from sparklake.graveler.algebra.staged import apply
+from sparklake.graveler.algebra.three_way_merge import merge
 from sparklake.graveler.blocks.block import Block, Blocks
 from sparklake.graveler.graph.virtual_base import disagreement
 from sparklake.graveler.ids import CommitId

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.counting import recorded_reads
 from sparklake.engine.execution import run_plan
-from sparklake.graveler.algebra import ChangeCounts
+from sparklake.graveler.algebra.changes import ChangeCounts
 from sparklake.graveler.planning.layers import plan_apply, plan_view
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.udfs.write_ranges import apply_body

@@ -15,7 +15,7 @@ from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan, write_run
 from sparklake.engine.threads import LocalRunner
 from sparklake.errors import CorruptFileError, InvalidRowsError, LostResultError, MissingFileError
-from sparklake.graveler.algebra import ChangeCounts
+from sparklake.graveler.algebra.changes import ChangeCounts
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import SideStream, plan_diff

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import PlanResult
-from sparklake.graveler.algebra import Change, ChangeType
+from sparklake.graveler.algebra.changes import Change, ChangeType
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.ranges import MetaRange

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.counting import recorded_reads
 from sparklake.engine.execution import run_plan
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.planning.plan import CopiedPiece, plan_merge
 from sparklake.graveler.ranges import MetaRange

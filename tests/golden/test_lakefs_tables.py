@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.algebra import diff
+from sparklake.graveler.algebra.compare import diff
 from sparklake.graveler.commits import commit_id, first_commit, new_commit
 from sparklake.graveler.entries import (
     AddressType,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from sparklake.graveler import algebra
-from sparklake.graveler.algebra import Change, Conflict, merge, three_way_diff
+from sparklake.graveler.algebra.changes import Change, Conflict
+from sparklake.graveler.algebra.compare import three_way_diff
+from sparklake.graveler.algebra.three_way_merge import merge
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.records import Record
 from tests.support import oracle

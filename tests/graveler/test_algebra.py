@@ -9,17 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.graveler.algebra import (
-    Change,
-    ChangeCounts,
-    ChangeType,
-    apply,
-    diff,
-    merge,
-    staged_diff,
-    three_way_diff,
-)
+from sparklake.graveler.algebra.changes import Change, ChangeCounts, ChangeType
 from sparklake.graveler.algebra.classify import Strategy
+from sparklake.graveler.algebra.compare import diff, three_way_diff
+from sparklake.graveler.algebra.staged import apply, staged_diff
+from sparklake.graveler.algebra.three_way_merge import merge
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.records import encode_record, tombstone
 from tests.graveler.merge_checks import blocks_of, check_merge, identity_or_none, rows_of, sided

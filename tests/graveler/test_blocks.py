@@ -23,7 +23,8 @@ from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.buffers import binary_array
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record, encode_record, tombstone
-from sparklake.graveler.sstable import make_table, read_sstable
+from sparklake.graveler.sstable.reader import read_sstable
+from sparklake.graveler.sstable.writer import make_table
 
 keys = st.binary(min_size=1, max_size=4)
 some_records = st.dictionaries(keys, st.binary(min_size=1, max_size=300), max_size=30).map(

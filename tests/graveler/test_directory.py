@@ -10,16 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge
+from sparklake.graveler.algebra.changes import ChangeCounts
 from sparklake.graveler.algebra.classify import Strategy
+from sparklake.graveler.algebra.compare import diff
+from sparklake.graveler.algebra.staged import apply
+from sparklake.graveler.algebra.three_way_merge import merge
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import keys_of
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, tombstone
-from sparklake.graveler.sstable import make_table, read_sstable
 from sparklake.graveler.sstable.directory import BLOCK_RECORDS, BlockColumn, block_ends
-from sparklake.graveler.sstable.reader import DataBlocks, Table
+from sparklake.graveler.sstable.reader import DataBlocks, Table, read_sstable
+from sparklake.graveler.sstable.writer import make_table
 from tests.support.blocks import take_side
 
 COUNT = 4000

@@ -35,7 +35,7 @@ from sparklake.graveler.ports import (
     RefsSnapshot,
     TagInfo,
 )
-from sparklake.graveler.sstable import read_foreign, table_properties
+from sparklake.graveler.sstable.foreign import read_foreign, table_properties
 from sparklake.graveler.sstable.layout import compressed, small_block
 from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, table_key
 from sparklake.graveler.sstable.writer import TableFile

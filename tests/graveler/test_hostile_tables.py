@@ -19,10 +19,12 @@ from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, plain_value
-from sparklake.graveler.sstable import make_table, read_foreign, read_sstable
 from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn
+from sparklake.graveler.sstable.foreign import read_foreign
 from sparklake.graveler.sstable.layout import Handle, meta_blocks
 from sparklake.graveler.sstable.range_files import lakefs_id, read_range_file, verify_table
+from sparklake.graveler.sstable.reader import read_sstable
+from sparklake.graveler.sstable.writer import make_table
 from tests.golden.test_lakefs_tables import NAMESPACE
 from tests.support.damage import Layout, damages, layouts, rocksdb_table
 

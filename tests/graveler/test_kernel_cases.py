@@ -21,7 +21,10 @@ from campaigns.faults.damaged_tables import block_handles
 from campaigns.faults.damaged_tables import damaged as repaired
 from sparklake.errors import SparklakeError
 from sparklake.graveler import kernel_choice, kernels
-from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge, three_way_diff
+from sparklake.graveler.algebra.changes import ChangeCounts
+from sparklake.graveler.algebra.compare import diff, three_way_diff
+from sparklake.graveler.algebra.staged import apply
+from sparklake.graveler.algebra.three_way_merge import merge
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.columns import keys_of
 from sparklake.graveler.blocks.edit import renamed
@@ -29,8 +32,8 @@ from sparklake.graveler.blocks.entry_columns import object_columns
 from sparklake.graveler.blocks.verification import record_problem
 from sparklake.graveler.entries import AddressType, Entry, entry_record
 from sparklake.graveler.records import Record, tombstone
-from sparklake.graveler.sstable import DataBlocks, read_sstable
 from sparklake.graveler.sstable.range_files import write_ranges
+from sparklake.graveler.sstable.reader import DataBlocks, read_sstable
 from sparklake.graveler.times import SECOND
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.udfs.checks.named import named_columns

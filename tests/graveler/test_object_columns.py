@@ -13,7 +13,8 @@ from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import object_columns
 from sparklake.graveler.entries import AddressType, Entry, encode_entry, entry_identity
 from sparklake.graveler.records import Record, encode_record
-from sparklake.graveler.sstable import make_table, read_sstable
+from sparklake.graveler.sstable.reader import read_sstable
+from sparklake.graveler.sstable.writer import make_table
 from sparklake.graveler.times import SECOND
 
 NAMESPACE = "s3://bucket/äöü"

@@ -127,6 +127,6 @@ def test_a_disagreement_is_told_from_every_other_record() -> None:
         encode_record(b"e", b"x" * 46, b""),
     ]
     block = block_of_records(records)
-    assert disagreements(block.stored_array()).tolist() == [False, True, False, True, False]
+    assert disagreements(block.encoded.stored_array()).tolist() == [False, True, False, True, False]
     assert disagreement(KEY, names[0]) != disagreement(KEY, names[1])
     assert disagreement(KEY, names[0])[-32:] != disagreement(b"l", names[0])[-32:]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, cycle
 
-from sparklake.graveler.algebra import Decide
 from sparklake.graveler.algebra.classify import Strategy
+from sparklake.graveler.algebra.three_way_merge import Decide
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.records import Record
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import NamedTuple, TypeVar
 
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import Strategy
 from tests.graveler.merge_table import MERGE_TABLE, A, B, C
 from tests.support import oracle

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.counting import recorded_reads
-from sparklake.graveler.algebra import Change, ChangeType
+from sparklake.graveler.algebra.changes import Change, ChangeType
 from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing, plan_view

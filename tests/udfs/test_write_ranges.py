@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from sparklake.errors import InvalidRowsError
-from sparklake.graveler.algebra import ChangeCounts, Conflict
+from sparklake.graveler.algebra.changes import ChangeCounts, Conflict
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval

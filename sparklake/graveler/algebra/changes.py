@@ -94,7 +94,7 @@ class SideRows:
 
     def stored(self) -> list[bytes | None]:
         """Return the stored values, None for absent records."""
-        values = iter(self.records().stored_array().to_pylist())
+        values = iter(self.records().encoded.stored_array().to_pylist())
         return [next(values) if present else None for present in self.present.tolist()]
 
 

@@ -67,7 +67,7 @@ def _disputed(rows: SideRows) -> Mask:
     mask = np.zeros(len(rows.at), bool)
     there = np.flatnonzero(rows.present)
     if len(there):
-        mask[there] = disagreements(rows.records().stored_array())
+        mask[there] = disagreements(rows.records().encoded.stored_array())
     return mask
 
 

@@ -20,7 +20,7 @@ from sparklake.graveler import kernel_choice
 from sparklake.graveler.blocks.columns import Keys, digests_at, keys_of, rows_between, search
 from sparklake.graveler.blocks.encoded import EncodedRecords, Shape, chained, encode_records
 from sparklake.graveler.blocks.packed import PackedBlocks, Unit, unpacked
-from sparklake.graveler.buffers import Bytes, Ids, Mask, Positions, binary_array
+from sparklake.graveler.buffers import Ids, Mask, Positions, binary_array
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record
 
@@ -249,30 +249,16 @@ class Block:
         return self.encoded.keys
 
     @property
-    def data(self) -> Bytes:
-        return self.encoded.data
-
-    @property
-    def value_starts(self) -> Positions:
-        return self.encoded.value_starts
-
-    @property
-    def value_ends(self) -> Positions:
-        return self.encoded.value_ends
-
-    @property
     def tombstones(self) -> Mask:
         return self.encoded.tombstones
 
     def key_array(self) -> pa.BinaryArray:
         return self.encoded.key_array()
 
-    def stored_array(self) -> pa.BinaryArray:
-        return self.encoded.stored_array()
-
     def records(self) -> list[Record]:
         """Return the records as a list. Use it for few records only."""
-        keys, values = self.key_array().to_pylist(), self.stored_array().to_pylist()
+        encoded = self.encoded
+        keys, values = encoded.key_array().to_pylist(), encoded.stored_array().to_pylist()
         return list(zip(keys, values, strict=True))
 
 

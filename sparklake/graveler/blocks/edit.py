@@ -118,15 +118,15 @@ def renamed(block: Block, cut: int, prefix: bytes) -> Block:
     """
     if not len(block):
         return block
-    old = block.keys
+    records, old = block.encoded, block.keys
     keys = _joined(prefix, gather(old.data, old.starts + cut, old.lengths - cut))
     _check(keys)
     # The key is part of the record id.
-    lengths, starts = varints_at(block.data, block.value_starts)
-    identities = gather(block.data, starts, lengths >> 1)
+    lengths, starts = varints_at(records.data, records.value_starts)
+    identities = gather(records.data, starts, lengths >> 1)
     ids = sha256_each(_joined(sha256_each(keys), sha256_each(identities)))
-    plain = block.value_ends - block.value_starts - RECORD_ID_BYTES
-    return block_of(keys, _joined(gather(block.data, block.value_starts, plain), ids))
+    plain = records.value_ends - records.value_starts - RECORD_ID_BYTES
+    return block_of(keys, _joined(gather(records.data, records.value_starts, plain), ids))
 
 
 def tombstones(block: Block) -> Block:

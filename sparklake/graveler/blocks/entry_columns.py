@@ -133,7 +133,8 @@ def _decoded(block: Block) -> EntryColumns:
     relative = kind == AddressType.RELATIVE
     unsaid = kind == AddressType.BY_PREFIX_DEPRECATED
     if unsaid.any():
-        relative |= unsaid & ~_truth(pc.match_substring(address, "://"))
+        is_uri = pc.match_substring(address, "://").to_numpy(zero_copy_only=False)
+        relative |= unsaid & ~is_uri
     metadata = _metadata(len(block), odd, others)
     return EntryColumns(
         address=address,
@@ -236,11 +237,6 @@ def _metadata(count: int, odd: Positions, others: list[Entry]) -> pa.MapArray | 
         pa.array([key for key, _ in items], pa.string()),
         pa.array([value for _, value in items], pa.string()),
     )
-
-
-def _truth(array: pa.BooleanArray) -> Mask:
-    values: Mask = array.to_numpy(zero_copy_only=False)
-    return values
 
 
 def entry_identities(entries: EntryColumns) -> pa.BinaryArray:

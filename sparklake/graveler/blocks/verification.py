@@ -61,17 +61,11 @@ def key_problem(encoded: EncodedRecords) -> str:
     try:
         keys.cast(pa.string())
     except pa.ArrowInvalid:
-        wrong = np.array([not _is_text(each) for each in keys.to_pylist()], bool)
+        wrong = np.array(
+            [key.decode(errors="ignore").encode() != key for key in keys.to_pylist()], bool
+        )
         return _counted(wrong, encoded, "a key that is not UTF-8")
     return ""
-
-
-def _is_text(key: bytes) -> bool:
-    try:
-        key.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _counted(wrong: Mask, encoded: EncodedRecords, what: str) -> str:

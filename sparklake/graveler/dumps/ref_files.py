@@ -24,14 +24,10 @@ from sparklake.graveler.messages import (
     TagDataMessage,
 )
 from sparklake.graveler.ports import Content, ObjectStore
-from sparklake.graveler.records import Record, ValueRecord, decode_record, plain_value
+from sparklake.graveler.records import Record, ValueRecord, decode_record, in_parts, plain_value
 from sparklake.graveler.refs.names import is_commit_id
-from sparklake.graveler.sstable import (
-    damaged_table,
-    make_plain_table,
-    read_foreign,
-    table_properties,
-)
+from sparklake.graveler.sstable.foreign import make_plain_table, read_foreign, table_properties
+from sparklake.graveler.sstable.layout import damaged_table
 from sparklake.graveler.sstable.range_files import lakefs_id, table_key
 
 _RANGES, META_RANGES = "ranges", "metaranges"
@@ -63,7 +59,7 @@ def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dic
     """
     files: dict[str, bytes] = {}
     ranges = []
-    for some in _cut(records):
+    for some in in_parts(records, _RANGE_BYTES):
         range_id = _add_table(files, entity, _RANGES, some)
         described = RangeDataMessage(
             min_key=some[0][0], max_key=some[-1][0], estimated_size=_size(some), count=len(some)
@@ -196,15 +192,6 @@ def _schema(entity: Entity) -> tuple[str, str]:
     message = descriptor_pb2.DescriptorProto()
     described.CopyToProto(message)
     return described.full_name, json.dumps(MessageToDict(message), separators=(", ", ":"))
-
-
-def _cut(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    start = size = 0
-    for at, record in enumerate(records, 1):
-        size += _size([record])
-        if size >= _RANGE_BYTES or at == len(records):
-            yield records[start:at]
-            start, size = at, 0
 
 
 def _size(records: Sequence[Record]) -> int:

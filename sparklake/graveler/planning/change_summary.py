@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.buffers import Mask
-from sparklake.graveler.keys import Interval, prefix_interval, successor
+from sparklake.graveler.keys import Interval, common, prefix_interval, successor
 from sparklake.graveler.planning.segments import changed_intervals, joined_evenly
 from sparklake.graveler.ranges import Ranges
 
@@ -64,7 +64,7 @@ class ChangeSummary:
         at = self.names.searchsorted(name_hash)
         if at < len(self.names) and self.names[at] == name_hash:
             return True
-        return any(_overlap(each, interval) for each in self.intervals)
+        return not all(common(each, interval).is_empty for each in self.intervals)
 
 
 @dataclass(slots=True)
@@ -163,12 +163,6 @@ def decode_summary(stored: bytes) -> ChangeSummary | None:
     if found.version != _VERSION:
         return None
     return ChangeSummary(names, tuple(Interval(start, stop) for start, stop in found.intervals))
-
-
-def _overlap(one: Interval, other: Interval) -> bool:
-    return (one.stop is None or other.start < one.stop) and (
-        other.stop is None or one.start < other.stop
-    )
 
 
 class _Cover:

@@ -56,7 +56,7 @@ def _layered(
     reach: bytes | None = b""
     for interval, untouched in _cells(base, adopted, touched):
         while spot is not None and (interval.stop is None or spot.start < interval.stop):
-            reach = _later(reach, spot.stop)
+            reach = None if reach is None or spot.stop is None else max(reach, spot.stop)
             spot = next(spots, None)
         if untouched.is_new or not (reach is None or reach > interval.start):
             yield untouched
@@ -135,8 +135,3 @@ def _is_alone(
     if overlaps(base, hull) or not path_filter.holds(hull):
         return False
     return not any(overlaps(other.ranges, hull) or rows_in(other, hull) for other in others)
-
-
-def _later(one: bytes | None, other: bytes | None) -> bytes | None:
-    """Return the later of two stops; None is the end of the key space."""
-    return None if one is None or other is None else max(one, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -101,15 +102,9 @@ def stitch(
                 rest = rest[whole:]
                 if not rest:
                     break
-            stretches = list(split(_after(carry, read(rest[0])), range_records))
+            stretches = list(split(chain([carry], read(rest[0])), range_records))
             carry, rest = EMPTY, rest[1:]
             if not stretches[-1].closed and not (is_last and not rest):
                 carry = stretches.pop().records
             made.append(tuple(write(stretch.records) for stretch in stretches))
     return range_list(*made)
-
-
-def _after(carry: Block, blocks: Blocks) -> Iterator[Block]:
-    if len(carry):
-        yield carry
-    yield from blocks

@@ -9,24 +9,8 @@ from itertools import pairwise
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
 from sparklake.graveler.ports import Content
-from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.layout import (
-    PROPERTIES,
-    TRAILER_BYTES,
-    Handle,
-    NotOurLayoutError,
-    block_items,
-    checked,
-    compressed,
-    damaged_table,
-    handle_bytes,
-    meta_blocks,
-    number_bytes,
-    opened,
-    properties,
-    read_handle,
-    small_block,
-)
+from sparklake.graveler.records import Record, in_parts
+from sparklake.graveler.sstable import layout
 from sparklake.graveler.sstable.writer import TableFile
 
 _INDEX_TYPE = b"rocksdb.block.based.table.index.type"
@@ -45,48 +29,53 @@ def read_foreign(name: str, file: Content) -> list[Record]:
     """Return the raw items of a table in key order, or raise an error with its name."""
     try:
         return list(_records(file))
-    except (NotOurLayoutError, CorruptFileError, IndexError, struct.error):
-        raise damaged_table(name) from None
+    except (layout.NotOurLayoutError, CorruptFileError, IndexError, struct.error):
+        raise layout.damaged_table(name) from None
 
 
 def _records(file: Content) -> Iterator[Record]:
-    handles = meta_blocks(file)
+    handles = layout.meta_blocks(file)
     index = handles.pop(b"")
-    if PROPERTIES not in handles:
-        raise NotOurLayoutError
-    properties = dict(block_items(opened(file, handles.pop(PROPERTIES))))
+    if layout.PROPERTIES not in handles:
+        raise layout.NotOurLayoutError
+    properties = dict(layout.block_items(layout.opened(file, handles.pop(layout.PROPERTIES))))
     for handle in handles.values():
-        checked(file, *handle)
+        layout.checked(file, *handle)
     last = b""
     for handle in _ascending(_data_handles(file, index, properties)):
-        for key, value in block_items(opened(file, handle)):
+        for key, value in layout.block_items(layout.opened(file, handle)):
             user_key = key[:-SUFFIX_BYTES]
             if user_key <= last or key[-SUFFIX_BYTES:] != KEY_SUFFIX:
-                raise NotOurLayoutError
+                raise layout.NotOurLayoutError
             yield user_key, value
             last = user_key
 
 
-def _data_handles(file: Content, index: Handle, properties: dict[bytes, bytes]) -> Iterator[Handle]:
+def _data_handles(
+    file: Content, index: layout.Handle, properties: dict[bytes, bytes]
+) -> Iterator[layout.Handle]:
     (kind,) = _NUMBER.unpack(properties.get(_INDEX_TYPE, bytes(_NUMBER.size)))
     odd = [each for each in (*_SWITCHES, *_OTHER_ENTRIES) if properties.get(each, b"\0") != b"\0"]
     if odd or kind not in (_BINARY_SEARCH, _TWO_LEVELS):
-        raise NotOurLayoutError
+        raise layout.NotOurLayoutError
     if kind == _BINARY_SEARCH:
         return _handles_in(file, index)
     parts = _ascending(_handles_in(file, index))
     return (handle for part in parts for handle in _handles_in(file, part))
 
 
-def _handles_in(file: Content, index: Handle) -> Iterator[Handle]:
-    return (read_handle(value, 0)[0] for _, value in block_items(opened(file, index)))
+def _handles_in(file: Content, index: layout.Handle) -> Iterator[layout.Handle]:
+    return (
+        layout.read_handle(value, 0)[0]
+        for _, value in layout.block_items(layout.opened(file, index))
+    )
 
 
-def _ascending(handles: Iterator[Handle]) -> Iterator[Handle]:
+def _ascending(handles: Iterator[layout.Handle]) -> Iterator[layout.Handle]:
     """Reject overlapping blocks: a short file could refer to one block many times."""
-    for before, handle in pairwise([Handle(0, -TRAILER_BYTES), *handles]):
-        if handle.offset < before.offset + before.size + TRAILER_BYTES:
-            raise NotOurLayoutError
+    for before, handle in pairwise([layout.Handle(0, -layout.TRAILER_BYTES), *handles]):
+        if handle.offset < before.offset + before.size + layout.TRAILER_BYTES:
+            raise layout.NotOurLayoutError
         yield handle
 
 
@@ -95,13 +84,15 @@ _BLOCK_BYTES = 32 * 1024
 
 def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> bytes:
     """Return the table of records in key order, with extra properties."""
-    file = TableFile(compressed)
+    file = TableFile(layout.compressed)
     index = []
-    for block in _blocks(records):
-        content = small_block([(key + KEY_SUFFIX, value) for key, value in block])
-        index.append((block[-1][0] + KEY_SUFFIX, handle_bytes(file.add(*file.pack(content)))))
+    for block in in_parts(records, _BLOCK_BYTES):
+        content = layout.small_block([(key + KEY_SUFFIX, value) for key, value in block])
+        index.append(
+            (block[-1][0] + KEY_SUFFIX, layout.handle_bytes(file.add(*file.pack(content))))
+        )
     data_bytes = file.size
-    index_handle = file.add(*compressed(small_block(index)))
+    index_handle = file.add(*layout.compressed(layout.small_block(index)))
     key_bytes = sum(len(key) + SUFFIX_BYTES for key, _ in records)
     numbers = {
         b"rocksdb.data.size": data_bytes,
@@ -113,21 +104,12 @@ def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> byt
     }
     own = {name.encode(): text.encode() for name, text in named.items()}
     return file.ended(
-        index_handle, {**own, **{name: number_bytes(each) for name, each in numbers.items()}}
+        index_handle, {**own, **{name: layout.number_bytes(each) for name, each in numbers.items()}}
     )
 
 
 def table_properties(name: str, file: Content) -> dict[bytes, bytes]:
     try:
-        return properties(file)
-    except NotOurLayoutError:
-        raise damaged_table(name) from None
-
-
-def _blocks(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    start = size = 0
-    for at, (key, value) in enumerate(records, 1):
-        size += len(key) + len(value)
-        if size >= _BLOCK_BYTES or at == len(records):
-            yield records[start:at]
-            start, size = at, 0
+        return layout.properties(file)
+    except layout.NotOurLayoutError:
+        raise layout.damaged_table(name) from None

@@ -25,13 +25,10 @@ from sparklake.graveler.ranges import (
     range_list,
 )
 from sparklake.graveler.records import Record, has_trailer, with_trailer
-from sparklake.graveler.sstable import (
-    damaged_table,
-    make_table,
-    out_of_order,
-    read_foreign,
-    read_sstable,
-)
+from sparklake.graveler.sstable.foreign import read_foreign
+from sparklake.graveler.sstable.layout import damaged_table, out_of_order
+from sparklake.graveler.sstable.reader import read_sstable
+from sparklake.graveler.sstable.writer import make_table
 from sparklake.namespace.layout import METADATA_FOLDER
 
 _FILES_READ_AT_ONCE = 32

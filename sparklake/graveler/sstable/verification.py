@@ -13,14 +13,8 @@ from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.blocks.verification import id_problem, key_problem, record_problem
 from sparklake.graveler.buffers import offsets_of
 from sparklake.graveler.ranges import RangeList
+from sparklake.graveler.sstable import layout
 from sparklake.graveler.sstable.directory import BlockColumn, describe_blocks
-from sparklake.graveler.sstable.layout import (
-    PROPERTIES,
-    NotOurLayoutError,
-    block_items,
-    meta_blocks,
-    opened,
-)
 from sparklake.graveler.sstable.reader import DataBlocks
 from sparklake.graveler.sstable.writer import FIXED_PROPERTIES, index_content, own_properties
 
@@ -57,7 +51,7 @@ def layout_problem(block: Block) -> str:
         return "its directory does not describe its records"
     try:
         problem = _index_problem(blocks)
-    except (NotOurLayoutError, LookupError, struct.error):
+    except (layout.NotOurLayoutError, LookupError, struct.error):
         problem = "its properties cannot be read"
     return problem
 
@@ -78,11 +72,11 @@ def _is_described(blocks: DataBlocks, records: EncodedRecords, stops: np.ndarray
 
 def _index_problem(blocks: DataBlocks) -> str:
     file, directory = blocks.table.file, blocks.table.directory
-    handles = meta_blocks(file)
+    handles = layout.meta_blocks(file)
     index = handles[b""]
-    if bytes(opened(file, index)) != index_content(directory):
+    if bytes(layout.opened(file, index)) != index_content(directory):
         return "its index does not describe its data blocks"
-    found = dict(block_items(opened(file, handles[PROPERTIES])))
+    found = dict(layout.block_items(layout.opened(file, handles[layout.PROPERTIES])))
     own = own_properties(directory, index.offset, index)
     if not {**FIXED_PROPERTIES, **own}.items() <= found.items():
         return "its properties do not describe its records"

@@ -115,7 +115,9 @@ def _table(
         [key for each in placed for key in each.first_keys],
         [key for each in placed for key in each.last_keys],
     )
-    _check_order(directory)
+    for last, first in zip(directory.last_keys, directory.first_keys[1:], strict=False):
+        if last >= first:
+            raise out_of_order(first)
     data_bytes = file.size
     index_handle = file.add(*compressed(index_content(directory)))
     directory_handle = file.add(*plain(directory_bytes(directory)))
@@ -138,13 +140,6 @@ def own_properties(directory: Directory, data_bytes: int, index: Handle) -> Mapp
         b"rocksdb.raw.value.size": sums[BlockColumn.VALUE_BYTES],
     }
     return {name: number_bytes(each) for name, each in numbers.items()}
-
-
-def _check_order(directory: Directory) -> None:
-    pairs = zip(directory.last_keys, directory.first_keys[1:], strict=False)
-    for last, first in pairs:
-        if last >= first:
-            raise out_of_order(first)
 
 
 def index_content(directory: Directory) -> bytes:

@@ -20,8 +20,8 @@ from sparklake.graveler.kernel_choice import is_compiled
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching
-from sparklake.graveler.sstable import DataBlocks
 from sparklake.graveler.sstable.range_files import read_each, read_packed
+from sparklake.graveler.sstable.reader import DataBlocks
 
 OPEN_BYTES = 512 * 1024 * 1024
 """The memory limit of open ranges: about a million objects."""
@@ -82,9 +82,9 @@ class OpenRange:
 
     @cached_property
     def _places(self) -> tuple[memoryview, ...]:
-        keys, block = self.block.keys, self.block
-        bounds = (keys.starts, keys.starts + keys.lengths, block.value_starts, block.value_ends)
-        return block.data.data, *(each.astype(np.int32).data for each in bounds)
+        keys, records = self.block.keys, self.block.encoded
+        bounds = (keys.starts, keys.starts + keys.lengths, records.value_starts, records.value_ends)
+        return records.data.data, *(each.astype(np.int32).data for each in bounds)
 
 
 class PackedRange:

@@ -16,7 +16,7 @@ from sparklake.delta_log.table_files import hashes, repeated, unlike
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.frames.tables.table_sides import TableSide
-from sparklake.graveler.algebra import ChangeType
+from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.graveler.ranges import MetaRange
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.file_names import commit_key, folder_of_log, table_name
 from sparklake.delta_log.union.dropped import DroppedCommits
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
 from sparklake.graveler.commits import (
     DROPPED_METADATA_KEY,

@@ -12,7 +12,7 @@ from sparklake.errors import CorruptFileError, MissingFileError, SparklakeError
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
-from sparklake.graveler.sstable import ends_whole
+from sparklake.graveler.sstable.layout import ends_whole
 from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.interrupts import Threads
 from sparklake.namespace.layout import COLLECTED_KEY

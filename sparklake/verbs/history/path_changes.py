@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.algebra import diff
+from sparklake.graveler.algebra.compare import diff
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, RECORD_ID_BYTES, CommitId, MetaRangeId
 from sparklake.graveler.keys import existing_key, key_prefix, successor

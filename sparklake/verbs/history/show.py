@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sparklake.errors import ExpiredError
-from sparklake.graveler.algebra import ChangeType
+from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.merge_base import ahead_behind
 from sparklake.graveler.planning.plan import OpenPiece, Plan, plan_diff

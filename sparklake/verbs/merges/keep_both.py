@@ -8,7 +8,7 @@ from functools import partial
 
 from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import InvalidKeyError, StrategyError
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, classify
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.graph.virtual_base import is_disagreement

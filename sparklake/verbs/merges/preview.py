@@ -10,7 +10,7 @@ from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.engine.lazy_rows import RowShape
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.filtered import filtered_plan

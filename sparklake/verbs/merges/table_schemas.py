@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
 from sparklake.delta_log.file_names import LOG_FOLDER
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import common, key_folders, prefix_interval

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sparklake import errors
 from sparklake.engine.execution import PlanResult, finish, run_plan
-from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.virtual_base import VirtualBases
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId

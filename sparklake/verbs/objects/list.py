@@ -13,7 +13,8 @@ from itertools import islice
 import numpy as np
 import pyarrow.compute as pc
 
-from sparklake.graveler.algebra import ChangeCounts, apply
+from sparklake.graveler.algebra.changes import ChangeCounts
+from sparklake.graveler.algebra.staged import apply
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import gather

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import NoChangesError, ObjectNotFoundError
-from sparklake.graveler.algebra import ChangeCounts
+from sparklake.graveler.algebra.changes import ChangeCounts
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId

@@ -17,8 +17,9 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, range_list, record_ids
 from sparklake.graveler.records import Record
 from sparklake.graveler.refs.names import is_commit_id
-from sparklake.graveler.sstable import make_table, range_files
+from sparklake.graveler.sstable import range_files
 from sparklake.graveler.sstable.verification import layout_problem, range_problem, tree_problem
+from sparklake.graveler.sstable.writer import make_table
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sparklake.delta_log.table_files import partition_of, partition_value
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.table_sides import Partition, SideFile, TableSide
-from sparklake.graveler.algebra import ChangeType
+from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.graveler.ranges import MetaRange
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.verbs.base.context import Context

@@ -20,8 +20,8 @@ from sparklake.errors import (
     ObjectNotFoundError,
 )
 from sparklake.graveler.kernel_choice import is_compiled
-from sparklake.graveler.sstable import DataBlocks
 from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
+from sparklake.graveler.sstable.reader import DataBlocks
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.lakes import files_below, namespace_of, stage_table
 from sparklake.verbs.base.lookup import OpenRanges

@@ -17,7 +17,7 @@ from sparklake import Commit, Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidDumpError, InvalidInputError, MissingFileError
 from sparklake.graveler.dumps import ref_files
 from sparklake.graveler.ports import StoredObject
-from sparklake.graveler.sstable import ends_whole
+from sparklake.graveler.sstable.layout import ends_whole
 from sparklake.namespace.layout import COLLECTED_KEY, DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local.store import LocalStore

@@ -71,7 +71,7 @@ def rows(repo: Repository, dest: str, source: str) -> list[tuple[str, str, SideO
 def agreed(repo: Repository, ref: str) -> bool:
     """Return whether no record of a tree says that ancestors disagree."""
     blocks = read_ranges(repo._context.store, tuple(repo.tree(ref).ranges))
-    return not any(disagreements(block.stored_array()).any() for block in blocks)
+    return not any(disagreements(block.encoded.stored_array()).any() for block in blocks)
 
 
 BEFORE = {f"k{number:02}": 1 for number in range(30)}
