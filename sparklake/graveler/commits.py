@@ -1,8 +1,4 @@
-"""Commits and their ids.
-
-The commit id is lakeFS's (`pkg/ident`), so lakeFS itself can restore a repository. It is the
-SHA-256 of tagged values. Version and generation are not part of it.
-"""
+"""Commits and their ids, by lakeFS's formula (`pkg/ident`): lakeFS can restore a repository."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Entries: the metadata of an object in its record.
 
-The identity is lakeFS's (`pkg/ident`): size, checksum, user metadata and content type. Address and
-time are not part of it, so the same content at another address is not a change.
+The identity is lakeFS's (`pkg/ident`), without address and time, so the same content at another
+address is not a change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Globs as regular expressions with bounded matching time.
+"""Globs as regular expressions, matched in time O(glob x text).
 
-The bound is the product of the lengths of glob and text. Each fixed piece between two stars is
-matched at its first position only. The next star matches any text, so a later position could not
-help. Only the last star searches for the end.
+Each fixed piece between two stars is matched at its first position only. The next star matches any
+text, so a later position could not help. Only the last star searches for the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Guards: read-only repositories and protected branches.
-
-Only the ref store checks these rules, in the transaction of the change.
-"""
+"""Guards: read-only repositories and protected branches, checked by the ref store alone."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 """The compiled kernels: `sparklake._kernels`, built from the crate in `kernels/`.
 
 A kernel is the compiled form of a function that loops over records. The function in Python, with
-the decorator `defines`, is its definition: it runs without the crate, where SPARKLAKE_KERNELS is
-`off`, and for all input that the kernel declines, such as damaged bytes. So results and errors are
-the same everywhere.
+the decorator `defines`, is its definition: it runs without the crate, and for all input that the
+kernel declines, such as damaged bytes. So results and errors are the same everywhere.
 
-Each adapter has the arguments of its definition and raises Declined where the definition must run.
-The kernels check all bounds, and work without the interpreter lock.
+Each adapter has the arguments of its definition. The kernels check all bounds, and work without the
+interpreter lock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""lakeFS's protobuf messages in tables, declared without generated code.
-
-Generated modules depend on the protobuf release that made them. Descriptors built at import work
-with every supported runtime.
-"""
+"""lakeFS's protobuf messages in tables, for every supported release of protobuf."""
 
 from __future__ import annotations
 

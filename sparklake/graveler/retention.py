@@ -1,8 +1,8 @@
 """Retention: how long commits are kept, and which commits have expired.
 
 From each branch and tag, the first parents are kept up to and with the first commit older than the
-retention. That commit is the branch's content when the retention period began. Commits off all
-these lines are kept for the default retention. Verbs reject an expired commit.
+retention: the branch's content when the period began. Other commits are kept for the default
+retention.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Sums of sizes, capped at the largest signed 64-bit integer instead of wrapping.
-
-Sizes come from other programs. A few absurd sizes must not make a sum negative.
-"""
+"""Sums of sizes, capped at 64 bits: other programs may have written absurd sizes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Times: the years that a record may have, and the display of other years.
-
-A protobuf Timestamp has the years 1 to 9999, as Python's datetime and Spark's SQL do. All inputs
-are checked for this. Records and commits of other programs may have times in other years. These
-times are kept unchanged and displayed as the nearest time within these years.
-"""
+"""Times. Other years than 1 to 9999 are kept unchanged and shown as the nearest one."""
 
 from __future__ import annotations
 

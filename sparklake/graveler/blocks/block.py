@@ -1,10 +1,4 @@
-"""Streams of records in key order, in blocks of some thousand records.
-
-A block has the ids of all its records, and records are compared by id. The other bytes may still be
-compressed in their file: a data block is opened only if one of its records is shown, looked up or
-changed, and is copied to new files otherwise. Opened records are processed in columns: a Python
-step per record would cost ten times as much.
-"""
+"""Streams of records in blocks. Data blocks stay packed until a record is needed."""
 
 from __future__ import annotations
 
@@ -60,8 +54,6 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    # --- access that opens only the needed leaves -------------------------------------------------
 
     @property
     def first_key(self) -> bytes:
@@ -230,8 +222,6 @@ class Block:
         begin, end = self.starts[leaf : leaf + 2].tolist()
         shift = int(shifts[leaf])
         return records.slice(max(start, begin) + shift, min(stop, end) + shift)
-
-    # --- access that opens all leaves -------------------------------------------------------------
 
     @property
     def encoded(self) -> EncodedRecords:

@@ -1,7 +1,4 @@
-"""Columns of bytes: slices, words and varints of many records.
-
-No function takes a Python step per record.
-"""
+"""Columns of bytes: slices, words and varints, without a Python step per record."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Records as the bytes of their table entries, in columns.
-
-A record keeps these bytes from its source file to its destination file.
-"""
+"""Records as the bytes of their table entries, in columns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Entries in columns, with the same bytes as `entries` encodes and decodes singly.
-
-Unusual entries, such as those with user metadata, are delegated to `entries`, row by row.
-"""
+"""Entries in columns. Unusual ones, as with user metadata, are decoded one by one."""
 
 from __future__ import annotations
 

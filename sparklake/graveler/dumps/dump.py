@@ -1,8 +1,4 @@
-"""Dumps of refs: files of branches, tags and commits beside the trees.
-
-The format is lakeFS's, and lakeFS can restore a dump. Reading checks the whole dump: each commit
-against its id, and each name against the commits.
-"""
+"""Dumps of refs in lakeFS's format: files of branches, tags and commits beside the trees."""
 
 from __future__ import annotations
 
@@ -72,9 +68,6 @@ def parse_manifest(body: bytes, what: str) -> DumpManifest:
     )
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 def encode_refs(refs: RefsSnapshot) -> tuple[DumpManifest, dict[str, bytes]]:
     """Encode refs as a manifest and files by key. Equal refs give equal bytes."""
     branches, branch_files = make_ref_tables(
@@ -119,9 +112,6 @@ def _record(key: str, identity: str, message: Any) -> Record:
     return key.encode(), plain_value(identity.encode(), data)
 
 
-# --- the files of a dump --------------------------------------------------------------------------
-
-
 def dump_table_ids(store: ObjectStore, manifest: DumpManifest) -> list[str]:
     return [
         table_id
@@ -159,9 +149,6 @@ def _decoded_message(entity: Entity, record: ValueRecord) -> Any:
         raise CorruptFileError(
             f"the dump has a damaged {entity.value} {record.key!r}: dump the refs again"
         ) from error
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def read_refs(store: ObjectStore, manifest: DumpManifest) -> RefsSnapshot:
@@ -418,8 +405,6 @@ def _graph_problems(
     )
     return [InvalidDumpError(problem)]
 
-
-# --- problems -------------------------------------------------------------------------------------
 
 _MOST_SHOWN = 100
 

@@ -1,7 +1,4 @@
-"""lakeFS's garbage-collection and branch-protection rules in a storage namespace.
-
-Only early versions kept branch-protection rules there; later ones keep them in their database.
-"""
+"""lakeFS's garbage-collection and branch-protection rules in a storage namespace."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Files of refs in lakeFS's format: ranges under a metarange, as in trees.
-
-Their names follow lakeFS's formula, unlike the names of tree files. The formula hashes whole values
-and the kind of entity, so reading verifies both.
-"""
+"""Files of refs in lakeFS's format and named by its formula, as ranges of a metarange."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ def merge_bases(
 ) -> list[CommitId]:
     """Return the best common ancestors, by descending generation, then by id.
 
-    None of them is an ancestor of another one. Commits are visited by descending generation, so all
-    descendants of a commit are visited before it is popped. Its marks are final then.
+    Commits are visited by descending generation, so all descendants of a commit are visited before
+    it is popped. Its marks are final then.
     """
     marks: dict[CommitId, int] = {}
     queue: list[tuple[int, CommitId]] = []
@@ -62,8 +62,7 @@ def own_commits(
 ) -> list[CommitId]:
     """Return the first-parent commits of a head missing in `other`, oldest first.
 
-    Merges that only brought in commits of `other` are omitted, too. The history of `other` is
-    visited only down to where it meets the first-parent line.
+    Merges that only brought in commits of `other` are omitted, too.
     """
     contained = _Ancestors(other, parents, generation)
     found = []

@@ -1,8 +1,4 @@
-"""Change summaries of commits, with which the log of a path skips commits.
-
-A summary has hashes of the changed names, and intervals where the names are unknown. It may contain
-more than the commit changed, but never less. So it only proves that a commit did not touch a path.
-"""
+"""Change summaries of commits, with which the log of a path skips commits."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Plans of verbs restricted to selected paths. Other keys are copied unread.
-
-Only ranges that straddle a bound of the selected paths are cut, and are read on both sides of the
-cut. A task body reads whole ranges, so it also gets the selected keys.
-"""
+"""Plans of verbs restricted to selected paths. Other keys are copied unread."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Plans: the ranges that a verb copies by id and the ranges that it opens.
-
-A plan is a value, computed on the driver from metaranges alone. The key space is cut wherever no
-range of any side straddles the cut. A segment that the sides' ids decide is never read.
-"""
+"""Plans: the ranges that a verb copies by id and the ranges that it opens."""
 
 from __future__ import annotations
 
@@ -122,9 +118,6 @@ class Plan:
             if not interval.is_empty
         )
         return Plan(tuple(inside))
-
-
-# --- the verbs' plans -----------------------------------------------------------------------------
 
 
 def plan_diff(left: Ranges, right: Ranges, within: Interval = EVERYTHING) -> Plan:

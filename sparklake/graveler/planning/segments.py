@@ -1,8 +1,4 @@
-"""Segments of the key space: cuts where no range of any side straddles the cut.
-
-Ranges common to all sides are found in columns, by the ids of their records. Only the ranges
-between them are visited one by one.
-"""
+"""Segments of the key space: cuts where no range of any side straddles the cut."""
 
 from __future__ import annotations
 

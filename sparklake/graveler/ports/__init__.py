@@ -1,7 +1,4 @@
-"""The ports of the core: the object store and the ref store.
-
-The contract of each port is a test class that every implementation inherits.
-"""
+"""The ports of the core. Implementations inherit the test class of their contract."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""The directory of a table: its data blocks, and the ids of all its records.
-
-It is a block in RocksDB's metaindex that other readers ignore. With it, records are compared
-without their bytes, and single data blocks can be found, opened or copied.
+"""The directory of a table: its data blocks and record ids. Other readers ignore it.
 
 A data block ends after a record whose id's first byte is divisible by `BLOCK_RECORDS`, or at the
-cap of 4 x `BLOCK_RECORDS` records. As with the ends of ranges, a change moves only ends nearby.
+cap. As with the ends of ranges, a change moves only ends nearby.
 """
 
 from __future__ import annotations

@@ -53,9 +53,6 @@ class Handle(NamedTuple):
     size: int
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 def compressed(content: bytes) -> tuple[bytes, bytes]:
     """Return the body and trailer of a block, compressed if that saves enough."""
     body: bytes = _snappy.compress(content, asbytes=True)
@@ -105,9 +102,6 @@ def footer(meta_index: Handle, index: Handle) -> bytes:
         + handles.ljust(_HANDLES_BYTES, b"\0")
         + _TAIL.pack(_FORMAT_VERSION, _MAGIC)
     )
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def meta_blocks(file: Content) -> dict[bytes, Handle]:

@@ -55,9 +55,6 @@ def as_put(info: RangeInfo, replaced: Mapping[RangeId, RangeId]) -> RangeInfo:
     return replace(info, id=replaced.get(info.id, info.id))
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 def write_ranges(
     blocks: Blocks, range_records: int, *, compress: bool = True
 ) -> Iterator[tuple[WrittenRange, bytes]]:
@@ -96,9 +93,6 @@ def make_meta_range(ranges: Ranges) -> tuple[MetaRange, dict[str, bytes]]:
     _ = listed.block.encoded  # Threads share trees.
     tree = MetaRange(MetaRangeId(file_id(listed.block.ids.data)), listed)
     return tree, {table_key(tree.id): make_table(listed.block).file}
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange:
