@@ -23,10 +23,7 @@ def name_pattern(glob: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=_CACHED)
 def word_pattern(glob: str) -> re.Pattern[str]:
-    """Return an expression for whole words, as `fnmatch.fnmatchcase` matches them.
-
-    It adds `[a-c]` and `[!a-c]`, which are one character, to `name_pattern`.
-    """
+    """Return `name_pattern` with `[a-c]` and `[!a-c]`, as `fnmatch.fnmatchcase` matches."""
     pieces = [""]
     for each in _words(glob):
         if each == "*":

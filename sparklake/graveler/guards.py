@@ -87,10 +87,7 @@ def check_fence(branch: str, found: int, begun: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProtectionRule:
-    """A pattern of branch names and the actions blocked on these branches.
-
-    In a pattern `*` matches any characters and `?` matches one.
-    """
+    """A pattern of branch names, with `*` and `?`, and the blocked actions."""
 
     pattern: str
     actions: frozenset[Action] = ALL_ACTIONS

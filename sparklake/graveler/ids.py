@@ -85,10 +85,7 @@ def zigzag(number: int) -> bytes:
 
 
 def read_varint(data: Any, at: int) -> tuple[int, int]:
-    """Return the varint at a position, and the position after it.
-
-    Raises IndexError for a varint that is truncated or has more than ten bytes.
-    """
+    """Return a varint and the position after it; IndexError if truncated or too long."""
     number = shift = 0
     while True:
         byte = data[at]

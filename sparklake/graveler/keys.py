@@ -20,10 +20,7 @@ def object_key(path: str) -> bytes:
 
 
 def existing_key(path: str) -> bytes:
-    """Return the key of a path, to read or remove its object.
-
-    Other programs may have written keys that `object_key` rejects.
-    """
+    """Return the key of a path of any program, to read or remove its object."""
     _check_text(path)
     try:
         key = path.encode()
@@ -39,10 +36,7 @@ def existing_key(path: str) -> bytes:
 
 
 def path_tuple(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
-    """Reject a string in place of a list of paths.
-
-    A string would be read as a list of its letters, and a `*` among them would mean everything.
-    """
+    """Reject a string in place of a list: a `*` among its letters would mean everything."""
     if isinstance(paths, str):
         raise InvalidInputError(f"{such} must be a list, such as [{paths!r}]")
     return tuple(paths)
@@ -141,10 +135,7 @@ _NAME_CHARACTERS = 60
 
 
 def is_file_name(key: str, *, has_folders: bool) -> bool:
-    """Return whether a key can be the name of a file in any folder, or of an object.
-
-    With `has_folders`, no part may be empty.
-    """
+    """Return whether a key can name a file. With `has_folders`, no part may be empty."""
     parts = key.split("/")
     if key.startswith("/") or "\0" in key or "." in parts or ".." in parts:
         return False

@@ -62,10 +62,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class FirstParentLine:
-    """The first parents from a commit on, back to `since` (unix seconds).
-
-    Also kept is the first commit that is not younger than `since`.
-    """
+    """The first parents from a commit back to the first one not younger than `since`."""
 
     head: CommitId
     since: int

@@ -35,10 +35,7 @@ def shown_nanoseconds(nanoseconds: int) -> int:
 
 
 def checked_microseconds(nanoseconds: int) -> int:
-    """Return unix microseconds for a column that rejects other years.
-
-    A time in another year stays outside of the years 1 to 9999, and fits in 64 bits.
-    """
+    """Return unix microseconds in 64 bits, with other years kept outside 1 to 9999."""
     micros = nanoseconds // MICROSECOND
     return min(max(micros, FIRST_MICROSECOND - 1), LAST_MICROSECOND + 1)
 

@@ -55,10 +55,7 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SideRows:
-    """Rows of a side, as positions in a block. NO_ROW is a missing record.
-
-    `taken` is the block of the present records, if it was already taken.
-    """
+    """Rows of a side as positions in `block`. `taken` is their block, if already taken."""
 
     block: Block
     at: Positions

@@ -72,10 +72,7 @@ def _disputed(rows: SideRows) -> Mask:
 
 
 def _ancestors(base: Block, in_dest: SideRows, in_source: SideRows) -> SideRows:
-    """Return base's records of the differing keys of two sides.
-
-    Most are found by id, because one of the sides has the same record.
-    """
+    """Return base's records of differing keys, most of them found by id."""
     at = np.full(len(in_dest.at), NO_ROW)
     for side in (in_dest, in_source):
         there = np.flatnonzero(side.present)
@@ -104,10 +101,7 @@ def diff(left: Blocks, right: Blocks) -> Iterator[BlockChanges]:
 def three_way_diff(
     base: Blocks, source: Blocks, dest: Blocks, observe: ChangeObserver = ignore_changes
 ) -> Iterator[BlockChanges]:
-    """Yield the changes of a merge of source to dest, and its conflicts.
-
-    `observe` gets all differences between source and dest.
-    """
+    """Yield the changes of a merge, and its conflicts. `observe` gets all differences."""
     for sides in aligned(base, source, dest):
         changes, outcomes = three_way(*sides)
         if not len(changes):

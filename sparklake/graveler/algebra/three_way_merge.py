@@ -57,10 +57,7 @@ def merge(
 
 
 class _MergedBlock(NamedTuple):
-    """A block of dest and its merge edits without the conflicts.
-
-    `rows` are the conflicts' positions in dest.
-    """
+    """A dest block and its merge edits. `rows` are the conflicts' positions in dest."""
 
     dest: Block
     dropped: Mask

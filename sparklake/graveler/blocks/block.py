@@ -200,10 +200,7 @@ class Block:
             at = stop
 
     def packed_parts(self) -> tuple[list[tuple[PackedBlocks, Sequence[int]]], Ids] | None:
-        """Return all data blocks, and the id of the last record of each.
-
-        Returns None for a block with encoded records, and for one without records.
-        """
+        """Return all data blocks, each with its last id; None if there are other leaves."""
         units = [unit for unit in self.units if not isinstance(unit, EncodedRecords)]
         if not units or len(units) < len(self.units):
             return None

@@ -168,10 +168,7 @@ class Keys:
         return gather(self.data, self.starts, self.lengths)
 
     def words(self, rows: Positions, word: int) -> NDArray[np.uint64]:
-        """Return one eight-byte word of each key as big-endian numbers, zero-padded.
-
-        All keys must reach into the word.
-        """
+        """Return a word of each key as a big-endian number. All keys must reach into it."""
         left = np.minimum(self.lengths[rows] - word * WORD_BYTES, WORD_BYTES)
         found = items_at(self.data, self.starts[rows] + word * WORD_BYTES, WORD_BYTES)
         return found.view(">u8").astype(np.uint64) & _MASKS[left]

@@ -47,10 +47,7 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
 
 
 class LeafEdit(NamedTuple):
-    """An edit of the touched leaves of a block.
-
-    `shifts` leads from a position in the block to one in the records of all `parts`.
-    """
+    """An edit of leaves. `shifts` leads from positions to those in the records of all `parts`."""
 
     block: Block
     opened: Positions
@@ -63,10 +60,7 @@ class LeafEdit(NamedTuple):
 
 @kernels.defines(kernels.edit_leaves)
 def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
-    """Return the replacement of the touched leaves: entries, ids and a number per leaf.
-
-    The last number counts the records after the last leaf.
-    """
+    """Return the entries and ids of touched leaves, and their number per leaf and after."""
     block, opened, parts, shifts, dropped, added, places = edit
     records = chained(parts)
     # The records of touched leaves that stay, and the positions of added records between them.
@@ -112,10 +106,7 @@ _TOMBSTONE = b"\0\0"
 
 
 def renamed(block: Block, cut: int, prefix: bytes) -> Block:
-    """Replace the first `cut` bytes of all keys, which must be equal, with a prefix.
-
-    Raises InvalidKeyError for a key that no object may have.
-    """
+    """Replace the first `cut` bytes of all keys, which must be equal, with a prefix."""
     if not len(block):
         return block
     records, old = block.encoded, block.keys

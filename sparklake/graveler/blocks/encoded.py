@@ -221,10 +221,7 @@ def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedR
 
 
 def find_stored(content: memoryview, last_key: bytes, key: bytes) -> bytes | None:
-    """Return the stored value of a key in a data block that ends with `last_key`.
-
-    Raises CorruptFileError, IndexError, ValueError or struct.error for other bytes.
-    """
+    """Return a key's stored value in a data block; raise many errors for damaged ones."""
     places = _places(content, last_key)
     row = bisect_left(places, key, key=partial(_key_at, content))
     if row == len(places) or _key_at(content, places[row]) != key:

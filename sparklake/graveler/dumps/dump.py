@@ -216,10 +216,7 @@ def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
 
 @dataclass(slots=True)
 class _DumpReading:
-    """A reading of a dump, collecting problems.
-
-    The ids of invalid commits are kept, so that nothing is reported twice.
-    """
+    """A reading that collects problems, each once: it keeps the ids of invalid commits."""
 
     store: ObjectStore
     renames: Mapping[str, str]
@@ -410,10 +407,7 @@ _MOST_SHOWN = 100
 
 
 def raise_all(problems: Sequence[SparklakeError]) -> None:
-    """Raise the only problem, or one error for all of them.
-
-    Problems of one class are raised as this class, others as InvalidDumpError.
-    """
+    """Raise the only problem, or one error for all, of their common class if there is one."""
     if not problems:
         return
     first = problems[0]

@@ -49,10 +49,7 @@ MESSAGES: dict[Entity, Any] = {
 
 
 def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dict[str, bytes]]:
-    """Return the metarange id of records in key order, and the files by key.
-
-    Without records there are no files, and the id is "".
-    """
+    """Return the metarange id of records, and files by key; "" and none for no records."""
     files: dict[str, bytes] = {}
     ranges = []
     for some in in_parts(records, _RANGE_BYTES):
@@ -108,10 +105,7 @@ def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str
 
 
 def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
-    """Return a lakeFS file's kind of records, "" for a tree's, and its type.
-
-    Both are "" for a file of sparklake.
-    """
+    """Return a lakeFS file's entity, "" for a tree, and its type; "" for other files."""
     found = table_properties(name, file)
     if _ONLY_IN_LAKEFS not in found:
         return "", ""
@@ -120,10 +114,7 @@ def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
 
 
 def record_total(store: ObjectStore, table_id: str, entity: Entity) -> int:
-    """Return a metarange's recorded number of records, without reading ranges.
-
-    May raise DecodeError, too.
-    """
+    """Return a metarange's number of records, or raise DecodeError. Reads no ranges."""
     (ranges,) = _read(store, [table_id], entity, META_RANGES)
     return sum(RangeDataMessage.FromString(each.data).count for each in ranges)
 

@@ -60,10 +60,7 @@ def merge_bases(
 def own_commits(
     head: CommitId, other: CommitId, parents: Parents, generation: Generation
 ) -> list[CommitId]:
-    """Return the first-parent commits of a head missing in `other`, oldest first.
-
-    Merges that only brought in commits of `other` are omitted, too.
-    """
+    """Return the first-parent commits of a head without those of `other`, oldest first."""
     contained = _Ancestors(other, parents, generation)
     found = []
     commit: CommitId | None = head
@@ -106,10 +103,7 @@ class _Ancestors:
 def ahead_behind(
     left: CommitId, right: CommitId, parents: Parents, generation: Generation
 ) -> tuple[int, int]:
-    """Return the number of commits only left contains, and only right contains.
-
-    Histories are visited by descending generation, and only until they are the same.
-    """
+    """Return the numbers of commits only left and only right contains, by few visits."""
     sides, queue = dict[CommitId, int](), list[tuple[int, CommitId]]()
     counts = [0, 0, 0, 0]
     own = 0  # The number of queued commits that only one side contains.
@@ -134,10 +128,7 @@ def ahead_behind(
 
 
 class _Reach(NamedTuple):
-    """The members reachable from a commit's children, as a bit set.
-
-    With `is_nested`, one child alone leads to all of them.
-    """
+    """The members reachable from a commit's children. If nested, one child leads to all of them."""
 
     members: int
     is_nested: bool

@@ -45,10 +45,7 @@ def plan_without(ranges: Ranges, path_filter: PathFilter) -> Plan:
 
 
 def plan_restore(left: Ranges, right: Ranges, path_filter: PathFilter) -> Plan:
-    """Plan staged records that restore left's selected keys from right.
-
-    Where left has no records, the ranges of right are copied by id.
-    """
+    """Plan staged records that restore left's selected keys from right."""
     inside = (overlapping(side, path_filter.hull) for side in (left, right))
     pieces: list[Piece] = []
     for segment in segments_apart(*inside):

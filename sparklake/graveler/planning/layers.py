@@ -36,10 +36,7 @@ def plan_apply(
 
 
 def plan_view(base: Ranges, layers: Sequence[SideStream], touched: Iterable[Interval]) -> Plan:
-    """Plan reading `touched` through layers, newest first, over a base.
-
-    Every record of a layer is opened.
-    """
+    """Plan reading `touched` through layers, newest first. All their records are opened."""
     return Plan(tuple(_layered(base, (), layers, list(touched))), open_tails(base))
 
 
@@ -68,10 +65,7 @@ def _layered(
 def _cells(
     base: Ranges, adopted: Ranges, touched: Iterable[Interval]
 ) -> Iterator[tuple[Interval, CopiedPiece]]:
-    """Yield intervals that tile the key space, each with its content without layers.
-
-    Consecutive untouched ranges of the base are one interval.
-    """
+    """Yield intervals that tile the key space, each with its content without layers."""
     stop: bytes | None = b""
     for segment in tiled(_clusters_near(base, adopted, touched)):
         committed, new = segment.sides
@@ -86,10 +80,7 @@ def _cells(
 
 
 def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -> Iterator[Window]:
-    """Yield adopted ranges, base ranges near `touched`, and runs of other base ranges.
-
-    Every adopted range is inside `touched`.
-    """
+    """Yield adopted ranges, base ranges near `touched`, and runs of other base ranges."""
     done = 0
     for first, stop in _near(base, touched):
         if done < first:

@@ -41,10 +41,7 @@ def pack_tasks(plan: Plan, task_records: int) -> list[Task]:
 
 
 def coalesced(plan: Plan, task_records: int) -> Plan:
-    """Join adjoining opened pieces, up to a number of records.
-
-    A joined stream is split into ranges as a whole, so its segments need no stitching.
-    """
+    """Join adjoining opened pieces, up to a number of records, to save stitching."""
     pieces: list[Piece] = []
     held: list[OpenPiece] = []
     records = 0

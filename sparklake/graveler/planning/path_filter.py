@@ -79,10 +79,7 @@ PATHS_NOUN = "the paths to choose"  # The noun for a list of paths in errors.
 
 
 def filter_for(paths: Sequence[str] | None) -> PathFilter:
-    """Return the filter of objects and prefixes, which end with '/'.
-
-    None is everything. An empty list is an error, because it does not mean everything.
-    """
+    """Return the filter of objects and prefixes, which end with '/'. None is everything."""
     if paths is None:
         return ALL
     keys = [existing_key(path) for path in path_tuple(paths, PATHS_NOUN)]

@@ -138,10 +138,7 @@ def plan_merge(base: Ranges, source: Ranges, dest: Ranges) -> Plan:
 def plan_three_way_diff(
     base: Ranges, source: Ranges, dest: Ranges, within: Interval = EVERYTHING
 ) -> Plan:
-    """Plan a diff of a merge's changes to dest.
-
-    It opens segments where source differs from base.
-    """
+    """Plan a diff of a merge's changes to dest: where source differs from base."""
     opened = (
         opened_piece(segment)
         for segment in segments_apart(*(overlapping(side, within) for side in (base, source, dest)))
@@ -173,10 +170,7 @@ def merge_piece(segment: Segment) -> Piece:
 
 
 def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
-    """Plan the replacement of a base's records in an interval with other ranges.
-
-    Only base ranges that straddle a bound of the interval are read.
-    """
+    """Plan to replace an interval of a base. Only straddling base ranges are read."""
     pieces = [*_restricted_copy(base, Interval(b"", within.start)), CopiedPiece(replacement)]
     if within.stop is not None:
         pieces.extend(_restricted_copy(base, Interval(within.stop, None)))
@@ -239,10 +233,7 @@ def rows_in(side: SideStream, interval: Interval) -> tuple[Record, ...]:
 
 
 def open_tails(*sides: Ranges) -> frozenset[RangeId]:
-    """Return the ids of last ranges that may not stop at a range end.
-
-    A range that another range follows in some side does stop at a range end.
-    """
+    """Return the ids of last ranges that may not stop at a range end: no range follows."""
     tails = [side[-1] for side in sides if side]
     return frozenset(each.id for each in tails if not any(_goes_on(side, each) for side in sides))
 

@@ -58,10 +58,7 @@ def _apart(plan: Plan) -> Plan:
 
 
 def _distances(plan: Plan, other: Plan, *, layered: bool) -> Iterator[int | None]:
-    """Yield each piece's offset to its equal in another plan; None without one.
-
-    Pieces with the same offset are consecutive in both plans.
-    """
+    """Yield each piece's offset to its equal in another plan; None without one."""
     hulls = map(_hull, other.pieces)
     places = {hull[0]: at for at, hull in enumerate(hulls) if hull is not None}
     distance = 0

@@ -17,10 +17,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, record_ids
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """An interval that no range straddles, with the ranges of each side in it.
-
-    If the sides are known to be `alike`, it may be several such intervals in a row.
-    """
+    """An interval that no range straddles, or several `alike` ones, with each side's ranges."""
 
     interval: Interval
     sides: tuple[Ranges, ...]

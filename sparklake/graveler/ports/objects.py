@@ -121,10 +121,7 @@ class ObjectStore(Protocol):
         """
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Write absent objects; return the keys that this call wrote.
-
-        All are durable on return.
-        """
+        """Write absent objects; return the keys that this call wrote. All are durable on return."""
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None

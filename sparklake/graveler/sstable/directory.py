@@ -118,10 +118,7 @@ def read_directory(content: memoryview, data_bytes: int) -> Directory:
 
 
 def _check_numbers(numbers: Positions, records: int, data_bytes: int, key_bytes: int) -> None:
-    """Reject impossible numbers of data blocks.
-
-    Each number is bounded by the actual bytes before numbers are added, so sums do not overflow.
-    """
+    """Reject impossible numbers, each bounded first, so that sums do not overflow."""
     highest = numbers.max(axis=1)
     counts, offsets, sizes, raw_sizes = numbers[: BlockColumn.RAW_SIZE + 1]
     if (

@@ -198,10 +198,7 @@ def properties(file: Content) -> dict[bytes, bytes]:
 
 
 def block_items(content: memoryview) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a block, with shared key prefixes restored.
-
-    Raises NotOurLayoutError, IndexError or struct.error for other bytes.
-    """
+    """Yield the items of a block; NotOurLayoutError, IndexError or struct.error if damaged."""
     data = bytes(content)
     (count,) = _COUNT.unpack_from(data, len(data) - _COUNT.size)
     end = len(data) - _COUNT.size * (count + 1)

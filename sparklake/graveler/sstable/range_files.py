@@ -69,10 +69,7 @@ def write_ranges(
 
 
 def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, bytes]:
-    """Return the range of at least one record, and its file.
-
-    Raises CorruptFileError for keys that do not ascend, because some of them would be lost.
-    """
+    """Return the range of at least one record, and its file. Unordered keys are an error."""
     table = make_table(records, compress=compress)
     info = RangeInfo(
         id=RangeId(file_id(records.ids.data)),
@@ -115,10 +112,7 @@ def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange
 def read_ranges(
     store: ObjectStore, ranges: Sequence[RangeInfo], interval: Interval = EVERYTHING
 ) -> Iterator[Block]:
-    """Stream the records of ranges in key order, restricted to an interval.
-
-    Only ranges that overlap the interval are read, and each is verified before it is yielded.
-    """
+    """Stream the verified records of ranges in an interval. Reads only overlapping ranges."""
     for group in read_together(overlapping(ranges, interval)):
         inside = restricted(_read(store, [each.id for each in group], _RANGES), interval)
         if len(inside):
@@ -146,10 +140,7 @@ def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block
 
 
 def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
-    """Yield the packed records of each range, without an open file.
-
-    Errors are raised now or when records are read.
-    """
+    """Yield packed records without an open file. Errors are raised now or on access."""
     keys = [table_key(each.id) for each in ranges]
     for each, key, content in zip(ranges, keys, store.get_many(keys), strict=True):
         if not isinstance(content, bytes):
@@ -178,10 +169,7 @@ def read_range_file(content: Content, range_id: str) -> Block:
 
 
 def read_meta_range_file(content: Content, meta_range_id: str) -> Block:
-    """Return the verified records of a metarange.
-
-    There are none in the table that lakeFS writes when everything was deleted.
-    """
+    """Return the verified records of a metarange; none in lakeFS's empty table."""
     if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
         return EMPTY
     return _read_table(content, meta_range_id, _META_RANGES)

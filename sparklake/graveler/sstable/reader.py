@@ -133,10 +133,7 @@ class DataBlocks:
         return None if number == self.stop else self._search(number, _find, key)
 
     def find_many(self, keys: Keys) -> tuple[pa.BinaryArray, Positions]:
-        """Return the stored values of ascending keys, and the positions of the keys found.
-
-        Nothing is cached.
-        """
+        """Return the stored values of ascending keys, and the positions of the found."""
         last_keys = keys_of(self.last_keys)
         at, _ = search(last_keys, keys)
         at = at[: np.searchsorted(at, self.stop - self.first)]
@@ -197,10 +194,7 @@ def _find(content: bytes, size: int, raw_size: int, last_key: bytes, key: bytes)
 def _find_each(
     content: bytes, places: Positions, last_keys: Keys, keys: Keys, at: Positions
 ) -> tuple[pa.BinaryArray, Positions]:
-    """Return the stored values of keys in data blocks, and the rows of the keys found.
-
-    `at` has the row in `places`, and in `last_keys`, of the data block of each key.
-    """
+    """Search data blocks for keys; `at` has the row of each key's data block in `places`."""
     spans = places[:, :3].tolist()
     blocks = [opened(content, Handle(offset, size), raw) for offset, size, raw in spans]
     values = [
@@ -227,10 +221,7 @@ def _rows(numbers: Sequence[int]) -> Iterator[range]:
 
 
 def read_sstable(name: str, file: Content) -> Block | None:
-    """Return the records of a table by its directory, at least one.
-
-    Returns None for a table without a directory, which is another writer's or damaged.
-    """
+    """Return the records of a table; None without a directory, if foreign or damaged."""
     try:
         columns = _directory(file)
     except NotOurLayoutError:

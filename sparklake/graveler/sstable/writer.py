@@ -96,10 +96,7 @@ class NewTable(NamedTuple):
 
 
 def make_table(block: Block, *, compress: bool = True) -> NewTable:
-    """Return the table of at least one record.
-
-    Copied data blocks keep their compression. Raises CorruptFileError for keys that do not ascend.
-    """
+    """Return the table of at least one record. Copied data blocks keep their compression."""
     return NewTable(*_table(block, compress, FIXED_PROPERTIES))
 
 
