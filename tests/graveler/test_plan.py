@@ -432,18 +432,18 @@ def test_a_listing_opens_its_interval(base: Ranges, staged: set[bytes], within: 
             Interval(b"e", b"h"),
             (
                 CopiedPiece((A,)),
-                opened(b"", b"e", (B,)),
+                opened(b"d", b"e", (B,)),
                 CopiedPiece((B2,)),
-                opened(b"h", None, (C,)),
+                opened(b"h", b"i\0", (C,)),
             ),
         ),
         (
             prefix_interval(b"e"),
             (
                 CopiedPiece((A,)),
-                opened(b"", b"e", (B,)),
+                opened(b"d", b"e", (B,)),
                 CopiedPiece((B2,)),
-                opened(b"f", None, (B,)),
+                opened(b"f", b"f\0", (B,)),
                 CopiedPiece((C,)),
             ),
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.keys import EVERYTHING, Interval, successor
@@ -14,6 +13,7 @@ from sparklake.graveler.planning.plan import (
     Piece,
     Plan,
     SideStream,
+    kept_pieces,
     merge_piece,
     open_tails,
     opened_piece,
@@ -23,7 +23,7 @@ from sparklake.graveler.planning.plan import (
     settle,
 )
 from sparklake.graveler.planning.segments import Segment, segments_apart
-from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
+from sparklake.graveler.ranges import Ranges, overlapping
 
 
 def plan_filtered_merge(
@@ -40,7 +40,7 @@ def plan_filtered_merge(
 def plan_without(ranges: Ranges, path_filter: PathFilter) -> Plan:
     """Plan the removal of the selected keys."""
     tiles = path_filter.tiles(EVERYTHING)
-    pieces = (piece for part, chosen in tiles if not chosen for piece in _kept(ranges, part))
+    pieces = (piece for part, chosen in tiles if not chosen for piece in kept_pieces(ranges, part))
     return Plan(tuple(pieces), open_tails(ranges))
 
 
@@ -87,7 +87,7 @@ def _merge_pieces(segment: Segment, path_filter: PathFilter) -> Iterator[Piece]:
         whole = opened_piece(segment)
         for part, is_chosen in path_filter.tiles(segment.interval):
             if not is_chosen:
-                yield from _kept(dest, part, sides_before=2)
+                yield from kept_pieces(dest, part, sides_before=2)
             elif _is_filled(inside := part_of(whole, part)):
                 yield inside
 
@@ -97,31 +97,6 @@ def _chosen_parts(piece: OpenPiece, path_filter: PathFilter) -> Iterator[OpenPie
         inside = piece if part == piece.interval else part_of(piece, part)
         if _is_filled(inside):
             yield inside
-
-
-def _kept(ranges: Ranges, part: Interval, sides_before: int = 0) -> Iterator[Piece]:
-    """Yield the pieces of ranges in an interval. A range that straddles a bound is read.
-
-    The ranges are the last side of their plan, after `sides_before` empty sides.
-    """
-    inside = overlapping(ranges, part)
-    if not inside:
-        return
-    first = int(inside[0].min_key not in part)
-    last = max(first, len(inside) - (inside[-1].max_key not in part))
-    if first:
-        stop = successor(inside[0].max_key)
-        within = replace(part, stop=stop) if inside[0].max_key in part else part
-        yield _cut(inside[0], within, sides_before)
-    if inside[first:last]:
-        yield CopiedPiece(inside[first:last])
-    if inside[last:]:
-        within = replace(part, start=max(part.start, inside[-1].min_key))
-        yield _cut(inside[-1], within, sides_before)
-
-
-def _cut(each: RangeInfo, within: Interval, sides_before: int) -> OpenPiece:
-    return OpenPiece(within, (*[SideStream()] * sides_before, SideStream((each,))))
 
 
 def _is_filled(piece: OpenPiece) -> bool:

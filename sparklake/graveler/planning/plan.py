@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparklake.graveler.algebra.classify import KeyOutcome, classify
 from sparklake.graveler.ids import RangeId
-from sparklake.graveler.keys import EVERYTHING, Interval, common
+from sparklake.graveler.keys import EVERYTHING, Interval, common, successor
 from sparklake.graveler.planning.segments import Segment, segments_apart
 from sparklake.graveler.ranges import (
     RangeInfo,
@@ -171,9 +171,9 @@ def merge_piece(segment: Segment) -> Piece:
 
 def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
     """Plan to replace an interval of a base. Only straddling base ranges are read."""
-    pieces = [*_restricted_copy(base, Interval(b"", within.start)), CopiedPiece(replacement)]
+    pieces = [*kept_pieces(base, Interval(b"", within.start)), CopiedPiece(replacement)]
     if within.stop is not None:
-        pieces.extend(_restricted_copy(base, Interval(within.stop, None)))
+        pieces.extend(kept_pieces(base, Interval(within.stop, None)))
     return Plan(tuple(pieces), open_tails(base, replacement))
 
 
@@ -194,19 +194,29 @@ def _matched_piece(segment: Segment) -> Piece:
     return opened_piece(segment)
 
 
-def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:
-    """Yield the pieces of a base in an interval. Its first and last range may be cut."""
-    inside = overlapping(base, interval)
+def kept_pieces(ranges: Ranges, part: Interval, sides_before: int = 0) -> Iterator[Piece]:
+    """Yield the pieces of ranges in an interval. A range that straddles a bound is read.
+
+    The ranges are the last side of their plan, after `sides_before` empty sides.
+    """
+    inside = overlapping(ranges, part)
     if not inside:
         return
-    first = int(inside[0].min_key not in interval)
-    last = max(first, len(inside) - (inside[-1].max_key not in interval))
+    first = int(inside[0].min_key not in part)
+    last = max(first, len(inside) - (inside[-1].max_key not in part))
     if first:
-        yield OpenPiece(interval, (SideStream((inside[0],)),))
+        stop = successor(inside[0].max_key)
+        within = replace(part, stop=stop) if inside[0].max_key in part else part
+        yield _cut(inside[0], within, sides_before)
     if inside[first:last]:
         yield CopiedPiece(inside[first:last])
     if inside[last:]:
-        yield OpenPiece(interval, (SideStream((inside[-1],)),))
+        within = replace(part, start=max(part.start, inside[-1].min_key))
+        yield _cut(inside[-1], within, sides_before)
+
+
+def _cut(each: RangeInfo, within: Interval, sides_before: int) -> OpenPiece:
+    return OpenPiece(within, (*[SideStream()] * sides_before, SideStream((each,))))
 
 
 def joined_side(sides: Iterable[SideStream]) -> SideStream:
