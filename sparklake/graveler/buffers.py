@@ -1,4 +1,4 @@
-"""Types of columns, and the buffers of Arrow's arrays of bytes."""
+"""Types of columns, and the buffers in Arrow's byte arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def binary_array(offsets: NDArray[Any], data: Any) -> pa.BinaryArray:
 
 
 def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the start of each item in an array's data, and the end of the last."""
+    """Return the start of each item in an array's data, and the last item's end."""
     if len(array) == 0:
         return np.zeros(1, np.int32)
     return np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]

@@ -121,7 +121,7 @@ def commit_id(
 
 
 def computed_id(commit: Commit) -> CommitId:
-    """Return the id that follows from the content of a commit."""
+    """Compute the id from a commit's content."""
     return commit_id(
         commit.parents,
         commit.committer,
@@ -141,7 +141,7 @@ def hash_string(text: str) -> bytes:
 
 
 def hash_map(mapping: Mapping[str, str]) -> bytes:
-    """Return lakeFS's hash input for a map of strings, in the byte order of the keys."""
+    """Return lakeFS's hash input for a string map, in the byte order of the keys."""
     items = sorted(mapping.items(), key=lambda item: item[0].encode())
     pairs = b"".join(hash_string(key) + hash_string(value) for key, value in items)
     return b"\x04" + hash_int(len(items)) + pairs

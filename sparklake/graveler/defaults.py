@@ -1,4 +1,4 @@
-"""Defaults that the public verbs show, in a module that imports nothing."""
+"""Defaults shown by the public verbs, in a module without imports."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def decode_entry(data: bytes) -> Entry:
 
 
 def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, int]:
-    """Return the fields of a serialized entry, in the order of `Entry`.
+    """Return the fields of a serialized entry, as in `Entry`.
 
     Use it to decode one object at a time: constructing an Entry costs as much as decoding it.
     """
@@ -136,7 +136,7 @@ def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, 
 
 
 def entry_record(path: str, entry: Entry) -> Record:
-    """Return the record of a new object, after a check of its path and entry."""
+    """Return the record of a new object, with a valid path and entry."""
     check_entry(path, entry)
     try:
         return encode_record(object_key(path), entry_identity(entry), encode_entry(entry))
@@ -145,7 +145,7 @@ def entry_record(path: str, entry: Entry) -> Record:
 
 
 def check_entry(path: str | bytes, entry: Entry) -> None:
-    """Raise InvalidRecordError for a size or an mtime that no record may have."""
+    """Reject an invalid size or mtime."""
     if not 0 <= entry.size <= MAX_SIZE:
         raise InvalidRowsError(
             f"the size of {path!r} is {entry.size}: use a number of bytes, 0 or more"

@@ -64,17 +64,17 @@ def _within(glob: str, one: str, numbers: Iterator[int]) -> str:
 
 
 def _starred(pieces: Sequence[str], gap: str, numbers: Iterator[int]) -> str:
-    """Join pieces with any number of gaps between two of them."""
-    first, *rest = pieces
-    if not rest:
+    """Join pieces with any number of gaps between two."""
+    first, *others = pieces
+    if not others:
         return first
-    *inner, last = rest
-    found = (_settled(f"{gap}*?{piece}", numbers) for piece in inner if piece)
-    return "".join([first, *found, f"{gap}*{last}"])
+    *inner, last = others
+    middle = (_settled(f"{gap}*?{piece}", numbers) for piece in inner if piece)
+    return "".join([first, *middle, f"{gap}*{last}"])
 
 
 def _settled(expression: str, numbers: Iterator[int]) -> str:
-    """Return an expression that matches only its first match, without backtracking.
+    """Return an expression for only its first match, without backtracking.
 
     Python 3.10 has no atomic groups. A lookahead does not backtrack either.
     """

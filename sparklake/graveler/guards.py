@@ -20,7 +20,7 @@ TRANSACTION_PREFIX = "_tx-"
 
 
 class Action(str, Enum):
-    """An action that a rule can block on a branch. Merges and reverts are never blocked."""
+    """An action blocked by branch-protection rules. Merges and reverts are never blocked."""
 
     STAGE = "stage"
     COMMIT = "commit"
@@ -77,7 +77,7 @@ def read_only_error() -> ReadOnlyError:
 
 
 def check_fence(branch: str, found: int, begun: int | None) -> None:
-    """Raise CollectionStartedError if a branch's fence has changed. None skips the check."""
+    """Reject a branch's changed fence. None skips the check."""
     if begun not in (None, found):
         raise CollectionStartedError(
             f"nothing was changed on {branch!r}: a garbage collection or a purge has started. "
@@ -95,8 +95,8 @@ class ProtectionRule:
     def __post_init__(self) -> None:
         check_pattern(self.pattern)
         if not self.actions:
-            known = ", ".join(each.value for each in Action)
-            raise InvalidInputError(f"a rule must block at least one of {known}")
+            names = ", ".join(each.value for each in Action)
+            raise InvalidInputError(f"a rule must block at least one of {names}")
 
     def covers(self, branch: str) -> bool:
         return fits(self.pattern, branch)

@@ -48,16 +48,12 @@ def is_generation(range_id: str, first: str) -> bool:
 
 def next_generation(range_id: RangeId) -> RangeId:
     """Return the id for the records of a range with deleted objects."""
-    return _moved_by(range_id, 1)
+    return RangeId(f"{(int(range_id, 16) + 1) % (1 << 256):064x}")
 
 
 def earlier_generation(range_id: RangeId) -> RangeId:
     """Return the id of the previous generation, if `range_id` is a later one."""
-    return _moved_by(range_id, -1)
-
-
-def _moved_by(range_id: str, steps: int) -> RangeId:
-    return RangeId(f"{(int(range_id, 16) + steps) % (1 << 256):064x}")
+    return RangeId(f"{(int(range_id, 16) - 1) % (1 << 256):064x}")
 
 
 _SHORT = tuple(bytes([number]) for number in range(0x80))

@@ -1,4 +1,4 @@
-"""Decoding of a lake's JSON files, which may contain any bytes."""
+"""Decoding of untrusted JSON files in a lake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 def decode_json(
     body: bytes | str, kind: type[T], what: str, remedy: str = "restore the file from a backup"
 ) -> T:
-    """Decode JSON of a schema, or raise CorruptFileError, where the file is `what`."""
+    """Decode a JSON file, called `what` in its CorruptFileError."""
     try:
         return msgspec.json.decode(body, type=kind)
     except BAD_JSON as error:

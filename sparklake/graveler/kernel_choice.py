@@ -48,12 +48,12 @@ CHOICE = _choice()
 
 
 def description() -> str:
-    """Return which kernels are active; if not the compiled ones, with the reason."""
+    """Return the active kernels; if not the compiled ones, with the reason."""
     return f"Python ({CHOICE.reason})" if CHOICE.reason else "compiled"
 
 
 def advice() -> str:
-    """Return the description, and what Python costs and how to get compiled kernels."""
+    """Return the description, the cost of Python, and the way to compiled kernels."""
     if not CHOICE.reason:
         return description()
     remedy = f"unset {SETTING}" if CHOICE.reason.startswith(SETTING) else REMEDY

@@ -57,7 +57,7 @@ _DECLINED = (Declined, _library.Declined) if _library is not None else (Declined
 
 
 def defines(adapter: Callable[P, R]) -> Callable[[Callable[P, T]], Callable[P, R | T]]:
-    """Decorate the definition of a compiled kernel, which `adapter` calls."""
+    """Decorate the definition of the compiled kernel behind `adapter`."""
 
     def decorated(definition: Callable[P, T]) -> Callable[P, R | T]:
         if _library is None:
@@ -93,8 +93,8 @@ def take(items: pa.BinaryArray, rows: Positions) -> pa.BinaryArray:
     return binary_array(*_library.take(*_column(items), _numbers(rows)))
 
 
-def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
-    places: tuple[Positions, Mask] = _library.search(_key_columns(keys), _key_columns(wanted))
+def search(keys: Keys, targets: Keys) -> tuple[Positions, Mask]:
+    places: tuple[Positions, Mask] = _library.search(_key_columns(keys), _key_columns(targets))
     return places
 
 
@@ -111,8 +111,8 @@ def unequal_rows(left: Ids, right: Ids) -> tuple[Positions, Positions]:
     return rows
 
 
-def find_ids(ids: Ids, wanted: Ids) -> Positions:
-    rows: Positions = _library.found_ids(_id_bytes(ids), _id_bytes(wanted))
+def find_ids(ids: Ids, targets: Ids) -> Positions:
+    rows: Positions = _library.found_ids(_id_bytes(ids), _id_bytes(targets))
     return rows
 
 
@@ -157,7 +157,7 @@ def unpack(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -
 def _stretches(
     parts: Sequence[tuple[PackedBlocks, Sequence[int]]],
 ) -> tuple[list[Bytes], Positions]:
-    """Return slices of files, and per data block the number of its slice and its columns."""
+    """Return file slices, and per data block its slice's number and its columns."""
     files: list[Bytes] = []
     places: list[Positions] = []
     for unit, numbers in parts:
@@ -316,7 +316,7 @@ def file_checksums(paths: pa.StringArray, sizes: Any) -> pa.StringArray:
 
 
 def open_folder(place: Path, start: str, skipped: str) -> Any:
-    """Open a folder whose files have keys that begin with `start`."""
+    """Open a folder. The keys of its files start with `start`."""
     try:
         return _library.Folder(place, start, skipped)
     except (OSError, UnicodeEncodeError):
@@ -326,7 +326,7 @@ def open_folder(place: Path, start: str, skipped: str) -> Any:
 def read_folder(
     folder: Any, rows: int, others: list[str]
 ) -> Iterator[tuple[pa.StringArray, Any, Any]]:
-    """Yield the keys, sizes and times of plain files; collect the names of others."""
+    """Yield the keys, sizes and times of plain files; collect all other names."""
     while True:
         names, sizes, mtimes, more = folder.read(rows)
         others += more

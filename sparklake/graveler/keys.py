@@ -20,7 +20,7 @@ def object_key(path: str) -> bytes:
 
 
 def existing_key(path: str) -> bytes:
-    """Return the key of a path of any program, to read or remove its object."""
+    """Return the key of an existing object, which any program may have written."""
     _check_text(path)
     try:
         key = path.encode()
@@ -58,7 +58,7 @@ def _check_text(path: object) -> None:
 
 
 def key_folders(key: bytes) -> Iterator[bytes]:
-    """Yield the folders that contain a key, including the root."""
+    """Yield the folders above a key, including the root."""
     at = key.rfind(b"/")
     while at >= 0:
         yield key[: at + 1]
@@ -67,7 +67,7 @@ def key_folders(key: bytes) -> Iterator[bytes]:
 
 
 def key_path(key: bytes) -> str:
-    """Return the path of a key, which must be UTF-8."""
+    """Return the path of a key in UTF-8."""
     try:
         return key.decode()
     except UnicodeDecodeError as error:
@@ -103,12 +103,12 @@ def prefix_interval(prefix: bytes) -> Interval:
 
 
 def disjoint_prefixes(prefixes: Iterable[bytes]) -> list[bytes]:
-    """Sort prefixes, and drop those that begin with another one."""
-    found: list[bytes] = []
+    """Sort prefixes, and drop extensions of others."""
+    disjoint: list[bytes] = []
     for each in sorted(prefixes):
-        if not (found and each.startswith(found[-1])):
-            found.append(each)
-    return found
+        if not (disjoint and each.startswith(disjoint[-1])):
+            disjoint.append(each)
+    return disjoint
 
 
 def successor(key: bytes) -> bytes:

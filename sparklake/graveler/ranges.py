@@ -140,7 +140,7 @@ def record_ids(ranges: Ranges) -> Ids:
 
 
 def overlapping(ranges: Ranges, interval: Interval) -> Ranges:
-    """Return the ranges that may contain keys of an interval."""
+    """Return the ranges around or inside an interval."""
     first = position_reaching(ranges, interval.start)
     if interval.stop is None:
         return ranges[first:]
@@ -156,7 +156,7 @@ def overlaps(ranges: Ranges, interval: Interval) -> bool:
 
 
 def position_reaching(ranges: Ranges, key: bytes, lo: int = 0) -> int:
-    """Return the position of the first range, from `lo`, that ends at or after a key."""
+    """Return the first position, from `lo`, of a range with its end at or after a key."""
     if isinstance(ranges, RangeList):
         return bisect_left(ranges.max_keys, key, lo=lo)
     return bisect_left(ranges, key, lo=lo, key=attrgetter("max_key"))

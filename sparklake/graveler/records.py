@@ -37,7 +37,7 @@ class ValueRecord:
 
 
 def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
-    """Return the stored form of a record, after a check of its sizes."""
+    """Return the stored form of a record of valid sizes."""
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise InvalidKeyError(
             f"a key must have 1 to {MAX_KEY_BYTES} bytes, but this one has {len(key)}: {key[:80]!r}"
@@ -57,7 +57,7 @@ def plain_value(identity: bytes, data: bytes) -> bytes:
 
 
 def in_parts(records: Sequence[Record], part_bytes: int) -> Iterator[Sequence[Record]]:
-    """Cut records into parts that just reach a number of bytes of keys and values."""
+    """Cut records into parts of just at least `part_bytes`."""
     start = size = 0
     for at, (key, value) in enumerate(records, 1):
         size += len(key) + len(value)
@@ -67,7 +67,7 @@ def in_parts(records: Sequence[Record], part_bytes: int) -> Iterator[Sequence[Re
 
 
 def tombstone(key: bytes) -> Record:
-    """Return the staged record that deletes a key."""
+    """Return the staged deletion of a key."""
     return key, _TOMBSTONE_HEAD + record_id(key, b"")
 
 

@@ -27,8 +27,8 @@ def repository_snapshot(
 ) -> RepositorySnapshot:
     """Return a repository, with its expiring commits and trees at `now`."""
     expiring = expired_commits(refs, retention, now) - expired_at.keys()
-    known = {**expired_at, **dict.fromkeys(expiring, now)}
-    collecting = collectable_trees(refs.commits, known, retention, now) - collected
+    expiry = {**expired_at, **dict.fromkeys(expiring, now)}
+    collecting = collectable_trees(refs.commits, expiry, retention, now) - collected
     expired = frozenset(expired_at)
     return RepositorySnapshot(refs, rows, expired, expiring, collected, collecting)
 
@@ -39,10 +39,10 @@ def collectable_trees(
     retention: Retention | None,
     now: int,
 ) -> set[CommitId]:
-    """Return the expired commits whose trees may be deleted at `now`, in unix seconds.
+    """Return the expired commits with deletable trees at `now`, in unix seconds.
 
     `commits` has parents first. `expired_at` has the time at which each expired commit expired.
-    Trees that merges of kept commits may need as bases are not included.
+    Trees that merges of retained commits may need as bases are not included.
     """
     if retention is None or retention.tree_days is None:
         return set()
@@ -50,8 +50,8 @@ def collectable_trees(
     due = {each for each, date in expired_at.items() if date <= since}
     if not due:
         return due
-    kept = {each.id for each in commits} - expired_at.keys()
-    return due - needed_bases(commits, kept)
+    retained = {each.id for each in commits} - expired_at.keys()
+    return due - needed_bases(commits, retained)
 
 
 def collection_running_error() -> CollectionRunningError:

@@ -1,7 +1,7 @@
-"""Retention: how long commits are kept, and which commits have expired.
+"""Retention: how long commits are kept, and how they expire.
 
 From each branch and tag, the first parents are kept up to and with the first commit older than the
-retention: the branch's content when the period began. Other commits are kept for the default
+retention: the branch's content when the period started. Other commits are kept for the default
 retention.
 """
 
@@ -80,29 +80,29 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
     lines += [line(each.commit_id, default) for each in refs.tags]
     first = {each.id: each.parents[0] for each in refs.commits if each.parents}
     dates = commit_dates(refs.commits)
-    named = [(each.name, each.commit_id) for each in refs.branches]
-    named += [(each.name, each.commit_id) for each in refs.tags]
-    for name, commit_id in named:
+    refs_by_name = [(each.name, each.commit_id) for each in refs.branches]
+    refs_by_name += [(each.name, each.commit_id) for each in refs.tags]
+    for name, commit_id in refs_by_name:
         if commit_id not in dates:
             raise _missing_commit(commit_id, f"the commit of {name!r}")
-    kept = kept_commits(lines, now - default * DAY, dates, first.get)
-    return {each.id for each in refs.commits} - kept
+    retained = kept_commits(lines, now - default * DAY, dates, first.get)
+    return {each.id for each in refs.commits} - retained
 
 
 def commit_dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
-    """Return the date of each commit, at least that of its latest ancestor.
+    """Date each commit at least as late as its latest ancestor.
 
     `commits` has parents first. Without this correction, one commit with a slow clock would make
     all its ancestors expire. Raises CorruptFileError if a parent is missing.
     """
-    found: dict[CommitId, int] = {}
+    dates: dict[CommitId, int] = {}
     for each in commits:
         for parent in each.parents:
-            if parent not in found:
+            if parent not in dates:
                 raise _missing_commit(parent, f"a parent of commit {each.id}")
-        above = (found[parent] for parent in each.parents)
-        found[each.id] = max([each.creation_date, *above])
-    return found
+        above = (dates[parent] for parent in each.parents)
+        dates[each.id] = max([each.creation_date, *above])
+    return dates
 
 
 def _missing_commit(commit_id: CommitId, what: str) -> CorruptFileError:
@@ -119,30 +119,32 @@ def kept_commits(
     commit_dates: Mapping[CommitId, int],
     first_parent: Callable[[CommitId], CommitId | None],
 ) -> set[CommitId]:
-    """Return the commits kept by lines, and the commits after `since` on no line.
+    """Return the commits kept by lines, and those after `since` on no line.
 
     No commit may have an earlier date than its first parent. Each commit is visited about once.
     """
-    kept: set[CommitId] = set()
+    retained: set[CommitId] = set()
     # The longest line comes first: where a later line meets an earlier one, its commits are
     # kept.
     for line in sorted(lines, key=lambda each: each.since):
-        for each in _behind(line.head, kept, first_parent):
-            kept.add(each)
+        for each in _behind(line.head, retained, first_parent):
+            retained.add(each)
             if commit_dates[each] <= line.since:
                 break
     led: set[CommitId] = set()
     for line in lines:
         led.update(_behind(line.head, led, first_parent))
-    return kept | {each for each, date in commit_dates.items() if date > since and each not in led}
+    return retained | {
+        each for each, date in commit_dates.items() if date > since and each not in led
+    }
 
 
 def _behind(
-    head: CommitId, known: set[CommitId], first_parent: Callable[[CommitId], CommitId | None]
+    head: CommitId, visited: set[CommitId], first_parent: Callable[[CommitId], CommitId | None]
 ) -> Iterable[CommitId]:
-    """Yield a commit and its first parents, and stop before the first known commit."""
+    """Yield a commit and its first parents, and stop before the first visited commit."""
     commit: CommitId | None = head
-    while commit is not None and commit not in known:
+    while commit is not None and commit not in visited:
         yield commit
         commit = first_parent(commit)
 

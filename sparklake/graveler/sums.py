@@ -24,7 +24,7 @@ def column_sum(sizes: Positions) -> int:
 
 
 def run_sums(sizes: Positions, starts: Positions) -> Positions:
-    """Return the sum of each run of sizes, which begin at `starts`."""
+    """Return the sum of each run. The runs start at `starts`."""
     if _is_safe(sizes):
         return np.add.reduceat(sizes, starts)
     exact = np.add.reduceat(sizes.astype(object), starts)

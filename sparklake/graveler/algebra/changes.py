@@ -85,9 +85,9 @@ class SideRows:
 
     def mask(self) -> Mask:
         """Return the mask of the rows' records in the block."""
-        chosen = np.zeros(len(self.block), bool)
-        chosen[self.at[self.present]] = True
-        return chosen
+        mask = np.zeros(len(self.block), bool)
+        mask[self.at[self.present]] = True
+        return mask
 
     def stored(self) -> list[bytes | None]:
         """Return the stored values, None for absent records."""

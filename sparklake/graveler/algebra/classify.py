@@ -25,7 +25,7 @@ def classify(base: bytes | None, source: bytes | None, dest: bytes | None) -> Ke
 
 
 def outcome_of(source_is_dest: bool, source_is_base: bool, dest_is_base: bool) -> KeyOutcome:
-    """Return the merge outcome of one key from the equality of its sides."""
+    """Return the merge outcome for one key, given which sides are equal."""
     if source_is_dest:
         return KeyOutcome.SAME
     if source_is_base:

@@ -1,4 +1,4 @@
-"""Comparison of two or three sides: blocks with the outcome of each key, and diffs."""
+"""Comparisons: blocks with an outcome per key, and two-way and three-way diffs."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def three_way(
     contested = SideRows(base, np.where(conflicts, ancestors.at, NO_ROW))
     disputed = _disputed(contested)
     agreed = SideRows(base, np.where(disputed, NO_ROW, contested.at))
-    taken = outcomes[KeyOutcome.TAKE_SOURCE]
-    return BlockChanges(in_dest, in_source, agreed, conflicts, disputed, taken), outcomes
+    from_source = outcomes[KeyOutcome.TAKE_SOURCE]
+    return BlockChanges(in_dest, in_source, agreed, conflicts, disputed, from_source), outcomes
 
 
 def compared(left: Block, right: Block) -> tuple[SideRows, SideRows]:
-    """Return the differing keys of two blocks, in key order, as rows of both."""
+    """Return the differing keys in key order, as rows on both sides."""
     in_left, in_right = unequal_rows(left.ids, right.ids)
     if not len(in_left) and not len(in_right):
         return SideRows(left, in_left), SideRows(right, in_right)
@@ -63,7 +63,7 @@ def compared(left: Block, right: Block) -> tuple[SideRows, SideRows]:
 
 
 def _disputed(rows: SideRows) -> Mask:
-    """Return the mask of base rows with a disagreement of ancestors."""
+    """Return the mask of base rows on which the ancestors disagree."""
     mask = np.zeros(len(rows.at), bool)
     there = np.flatnonzero(rows.present)
     if len(there):
@@ -72,7 +72,7 @@ def _disputed(rows: SideRows) -> Mask:
 
 
 def _ancestors(base: Block, in_dest: SideRows, in_source: SideRows) -> SideRows:
-    """Return base's records of differing keys, most of them found by id."""
+    """Return base's records for the differing keys, most of them looked up by id."""
     at = np.full(len(in_dest.at), NO_ROW)
     for side in (in_dest, in_source):
         there = np.flatnonzero(side.present)
@@ -80,8 +80,8 @@ def _ancestors(base: Block, in_dest: SideRows, in_source: SideRows) -> SideRows:
         at[there[places != NO_ROW]] = places[places != NO_ROW]
     for side in (in_dest, in_source):
         rows = np.flatnonzero(side.present & (at == NO_ROW))
-        places, found = base.find(side.block.take(side.at[rows]).keys)
-        at[rows[found]] = places[found]
+        places, exists = base.find(side.block.take(side.at[rows]).keys)
+        at[rows[exists]] = places[exists]
     return SideRows(base, at)
 
 
@@ -107,6 +107,6 @@ def three_way_diff(
         if not len(changes):
             continue
         observe(changes)
-        shown = changes.where(~outcomes[KeyOutcome.TAKE_DEST])
-        if len(shown):
-            yield shown
+        visible = changes.where(~outcomes[KeyOutcome.TAKE_DEST])
+        if len(visible):
+            yield visible

@@ -50,22 +50,22 @@ def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[BlockChan
 
 
 def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block, Block]]:
-    """Yield blocks of records, each with the newest staged record of every key."""
+    """Yield blocks, each with the newest staged record per key."""
     for block, *staged in aligned(records, *layers):
         newest = EMPTY
         for layer in reversed(staged):
-            places, found = newest.find(layer.keys)
+            places, exists = newest.find(layer.keys)
             hidden = np.zeros(len(newest), bool)
-            hidden[places[found]] = True
+            hidden[places[exists]] = True
             newest = edited(newest, hidden, layer)
         yield block, newest
 
 
 def _staged_changes(block: Block, staged: Block) -> tuple[BlockChanges, Positions]:
     """Return the changes of staged records to a block, and their positions."""
-    places, found = block.find(staged.keys)
-    committed = SideRows(block, np.where(found, places, NO_ROW))
+    places, exists = block.find(staged.keys)
+    committed = SideRows(block, np.where(exists, places, NO_ROW))
     rows = np.arange(len(staged))
-    wanted = SideRows(staged, np.where(staged.tombstones, NO_ROW, rows))
-    differ = ~committed.same_as(wanted)
-    return two_way(committed.where(differ), wanted.where(differ)), places[differ]
+    proposed = SideRows(staged, np.where(staged.tombstones, NO_ROW, rows))
+    differ = ~committed.same_as(proposed)
+    return two_way(committed.where(differ), proposed.where(differ)), places[differ]

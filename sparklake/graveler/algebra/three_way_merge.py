@@ -1,4 +1,4 @@
-"""Three-way merges of streams of records, with conflicts decided in batches."""
+"""Three-way merges of record streams, with conflicts decided in batches."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ def _merged(base: Block, source: Block, dest: Block, observe: ChangeObserver) ->
     if not len(changes):
         return _MergedBlock(dest, np.zeros(len(dest), bool), EMPTY, changes.left.at, ())
     observe(changes)
-    taken = changes.where(outcomes[KeyOutcome.TAKE_SOURCE])
-    dropped, added = taken.left.mask(), taken.right.records()
+    from_source = changes.where(outcomes[KeyOutcome.TAKE_SOURCE])
+    dropped, added = from_source.left.mask(), from_source.right.records()
     if not changes.conflicts.any():
         return _MergedBlock(dest, dropped, added, changes.left.at, ())
     contested = changes.where(changes.conflicts)

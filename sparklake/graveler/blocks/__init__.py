@@ -1,1 +1,1 @@
-"""Streams of records, as blocks of columns."""
+"""Record streams, as blocks of columns."""

@@ -21,16 +21,16 @@ def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
     Holds one block per stream. A side without a record in the interval has an empty block.
     """
     sources = [filter(len, stream) for stream in streams]
-    held: list[Block] = [next(source, EMPTY) for source in sources]
-    while any(map(len, held)):
-        end = min(block.last_key for block in held if len(block))
-        cuts = [_position_after(block, end) for block in held]
-        yield tuple(block.slice(0, cut) for block, cut in zip(held, cuts, strict=True))
-        for side, (block, cut) in enumerate(zip(held, cuts, strict=True)):
+    blocks: list[Block] = [next(source, EMPTY) for source in sources]
+    while any(map(len, blocks)):
+        end = min(block.last_key for block in blocks if len(block))
+        cuts = [_position_after(block, end) for block in blocks]
+        yield tuple(block.slice(0, cut) for block, cut in zip(blocks, cuts, strict=True))
+        for side, (block, cut) in enumerate(zip(blocks, cuts, strict=True)):
             if cut == len(block):
-                held[side] = next(sources[side], EMPTY) if len(block) else EMPTY
+                blocks[side] = next(sources[side], EMPTY) if len(block) else EMPTY
             else:
-                held[side] = block.slice(cut, len(block))
+                blocks[side] = block.slice(cut, len(block))
 
 
 def restricted(block: Block, interval: Interval) -> Block:
@@ -82,13 +82,13 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
 
 
 @kernels.defines(kernels.find_ids)
-def find_ids(ids: Ids, wanted: Ids) -> Positions:
-    """Return the position of each wanted id, or -1."""
-    if not len(ids) or not len(wanted):
-        return np.full(len(wanted), -1)
-    words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (wanted, ids))
+def find_ids(ids: Ids, targets: Ids) -> Positions:
+    """Return the position of each target id, or -1."""
+    if not len(ids) or not len(targets):
+        return np.full(len(targets), -1)
+    words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (targets, ids))
     at: Positions = pc.index_in(*words).fill_null(-1).to_numpy().astype(np.int64)
-    at[(ids[at] != wanted).any(axis=1)] = -1
+    at[(ids[at] != targets).any(axis=1)] = -1
     return at
 
 

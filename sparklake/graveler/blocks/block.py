@@ -86,7 +86,7 @@ class Block:
         return self.units[unit].find(key) if unit < len(self.units) else None
 
     def find(self, keys: Keys) -> tuple[Positions, Mask]:
-        """Return the insertion position of each key, in order, and whether it exists."""
+        """Return the insertion position of each key, in order, and whether the key exists."""
         if not len(keys) or not len(self):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
         if len(self.starts) == 2:
@@ -94,13 +94,13 @@ class Block:
         leaves, _ = search(keys_of([key for unit in self.units for key in _last_keys(unit)]), keys)
         reached = int(np.searchsorted(leaves, len(self.starts) - 1))
         places = np.full(len(keys), len(self))
-        found = np.zeros(len(keys), bool)
+        exists = np.zeros(len(keys), bool)
         if reached:
             leaves = leaves[:reached]
             records, shifts = self.open(near(_distinct(leaves)))
-            at, found[:reached] = search(records.keys, keys.at(np.arange(reached)))
+            at, exists[:reached] = search(records.keys, keys.at(np.arange(reached)))
             places[:reached] = at - shifts[leaves]
-        return places, found
+        return places, exists
 
     def slice(self, start: int, stop: int) -> Block:
         if start >= stop:
@@ -133,7 +133,7 @@ class Block:
         return np.repeat(kinds, np.diff(self._leaves))
 
     def leaves_at(self, rows: Positions) -> Positions:
-        """Return the leaf of each position; the number of leaves for the end."""
+        """Return the leaf at each position; the number of leaves at the end."""
         return np.searchsorted(self.starts, rows, "right") - 1
 
     def units_of(self, first: int, stop: int) -> list[Unit]:
@@ -206,11 +206,11 @@ class Block:
             return None
         return [(each, range(len(each.counts))) for each in units], self.ids[self.starts[1:] - 1]
 
-    def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> EncodedRecords:
-        leaves = np.array([leaf for _, each in wanted for leaf in each])
+    def _unpacked(self, units: list[tuple[int, list[int]]]) -> EncodedRecords:
+        leaves = np.array([leaf for _, each in units for leaf in each])
         parts = [
             (cast("PackedBlocks", self.units[unit]), [leaf - self._leaves[unit] for leaf in each])
-            for unit, each in wanted
+            for unit, each in units
         ]
         return EncodedRecords(unpacked(parts, self.ids[self.starts[leaves + 1] - 1]))
 

@@ -44,10 +44,10 @@ def taken(items: pa.BinaryArray, rows: Positions) -> pa.BinaryArray:
 @kernels.defines(kernels.paired)
 def paired(left: Keys, right: Keys) -> tuple[Positions, Positions]:
     """Return the rows of two sides in key order, -1 where a side lacks the key."""
-    places, found = search(left, right)
-    added = ~found
+    places, exists = search(left, right)
+    added = ~exists
     partners = np.full(len(left), -1)
-    partners[places[found]] = np.flatnonzero(found)
+    partners[places[exists]] = np.flatnonzero(exists)
     # A key that only the right side has goes before the left row at its position.
     ranks = np.concatenate((2 * np.arange(len(left)) + 1, 2 * places[added]))
     order = np.argsort(ranks, kind="stable")
@@ -69,8 +69,8 @@ def items_at(data: Bytes, positions: Positions, width: int) -> NDArray[np.void]:
     if len(positions) == 0:
         return np.zeros(0, f"V{width}")
     everywhere = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
-    found: NDArray[np.void] = everywhere[positions]
-    return found
+    items: NDArray[np.void] = everywhere[positions]
+    return items
 
 
 def digests_at(data: Bytes, positions: Positions) -> Ids:
@@ -125,22 +125,22 @@ def _long_varint(data: Bytes, position: int) -> tuple[int, int]:
 
 
 def varint_array(values: NDArray[Any]) -> pa.BinaryArray:
-    rest = np.ascontiguousarray(values, np.uint64)
-    if len(rest) == 0:
+    remaining = np.ascontiguousarray(values, np.uint64)
+    if len(remaining) == 0:
         return pa.array([], pa.binary())
     columns = []
-    lengths = np.ones(len(rest), np.int64)
+    lengths = np.ones(len(remaining), np.int64)
     while True:
-        columns.append((rest & np.uint64(0x7F)).astype(np.uint8))
-        rest = rest >> np.uint64(7)
-        more = rest > 0
+        columns.append((remaining & np.uint64(0x7F)).astype(np.uint8))
+        remaining = remaining >> np.uint64(7)
+        more = remaining > 0
         if not more.any():
             break
         columns[-1][more] |= 0x80
         lengths += more
     matrix = np.stack(columns, axis=1)
-    kept = matrix[np.arange(len(columns)) < lengths[:, None]]
-    return binary_array(np.concatenate(([0], np.cumsum(lengths))), kept)
+    used = matrix[np.arange(len(columns)) < lengths[:, None]]
+    return binary_array(np.concatenate(([0], np.cumsum(lengths))), used)
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -169,9 +169,9 @@ class Keys:
 
     def words(self, rows: Positions, word: int) -> NDArray[np.uint64]:
         """Return a word of each key as a big-endian number. All keys must reach into it."""
-        left = np.minimum(self.lengths[rows] - word * WORD_BYTES, WORD_BYTES)
-        found = items_at(self.data, self.starts[rows] + word * WORD_BYTES, WORD_BYTES)
-        return found.view(">u8").astype(np.uint64) & _MASKS[left]
+        counts = np.minimum(self.lengths[rows] - word * WORD_BYTES, WORD_BYTES)
+        items = items_at(self.data, self.starts[rows] + word * WORD_BYTES, WORD_BYTES)
+        return items.view(">u8").astype(np.uint64) & _MASKS[counts]
 
     def texts(self, start: int, width: int) -> NDArray[np.bytes_] | None:
         """Return `width` bytes of each key from `start` on, padded with NULs.
@@ -181,13 +181,13 @@ class Keys:
         positions = self.starts + start
         if not 0 < width <= _MAX_TEXT_BYTES or positions[-1] + width > len(self.data):
             return None
-        found = items_at(self.data, positions, width).view(np.uint8).reshape(len(self), width)
+        matrix = items_at(self.data, positions, width).view(np.uint8).reshape(len(self), width)
         lengths = self.lengths - start
         if (lengths < width).any():
-            found[np.arange(width) >= lengths[:, None]] = 0
-        if np.count_nonzero(found) != int(lengths.sum()):
+            matrix[np.arange(width) >= lengths[:, None]] = 0
+        if np.count_nonzero(matrix) != int(lengths.sum()):
             return None
-        return found.view(f"S{width}")[:, 0]
+        return matrix.view(f"S{width}")[:, 0]
 
 
 def keys_of(keys: Sequence[bytes]) -> Keys:
@@ -203,34 +203,34 @@ _MASKS = np.array([(1 << 64) - (1 << (64 - 8 * left)) for left in range(9)], np.
 
 
 @kernels.defines(kernels.search)
-def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
-    """Return the insertion position of each wanted key, and whether it exists."""
-    if not len(keys) or not len(wanted):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-    same = _common_bytes(keys, wanted)
-    width = int(max(keys.lengths.max(), wanted.lengths.max())) - same
-    texts, wanted_texts = keys.texts(same, width), wanted.texts(same, width)
-    if texts is None or wanted_texts is None:
-        return _search_by_words(keys, wanted, same // WORD_BYTES)
-    places = np.searchsorted(texts, wanted_texts)
-    return places, texts[np.minimum(places, len(texts) - 1)] == wanted_texts
+def search(keys: Keys, targets: Keys) -> tuple[Positions, Mask]:
+    """Return the insertion position of each target key, and whether the key exists."""
+    if not len(keys) or not len(targets):
+        return np.zeros(len(targets), np.int64), np.zeros(len(targets), bool)
+    same = _common_bytes(keys, targets)
+    width = int(max(keys.lengths.max(), targets.lengths.max())) - same
+    texts, target_texts = keys.texts(same, width), targets.texts(same, width)
+    if texts is None or target_texts is None:
+        return _search_by_words(keys, targets, same // WORD_BYTES)
+    places = np.searchsorted(texts, target_texts)
+    return places, texts[np.minimum(places, len(texts) - 1)] == target_texts
 
 
-def _search_by_words(keys: Keys, wanted: Keys, first_word: int) -> tuple[Positions, Mask]:
+def _search_by_words(keys: Keys, targets: Keys, first_word: int) -> tuple[Positions, Mask]:
     """Search keys of any length. Words before `first_word` must be equal."""
-    low = np.zeros(len(wanted), np.int64)
-    high = np.full(len(wanted), len(keys), np.int64)
-    rows = np.arange(len(wanted))
-    found = np.zeros(len(wanted), bool)
+    low = np.zeros(len(targets), np.int64)
+    high = np.full(len(targets), len(keys), np.int64)
+    rows = np.arange(len(targets))
+    exists = np.zeros(len(targets), bool)
     while len(rows):
         middle = (low[rows] + high[rows]) // 2
-        order = _compare(keys, middle, wanted, rows, first_word)
+        order = _compare(keys, middle, targets, rows, first_word)
         below = order < 0
         low[rows[below]] = middle[below] + 1
         high[rows[~below]] = middle[~below]
-        found[rows[order == 0]] = True
+        exists[rows[order == 0]] = True
         rows = rows[low[rows] < high[rows]]
-    return low, found
+    return low, exists
 
 
 def _compare(
@@ -254,7 +254,7 @@ def _compare(
     return order
 
 
-def _common_bytes(keys: Keys, wanted: Keys) -> int:
-    ends = (keys[0], keys[-1], wanted[0], wanted[-1])
+def _common_bytes(keys: Keys, targets: Keys) -> int:
+    ends = (keys[0], keys[-1], targets[0], targets[-1])
     pairs = enumerate(zip(min(ends), max(ends), strict=False))
     return next((at for at, (one, other) in pairs if one != other), len(min(ends)))

@@ -67,12 +67,12 @@ def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
     sizes = block.starts[opened + 1] - block.starts[opened]
     rows = rows_between(block.starts[opened], sizes)
     stays = ~dropped[rows]
-    kept = rows[stays]
-    between = np.searchsorted(kept, places)
+    remaining = rows[stays]
+    between = np.searchsorted(remaining, places)
     here = (rows + np.repeat(shifts[opened], sizes))[stays]
     order = np.insert(here, between, len(records) + np.arange(len(added)))
     anew = chained([records, added.encoded]).take(order) if len(order) else NOTHING
-    anew_ids = np.insert(block.ids[kept], between, added.ids, axis=0)
+    anew_ids = np.insert(block.ids[remaining], between, added.ids, axis=0)
     counts = np.bincount(block.leaves_at(places), minlength=len(block.starts))
     if len(opened):
         counts[opened] += np.add.reduceat(stays, np.cumsum(sizes) - sizes, dtype=np.int64)
@@ -82,7 +82,7 @@ def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
 def _relaid(
     block: Block, touched: Mask, counts: Positions, anew: EncodedRecords, anew_ids: Ids
 ) -> Block:
-    """Replace the touched leaves of a block with `counts` records each of `anew`."""
+    """Replace the touched leaves with `counts` records each from `anew`."""
     units: list[Unit] = []
     ids: list[Ids] = []
     turns = np.flatnonzero(touched[1:] != touched[:-1]) + 1
@@ -106,7 +106,7 @@ _TOMBSTONE = b"\0\0"
 
 
 def renamed(block: Block, cut: int, prefix: bytes) -> Block:
-    """Replace the first `cut` bytes of all keys, which must be equal, with a prefix."""
+    """Replace the common first `cut` bytes in all keys with a prefix."""
     if not len(block):
         return block
     records, old = block.encoded, block.keys
@@ -121,7 +121,7 @@ def renamed(block: Block, cut: int, prefix: bytes) -> Block:
 
 
 def tombstones(block: Block) -> Block:
-    """Return the staged records that delete the keys of a block."""
+    """Return staged deletions of a block's keys."""
     if not len(block):
         return block
     keys = block.key_array()

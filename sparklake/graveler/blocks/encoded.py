@@ -39,7 +39,7 @@ _TOMBSTONE_START = np.frombuffer(b"\0\0", np.uint16)[0]
 
 
 class Shape(NamedTuple):
-    """The layout of entries: `heads` bytes of lengths, then the key."""
+    """The layout of entries: `heads` bytes for the lengths, then the key."""
 
     heads: Positions
     key_lengths: Positions
@@ -66,7 +66,7 @@ class EncodedRecords:
 
     @property
     def shape(self) -> Shape:
-        """The layout of the entries; raises CorruptFileError unless they are plain."""
+        """The layout of plain entries. Others are an error."""
         if self._shape is None:
             try:
                 self._shape = Shape(*_lengths_of(self.entries))
@@ -137,19 +137,19 @@ class EncodedRecords:
 
     def find(self, key: bytes) -> bytes | None:
         """Return the stored value of a key."""
-        found, stored = self._reaching(key) or (b"", b"")
-        return stored if found == key else None
+        match, stored = self._reaching(key) or (b"", b"")
+        return stored if match == key else None
 
     def find_many(self, keys: Keys) -> tuple[pa.BinaryArray, Positions]:
-        """Return the stored values of ascending keys, and the positions of the keys found."""
-        places, found = search(self.keys, keys)
-        positions = np.flatnonzero(found)
+        """Return the stored values for ascending keys, and the positions of existing keys."""
+        places, exists = search(self.keys, keys)
+        positions = np.flatnonzero(exists)
         return self.take(places[positions]).stored_array(), positions
 
     def reaching(self, key: bytes) -> bytes | None:
         """Return the first key at or above a key."""
-        found = self._reaching(key)
-        return None if found is None else found[0]
+        record = self._reaching(key)
+        return None if record is None else record[0]
 
     def _reaching(self, key: bytes) -> Record | None:
         row = bisect_left(range(len(self)), key, key=lambda at: self.record(at)[0])
@@ -205,14 +205,14 @@ def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedR
         )
     entries = b"".join([content[:end] for content, end in pairs])
     places = b"".join([content[end:-_PLACE_BYTES] for content, end in pairs])
-    told = b"".join([content[-_PLACE_BYTES:] for content in contents])
+    recorded = b"".join([content[-_PLACE_BYTES:] for content in contents])
     # 64 bits, wider than Arrow's offsets: a sum that wraps around could look correct.
     bounds = np.empty(int(counts.sum()) + 1, np.int64)
     bounds[-1] = len(entries)
     begins = np.cumsum(ends) - ends
     np.add(np.frombuffer(places, "<u4"), np.repeat(begins, counts), out=bounds[:-1])
     if (
-        (np.frombuffer(told, "<u4") != counts).any()
+        (np.frombuffer(recorded, "<u4") != counts).any()
         or bounds[0] != 0
         or (bounds[1:] - bounds[:-1] < RECORD_ID_BYTES).any()
     ):
@@ -241,7 +241,7 @@ def key_reaching(content: memoryview, last_key: bytes, key: bytes) -> bytes | No
 
 
 def _places(content: memoryview, last_key: bytes) -> tuple[int, ...]:
-    """Return the position of each entry of a data block."""
+    """Return the positions of a data block's entries."""
     (count,) = _COUNT.unpack_from(content, len(content) - _PLACE_BYTES)
     end = len(content) - _PLACE_BYTES * (count + 1)
     if end < 0:
@@ -253,7 +253,7 @@ def _places(content: memoryview, last_key: bytes) -> tuple[int, ...]:
 
 
 def _parts_at(content: memoryview, place: int) -> tuple[int, int, int]:
-    """Return the start of an entry's key, and the start and size of its stored value."""
+    """Return the start of an entry's key, and its stored value's start and size."""
     own, at = read_varint(content, place + 1)
     size, at = read_varint(content, at)
     return at, at + own, size

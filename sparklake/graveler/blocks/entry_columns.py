@@ -63,8 +63,8 @@ class EntryColumns:
             return seconds * SECOND_MICROS + self.nanos // MICROSECOND
         seconds = np.clip(seconds, FIRST_SECOND - _SLACK, LAST_SECOND + _SLACK)
         micros = seconds * SECOND_MICROS + self.nanos // MICROSECOND
-        shown: Positions = np.clip(micros, FIRST_MICROSECOND, LAST_MICROSECOND, out=micros)
-        return shown
+        clipped: Positions = np.clip(micros, FIRST_MICROSECOND, LAST_MICROSECOND, out=micros)
+        return clipped
 
 
 _SLACK = 10
@@ -105,7 +105,7 @@ def object_columns(
 
 
 def paths_of(keys: pa.BinaryArray) -> pa.StringArray:
-    """Return keys as paths; raise InvalidKeyError for other bytes than UTF-8."""
+    """Return keys as paths. They must be UTF-8."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -168,7 +168,7 @@ def _fields_of(records: EncodedRecords) -> tuple[list[pa.BinaryArray], list[Posi
 
 
 class _Reader:
-    """A reader of the fields of many entries, in the order of the fields."""
+    """A reader of many entries at once, in the order of their fields."""
 
     def __init__(self, records: EncodedRecords) -> None:
         self._data: Bytes = records.data
@@ -209,9 +209,9 @@ class _Reader:
         return seconds, nanos.astype(np.int64)
 
     def _rows(self, tag: int) -> Any:
-        """Return the rows whose next field has a tag; a slice for all rows."""
-        found = (self._data[self.at] == tag) & (self.at < self.end)
-        return slice(None) if found.all() else np.flatnonzero(found)
+        """Return the rows with a tag in their next field; a slice for all rows."""
+        matches = (self._data[self.at] == tag) & (self.at < self.end)
+        return slice(None) if matches.all() else np.flatnonzero(matches)
 
 
 def _patched(fast: pa.BinaryArray, odd: Positions, texts: list[str]) -> pa.StringArray:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PackedBlocks(Protocol):
-    """The records of consecutive data blocks, in the form of their file."""
+    """The records of consecutive data blocks, as in their file."""
 
     @property
     def counts(self) -> Positions:
@@ -39,7 +39,7 @@ class PackedBlocks(Protocol):
         ...
 
     def stretches(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, Positions]]:
-        """Yield slices of the file that hold data blocks, in order.
+        """Yield slices of the file with data blocks, in order.
 
         Each slice has a row per data block: offset in the slice, size in it, content size and
         number of records. Nothing is verified.
@@ -73,8 +73,8 @@ def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids)
     try:
         records = joined_blocks(contents, counts)
         lasts = records.value_ends[np.cumsum(counts) - 1]
-        found = digests_at(records.data, lasts - RECORD_ID_BYTES)
-        wrong = np.flatnonzero((found != last_ids).any(axis=1))
+        ids = digests_at(records.data, lasts - RECORD_ID_BYTES)
+        wrong = np.flatnonzero((ids != last_ids).any(axis=1))
         is_sound = not len(wrong) and holds_its_ids(records)
     except InvalidRowsError:
         raise

@@ -19,15 +19,17 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 @kernels.defines(kernels.record_problem)
 def record_problem(block: Block, encoded: EncodedRecords) -> str:
-    """Describe what is wrong with the records of a table, or return ""."""
+    """Describe the fault in a table's records, or return ""."""
     if problem := id_problem(block, encoded):
         return problem
     try:
         identities, wrong = _identities_of(encoded), np.zeros(len(encoded), bool)
         live = np.flatnonzero(~block.tombstones)
         entries = decode_entries(block.take(live))
-        kept = identities.take(pa.array(live))
-        differs = pc.not_equal(entry_identities(entries), kept).to_numpy(zero_copy_only=False)
+        live_identities = identities.take(pa.array(live))
+        differs = pc.not_equal(entry_identities(entries), live_identities).to_numpy(
+            zero_copy_only=False
+        )
         if differs.any():
             wrong[live] = differs
             return _counted(wrong, encoded, "an entry that is not of its identity")
@@ -40,7 +42,7 @@ def record_problem(block: Block, encoded: EncodedRecords) -> str:
 
 
 def id_problem(block: Block, encoded: EncodedRecords) -> str:
-    """Describe what is wrong with the order or the ids of any records, or return ""."""
+    """Describe the fault in the order or the ids of any records, or return ""."""
     try:
         if not encoded.is_ascending:
             return "its keys do not ascend"
@@ -83,7 +85,7 @@ def _identities_of(encoded: EncodedRecords) -> pa.BinaryArray:
 
 
 def _wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray) -> Mask:
-    """Return which records do not end in their id, or differ in `ids`."""
+    """Return the mask of records without their own id as end, or with another in `ids`."""
     pairs = pc.binary_join_element_wise(
         sha256_each(encoded.key_array()), sha256_each(identities), b""
     )

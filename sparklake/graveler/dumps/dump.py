@@ -1,4 +1,4 @@
-"""Dumps of refs in lakeFS's format: files of branches, tags and commits beside the trees."""
+"""Dumps of refs in lakeFS's format: branches, tags and commits beside the trees."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ def encode_refs(refs: RefsSnapshot) -> tuple[DumpManifest, dict[str, bytes]]:
     return DumpManifest(branches, commits, tags), {**branch_files, **commit_files, **tag_files}
 
 
-def _in_order(named: Sequence[Any]) -> list[Any]:
-    return sorted(named, key=lambda each: each.name.encode())
+def _in_order(refs: Sequence[Any]) -> list[Any]:
+    return sorted(refs, key=lambda each: each.name.encode())
 
 
-def _name_record(entity: Entity, named: BranchState | TagInfo) -> Record:
-    message = MESSAGES[entity](id=named.name, commit_id=named.commit_id)
-    if isinstance(named, BranchState):
-        message.hidden = named.hidden
-    return _record(named.name, named.commit_id, message)
+def _name_record(entity: Entity, ref: BranchState | TagInfo) -> Record:
+    message = MESSAGES[entity](id=ref.name, commit_id=ref.commit_id)
+    if isinstance(ref, BranchState):
+        message.hidden = ref.hidden
+    return _record(ref.name, ref.commit_id, message)
 
 
 def _commit_record(commit: Commit) -> Record:
@@ -138,8 +138,8 @@ def dump_trees(store: ObjectStore, manifest: DumpManifest) -> set[MetaRangeId]:
         for each in read_ref_records(store, table_id, entity):
             heads.add(_decoded_message(entity, each).commit_id)
     commits = read_ref_records(store, manifest.commits_meta_range_id, Entity.COMMIT)
-    found = (_decoded_message(Entity.COMMIT, each) for each in commits)
-    return {MetaRangeId(each.meta_range_id) for each in found if each.id in heads}
+    messages = (_decoded_message(Entity.COMMIT, each) for each in commits)
+    return {MetaRangeId(each.meta_range_id) for each in messages if each.id in heads}
 
 
 def _decoded_message(entity: Entity, record: ValueRecord) -> Any:
@@ -176,8 +176,8 @@ def find_refs(
     store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str] | None = None
 ) -> tuple[RefsSnapshot, list[SparklakeError]]:
     """Return the refs and the problems of `find_dump`."""
-    found = find_dump(store, manifest, renames or {})
-    return found.refs, list(found.problems)
+    dump = find_dump(store, manifest, renames or {})
+    return dump.refs, list(dump.problems)
 
 
 def find_dump(store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str]) -> FoundDump:
@@ -216,7 +216,7 @@ def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
 
 @dataclass(slots=True)
 class _DumpReading:
-    """A reading that collects problems, each once: it keeps the ids of invalid commits."""
+    """A reading that collects problems, each once, by the ids of invalid commits."""
 
     store: ObjectStore
     renames: Mapping[str, str]
@@ -320,11 +320,11 @@ class _DumpReading:
             if problems or self._invalid.intersection(commit.parents):
                 self._invalid.add(commit.id)
             generations[commit.id] = commit.generation
-        for named in refs.named:
-            if named.commit_id not in generations and named.commit_id not in self._invalid:
+        for ref in refs.named:
+            if ref.commit_id not in generations and ref.commit_id not in self._invalid:
                 self.problems.append(
                     InvalidDumpError(
-                        f"{named.name!r} in the dump names the commit {named.commit_id}, which "
+                        f"{ref.name!r} in the dump names the commit {ref.commit_id}, which "
                         "is missing"
                     )
                 )
@@ -334,9 +334,9 @@ _KINDS = {Entity.BRANCH: "heads", Entity.TAG: "tags"}
 
 
 def _kinds_of(old: str) -> list[Entity]:
-    """Return the kinds of refs possibly meant by a rename of this old name."""
-    chosen = [entity for entity, kind in _KINDS.items() if old.startswith(f"{kind}/")]
-    return chosen or [*_KINDS]
+    """Return the possible kinds of refs for a renamed old name."""
+    kinds = [entity for entity, kind in _KINDS.items() if old.startswith(f"{kind}/")]
+    return kinds or [*_KINDS]
 
 
 def _message(record: ValueRecord, entity: Entity) -> Any:
@@ -421,6 +421,6 @@ def problem_text(problems: Sequence[SparklakeError]) -> str:
     if len(problems) == 1:
         return str(problems[0])
     more = len(problems) - _MOST_SHOWN
-    shown = [f"({number}) {each}" for number, each in enumerate(problems[:_MOST_SHOWN], 1)]
-    rest = f"; and {more:,} more" if more > 0 else ""
-    return f"{len(problems):,} problems: {'; '.join(shown)}{rest}"
+    listed = [f"({number}) {each}" for number, each in enumerate(problems[:_MOST_SHOWN], 1)]
+    tail = f"; and {more:,} more" if more > 0 else ""
+    return f"{len(problems):,} problems: {'; '.join(listed)}{tail}"

@@ -1,4 +1,4 @@
-"""Names and addresses that sparklake allows and lakeFS rejects."""
+"""Names and addresses allowed by sparklake and rejected by lakeFS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of refs in lakeFS's format and named by its formula, as ranges of a metarange."""
+"""Ref files in lakeFS's format, named by its formula, as ranges under a metarange."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[
     if not table_id:
         return []
     _, *range_ids = ref_table_ids(store, table_id, entity)
-    found = [each for some in _read(store, range_ids, entity, _RANGES) for each in some]
-    if any(before.key >= after.key for before, after in pairwise(found)):
+    records = [each for some in _read(store, range_ids, entity, _RANGES) for each in some]
+    if any(before.key >= after.key for before, after in pairwise(records)):
         raise InvalidDumpError(f"{table_key(table_id)} does not list its ranges in key order")
-    return found
+    return records
 
 
 def find_ref_records(
@@ -85,15 +85,15 @@ def find_ref_records(
         _, *range_ids = ref_table_ids(store, table_id, entity)
     except _UNREADABLE as error:
         return [], [error]
-    found: list[ValueRecord] = []
+    records: list[ValueRecord] = []
     problems: list[SparklakeError] = []
     for each in range_ids:
         try:
             for some in _read(store, [each], entity, _RANGES):
-                found += some
+                records += some
         except _UNREADABLE as error:
             problems.append(error)
-    return found, problems or [first]
+    return records, problems or [first]
 
 
 def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str]:
@@ -106,10 +106,12 @@ def ref_table_ids(store: ObjectStore, table_id: str, entity: Entity) -> list[str
 
 def lakefs_kind(name: str, file: Content) -> tuple[str, str]:
     """Return a lakeFS file's entity, "" for a tree, and its type; "" for other files."""
-    found = table_properties(name, file)
-    if _ONLY_IN_LAKEFS not in found:
+    properties = table_properties(name, file)
+    if _ONLY_IN_LAKEFS not in properties:
         return "", ""
-    entity, kind = (found.get(each, b"").decode(errors="replace") for each in (b"entity", b"type"))
+    entity, kind = (
+        properties.get(each, b"").decode(errors="replace") for each in (b"entity", b"type")
+    )
     return entity, kind
 
 
@@ -134,11 +136,11 @@ def _read(
 
 def _read_table(table_id: str, file: bytes, entity: Entity, kind: str) -> list[ValueRecord]:
     name = table_key(table_id)
-    found = table_properties(name, file)
+    properties = table_properties(name, file)
     hashed = {
-        each: found[each.encode()].decode(errors="replace")
+        each: properties[each.encode()].decode(errors="replace")
         for each in _HASHED
-        if each.encode() in found
+        if each.encode() in properties
     }
     # lakeFS writes empty tables, which RocksDB would refuse.
     records = [] if lakefs_id((), hashed) == table_id else read_foreign(name, file)
@@ -161,14 +163,14 @@ def _add_table(
         "schema_name": name,
         "type": kind,
     }
-    told = {
+    extra = {
         "count": str(len(records)),
         "estimated_size_bytes": str(_size(records)),
         "max_key": records[-1][0].decode(),
         "min_key": records[0][0].decode(),
     }
     table_id = lakefs_id(records, hashed)
-    files[table_key(table_id)] = make_plain_table(records, {**hashed, **told})
+    files[table_key(table_id)] = make_plain_table(records, {**hashed, **extra})
     return table_id
 
 

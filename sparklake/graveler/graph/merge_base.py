@@ -1,4 +1,4 @@
-"""Merge bases, and the commits of only one of two histories."""
+"""Merge bases, and the commits on only one side."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ def merge_bases(
 def own_commits(
     head: CommitId, other: CommitId, parents: Parents, generation: Generation
 ) -> list[CommitId]:
-    """Return the first-parent commits of a head without those of `other`, oldest first."""
+    """Return a head's first-parent commits without those in `other`, oldest first."""
     contained = _Ancestors(other, parents, generation)
-    found = []
+    own = []
     commit: CommitId | None = head
     while commit is not None and commit not in contained:
         above = parents(commit)
         is_merge = len(above) > 1
         if not is_merge or any(each not in contained for each in above[1:]):
-            found.append(commit)
+            own.append(commit)
         commit = above[0] if above else None
-    return found[::-1]
+    return own[::-1]
 
 
 @dataclass(slots=True)
@@ -137,8 +137,8 @@ class _Reach(NamedTuple):
 _NOTHING = _Reach(0, is_nested=True)
 
 
-def needed_bases(commits: Sequence[Commit], kept: Container[CommitId]) -> set[CommitId]:
-    """Return the commits outside of `kept` that may be bases of merges of kept commits.
+def needed_bases(commits: Sequence[Commit], retained: Container[CommitId]) -> set[CommitId]:
+    """Return commits outside of `retained` needed as bases between retained commits.
 
     `commits` has parents first. Bases of virtual merges are included, and bases of later merges of
     commits whose parents are kept: a best common ancestor of two later commits is one of two kept
@@ -151,10 +151,10 @@ def needed_bases(commits: Sequence[Commit], kept: Container[CommitId]) -> set[Co
     bit = 1
     for each in reversed(commits):
         members, is_nested = reaches.pop(each.id, _NOTHING)
-        is_kept = each.id in kept
-        if not (is_kept or is_nested):
+        is_retained = each.id in retained
+        if not (is_retained or is_nested):
             needed.add(each.id)
-        if is_kept or not is_nested:
+        if is_retained or not is_nested:
             members |= bit
             bit <<= 1
         if members:

@@ -44,17 +44,17 @@ class VirtualBases(Generic[Tree]):
         """Return the merged tree of best common ancestors, given best first."""
         # An explicit stack: nested criss-crosses can be deeper than Python's recursion
         # limit.
-        waiting, found = [self._merged(bases)], None
+        waiting, merged = [self._merged(bases)], None
         while waiting:
             try:
-                below = waiting[-1].send(found)
+                below = waiting[-1].send(merged)
             except StopIteration as end:
-                found = end.value
+                merged = end.value
                 waiting.pop()
             else:
                 waiting.append(self._merged(below))
-                found = None
-        return self._tree(found)
+                merged = None
+        return self._tree(merged)
 
     def _merged(
         self, bases: Sequence[CommitId]
@@ -75,18 +75,18 @@ class VirtualBases(Generic[Tree]):
         return merged
 
     def _parents(self, commit: CommitId) -> Sequence[CommitId]:
-        made = self._made.get(commit)
-        return made.parents if made else self.parents(commit)
+        virtual = self._made.get(commit)
+        return virtual.parents if virtual else self.parents(commit)
 
     def _generation(self, commit: CommitId) -> int:
-        made = self._made.get(commit)
-        return made.generation if made else self.generation(commit)
+        virtual = self._made.get(commit)
+        return virtual.generation if virtual else self.generation(commit)
 
     def _tree(self, commit: CommitId | None) -> Tree:
         if commit is None:
             return self.empty
-        made = self._made.get(commit)
-        return made.tree if made else self.tree(commit)
+        virtual = self._made.get(commit)
+        return virtual.tree if virtual else self.tree(commit)
 
 
 _MARK = b"\0disagreement\0"

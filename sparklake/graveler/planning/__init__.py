@@ -1,1 +1,1 @@
-"""Plans: the ranges that a verb copies by id and the ranges that it opens."""
+"""Plans of verbs, computed from metaranges alone."""

@@ -1,4 +1,4 @@
-"""Change summaries of commits, with which the log of a path skips commits."""
+"""Change summaries: proofs that a commit did not touch a path, to speed up its log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class SearchTarget:
-    """The subject of a search in history: an interval of keys and their common name."""
+    """The subject of a history search: an interval of keys and their common name."""
 
     interval: Interval
     name: bytes
@@ -46,7 +46,7 @@ class SearchTarget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeSummary:
-    """The names and intervals that a commit may have changed.
+    """The possible changes of a commit, never too few: names and intervals.
 
     `names` are sorted hashes of keys and of all folders around them. The root's name is empty.
     `intervals` are places where the changed names are unknown.
@@ -56,7 +56,7 @@ class ChangeSummary:
     intervals: tuple[Interval, ...] = ()
 
     def may_hold(self, interval: Interval, name_hash: np.uint64) -> bool:
-        """Return whether a name or an interval may have changed."""
+        """Return whether a name or an interval is a possible change."""
         at = self.names.searchsorted(name_hash)
         if at < len(self.names) and self.names[at] == name_hash:
             return True
@@ -65,19 +65,19 @@ class ChangeSummary:
 
 @dataclass(slots=True)
 class ChangedKeys:
-    """The changed keys of a stream of edits; None for more than MOST_KEYS."""
+    """The keys changed by a stream of edits; None for more than MOST_KEYS."""
 
     keys: set[bytes] | None = field(default_factory=set)
 
     def observe(self, block: Block, dropped: Mask, added: Block) -> None:
         if self.keys is None:
             return
-        gone = np.flatnonzero(dropped)
-        if len(self.keys) + max(len(gone), len(added)) > MOST_KEYS:
+        removed = np.flatnonzero(dropped)
+        if len(self.keys) + max(len(removed), len(added)) > MOST_KEYS:
             self.keys = None
             return
-        if len(gone):
-            self.keys.update(block.take(gone).key_array().to_pylist())
+        if len(removed):
+            self.keys.update(block.take(removed).key_array().to_pylist())
         if len(added):
             self.keys.update(added.key_array().to_pylist())
 
@@ -90,26 +90,26 @@ class ChangedKeys:
 
 @dataclass(frozen=True, slots=True)
 class KnownKeys:
-    """A superset of the differing keys of two trees in ordered intervals."""
+    """A superset of two trees' differing keys within ordered intervals."""
 
     keys: frozenset[bytes]
     within: Sequence[Interval]
 
 
-def summary_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> ChangeSummary:
-    """Summarize the differences of two trees.
+def summary_between(before: Ranges, after: Ranges, changed: KnownKeys | None) -> ChangeSummary:
+    """Summarize the differences between two trees.
 
-    Differences in the intervals of `known` are listed by name. Other differences are found by range
-    ids and summarized as intervals.
+    Differences in the intervals of `changed` are listed by name. Other differences are found by
+    range ids and summarized as intervals.
     """
-    if known is None:
+    if changed is None:
         return ChangeSummary(
             name_hashes(()), tuple(changed_intervals(before, after, MOST_INTERVALS))
         )
-    covered = _Cover(known.within)
+    covered = _Cover(changed.within)
     windows = changed_intervals(before, after, _MOST_WINDOWS)
-    rest = [each for each in windows if not covered.holds(each)]
-    return ChangeSummary(names_hashed(known.keys), tuple(joined_evenly(rest, MOST_INTERVALS)))
+    others = [each for each in windows if not covered.holds(each)]
+    return ChangeSummary(names_hashed(changed.keys), tuple(joined_evenly(others, MOST_INTERVALS)))
 
 
 def names_hashed(keys: Iterable[bytes]) -> Hashes:
@@ -130,8 +130,8 @@ def name_hashes(names: Iterable[bytes]) -> Hashes:
 
 
 def name_hash(name: bytes) -> np.uint64:
-    found: np.uint64 = name_hashes([name])[0]
-    return found
+    first: np.uint64 = name_hashes([name])[0]
+    return first
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -152,13 +152,13 @@ def encode_summary(summary: ChangeSummary) -> bytes:
 def decode_summary(stored: bytes) -> ChangeSummary | None:
     """Parse a summary; None for an unknown format, as if there were none."""
     try:
-        found = _decode(stored)
-        names = np.frombuffer(found.names, "<u8")
+        fields = _decode(stored)
+        names = np.frombuffer(fields.names, "<u8")
     except (msgspec.MsgspecError, ValueError):
         return None
-    if found.version != _VERSION:
+    if fields.version != _VERSION:
         return None
-    return ChangeSummary(names, tuple(Interval(start, stop) for start, stop in found.intervals))
+    return ChangeSummary(names, tuple(Interval(start, stop) for start, stop in fields.intervals))
 
 
 class _Cover:

@@ -40,12 +40,17 @@ def plan_filtered_merge(
 def plan_without(ranges: Ranges, path_filter: PathFilter) -> Plan:
     """Plan the removal of the selected keys."""
     tiles = path_filter.tiles(EVERYTHING)
-    pieces = (piece for part, chosen in tiles if not chosen for piece in kept_pieces(ranges, part))
+    pieces = (
+        piece
+        for part, is_selected in tiles
+        if not is_selected
+        for piece in kept_pieces(ranges, part)
+    )
     return Plan(tuple(pieces), open_tails(ranges))
 
 
 def plan_restore(left: Ranges, right: Ranges, path_filter: PathFilter) -> Plan:
-    """Plan staged records that restore left's selected keys from right."""
+    """Plan to restore left's selected keys from right, as staged records."""
     inside = (overlapping(side, path_filter.hull) for side in (left, right))
     pieces: list[Piece] = []
     for segment in segments_apart(*inside):
@@ -85,8 +90,8 @@ def _merge_pieces(segment: Segment, path_filter: PathFilter) -> Iterator[Piece]:
         yield merge_piece(segment)
     else:
         whole = opened_piece(segment)
-        for part, is_chosen in path_filter.tiles(segment.interval):
-            if not is_chosen:
+        for part, is_selected in path_filter.tiles(segment.interval):
+            if not is_selected:
                 yield from kept_pieces(dest, part, sides_before=2)
             elif _is_filled(inside := part_of(whole, part)):
                 yield inside

@@ -65,7 +65,7 @@ def _layered(
 def _cells(
     base: Ranges, adopted: Ranges, touched: Iterable[Interval]
 ) -> Iterator[tuple[Interval, CopiedPiece]]:
-    """Yield intervals that tile the key space, each with its content without layers."""
+    """Yield tiles of the key space, each with its content without layers."""
     stop: bytes | None = b""
     for segment in tiled(_clusters_near(base, adopted, touched)):
         committed, new = segment.sides
@@ -110,13 +110,13 @@ def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]
 def _adopted(
     base: Ranges, layers: Sequence[SideStream], path_filter: PathFilter
 ) -> list[RangeInfo]:
-    """Return the layers' ranges, in key order, that are copied unchanged."""
-    found = []
+    """Return the unchanged ranges of layers in the result, in key order."""
+    adopted = []
     for at, layer in enumerate(layers):
         others = (*layers[:at], *layers[at + 1 :])
         whole = (each for each in layer.ranges if not each.tombstones)
-        found += [each for each in whole if _is_alone(each, base, others, path_filter)]
-    return sorted(found, key=lambda each: each.min_key)
+        adopted += [each for each in whole if _is_alone(each, base, others, path_filter)]
+    return sorted(adopted, key=lambda each: each.min_key)
 
 
 def _is_alone(

@@ -1,4 +1,4 @@
-"""Packing of a plan's pieces into tasks of about equal work."""
+"""Packing of pieces into tasks with about equal work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparklake.graveler.planning.plan import OpenPiece, Piece, Plan, joined_side
 
 @dataclass(frozen=True, slots=True)
 class TaskPiece:
-    """An opened piece, and its position in its plan, which identifies its results."""
+    """An opened piece and its position in the plan, the identity of its results."""
 
     position: int
     piece: OpenPiece
@@ -25,43 +25,43 @@ class Task:
 def pack_tasks(plan: Plan, task_records: int) -> list[Task]:
     """Return tasks of about `task_records` records each. A piece is never cut."""
     tasks: list[Task] = []
-    held: list[TaskPiece] = []
+    batch: list[TaskPiece] = []
     records = 0
     for position, piece in enumerate(plan.pieces):
         if not isinstance(piece, OpenPiece):
             continue
-        if held and records + piece.records > task_records:
-            tasks.append(Task(tuple(held)))
-            held, records = [], 0
-        held.append(TaskPiece(position, piece))
+        if batch and records + piece.records > task_records:
+            tasks.append(Task(tuple(batch)))
+            batch, records = [], 0
+        batch.append(TaskPiece(position, piece))
         records += piece.records
-    if held:
-        tasks.append(Task(tuple(held)))
+    if batch:
+        tasks.append(Task(tuple(batch)))
     return tasks
 
 
 def coalesced(plan: Plan, task_records: int) -> Plan:
     """Join adjoining opened pieces, up to a number of records, to save stitching."""
     pieces: list[Piece] = []
-    held: list[OpenPiece] = []
+    batch: list[OpenPiece] = []
     records = 0
     for piece in plan.pieces:
         fits = (
-            held
+            batch
             and isinstance(piece, OpenPiece)
-            and held[-1].interval.stop == piece.interval.start
+            and batch[-1].interval.stop == piece.interval.start
             and records + piece.records <= task_records
         )
-        if held and not fits:
-            pieces.append(_joined(held))
-            held, records = [], 0
+        if batch and not fits:
+            pieces.append(_joined(batch))
+            batch, records = [], 0
         if isinstance(piece, OpenPiece):
-            held.append(piece)
+            batch.append(piece)
             records += piece.records
         else:
             pieces.append(piece)
-    if held:
-        pieces.append(_joined(held))
+    if batch:
+        pieces.append(_joined(batch))
     return replace(plan, pieces=tuple(pieces))
 
 
@@ -81,12 +81,12 @@ def divided(plan: Plan, task_records: int) -> Plan:
 
 
 def _parts(piece: OpenPiece, task_records: int) -> Iterator[OpenPiece]:
-    interval, records, left = piece.interval, 0, piece.records
+    interval, records, remaining = piece.interval, 0, piece.records
     ends = sorted((each.max_key, each.count) for side in piece.sides for each in side.ranges)
     for max_key, count in ends:
-        records, left = records + count, left - count
+        records, remaining = records + count, remaining - count
         cut = successor(max_key)
-        if records >= task_records and left and cut > interval.start and cut in interval:
+        if records >= task_records and remaining and cut > interval.start and cut in interval:
             yield part_of(piece, Interval(interval.start, cut))
             interval, records = Interval(cut, interval.stop), 0
     yield part_of(piece, interval)

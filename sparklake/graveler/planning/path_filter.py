@@ -1,4 +1,4 @@
-"""Path filters: restrictions of a verb to parts of the key space."""
+"""Path filters: restrictions of verbs to selected keys."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class PathFilter:
     def parts(self, interval: Interval) -> tuple[Interval, ...]:
         """Return the selected parts of an interval."""
         first = bisect_right(self.intervals, interval.start, key=lambda each: each.start)
-        found = []
+        parts = []
         for at in range(max(0, first - 1), len(self.intervals)):
             each = self.intervals[at]
             if interval.stop is not None and each.start >= interval.stop:
                 break
             part = common(each, interval)
             if not part.is_empty:
-                found.append(part)
-        return tuple(found)
+                parts.append(part)
+        return tuple(parts)
 
     def holds(self, interval: Interval) -> bool:
         return self.parts(interval) == (interval,)
@@ -68,9 +68,9 @@ class PathFilter:
                 yield Interval(start, part.start), False
             yield part, True
             start = part.stop
-        rest = None if start is None else Interval(start, interval.stop)
-        if rest is not None and not rest.is_empty:
-            yield rest, False
+        tail = None if start is None else Interval(start, interval.stop)
+        if tail is not None and not tail.is_empty:
+            yield tail, False
 
 
 ALL = PathFilter((EVERYTHING,))
@@ -79,7 +79,7 @@ PATHS_NOUN = "the paths to choose"  # The noun for a list of paths in errors.
 
 
 def filter_for(paths: Sequence[str] | None) -> PathFilter:
-    """Return the filter of objects and prefixes, which end with '/'. None is everything."""
+    """Return the filter for objects and prefixes with a final '/'. None is everything."""
     if paths is None:
         return ALL
     keys = [existing_key(path) for path in path_tuple(paths, PATHS_NOUN)]
@@ -96,18 +96,18 @@ def _interval(key: bytes) -> Interval:
 
 def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
     """Join adjoining and overlapping intervals of ascending starts."""
-    held: Interval | None = None
+    last: Interval | None = None
     for each in intervals:
-        if held is None:
-            held = each
-        elif held.stop is None or each.start <= held.stop:
-            stops = (held.stop, each.stop)
-            held = Interval(held.start, None if None in stops else max(filter(None, stops)))
+        if last is None:
+            last = each
+        elif last.stop is None or each.start <= last.stop:
+            stops = (last.stop, each.stop)
+            last = Interval(last.start, None if None in stops else max(filter(None, stops)))
         else:
-            yield held
-            held = each
-    if held is not None:
-        yield held
+            yield last
+            last = each
+    if last is not None:
+        yield last
 
 
 def first_paths(paths: Iterable[str]) -> str:

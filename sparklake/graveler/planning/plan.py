@@ -1,4 +1,4 @@
-"""Plans: the ranges that a verb copies by id and the ranges that it opens."""
+"""Plans: the ranges to copy by id, and the ranges to open."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def settle(segment: Segment) -> KeyOutcome:
 
 
 def _digest(ranges: Ranges) -> bytes | None:
-    """Return bytes that are equal for equal ranges; None, an absent side, for no ranges."""
+    """Return equal bytes for equal ranges; None, an absent side, for no ranges."""
     return "".join(each.id for each in ranges).encode() or None
 
 
@@ -178,7 +178,7 @@ def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
 
 
 def plan_matched(present: Ranges, imported: Ranges, within: Interval) -> Plan:
-    """Plan the comparison of imported ranges with the present ones in an interval.
+    """Plan to compare imported ranges with the present ones in an interval.
 
     The result has the imported keys only. An imported range is copied by id if it overlaps no
     present range, or an equal one.
@@ -221,10 +221,10 @@ def _cut(each: RangeInfo, within: Interval, sides_before: int) -> OpenPiece:
 
 def joined_side(sides: Iterable[SideStream]) -> SideStream:
     """Join one side of several pieces, in key order, into a single stream."""
-    held = tuple(sides)
+    listed = tuple(sides)
     # A staged run's range may overlap several pieces. It is read once.
-    ranges = dict.fromkeys(each for side in held for each in side.ranges)
-    return SideStream(tuple(ranges), tuple(row for side in held for row in side.rows))
+    ranges = dict.fromkeys(each for side in listed for each in side.ranges)
+    return SideStream(tuple(ranges), tuple(row for side in listed for row in side.rows))
 
 
 def part_of(piece: OpenPiece, interval: Interval) -> OpenPiece:
@@ -232,7 +232,7 @@ def part_of(piece: OpenPiece, interval: Interval) -> OpenPiece:
 
 
 def side_in(side: SideStream, interval: Interval) -> SideStream:
-    """Return the part of a side that may be in an interval."""
+    """Return the part of a side in an interval, or somewhat more."""
     return SideStream(tuple(overlapping(side.ranges, interval)), rows_in(side, interval))
 
 
@@ -243,7 +243,7 @@ def rows_in(side: SideStream, interval: Interval) -> tuple[Record, ...]:
 
 
 def open_tails(*sides: Ranges) -> frozenset[RangeId]:
-    """Return the ids of last ranges that may not stop at a range end: no range follows."""
+    """Return the ids of last ranges without a follower, and so maybe without a range end."""
     tails = [side[-1] for side in sides if side]
     return frozenset(each.id for each in tails if not any(_goes_on(side, each) for side in sides))
 

@@ -1,4 +1,4 @@
-"""Reuse of the pieces that an attempt wrote before it lost a race.
+"""Reuse of the pieces written by an attempt that lost a race.
 
 The result of a piece depends only on its own sides. So where two plans have the same consecutive
 pieces, both produce the same tree between the first and the last key of these pieces.
@@ -30,20 +30,20 @@ class ExecutedPlan:
     ranges: Ranges
 
 
-def reusing(plan: Plan, made: ExecutedPlan, *, layered: bool = False) -> Plan:
-    """Copy the results of an executed plan of the same verb into a plan.
+def reusing(plan: Plan, executed: ExecutedPlan, *, layered: bool = False) -> Plan:
+    """Copy the results of an executed plan into a new plan for the same verb.
 
-    A piece stays opened if a range of the executed tree begins in it and ends in a changed piece.
+    A piece stays opened if a range of the executed tree starts in it and ends in a changed piece.
     With `layered`, the sides after the first are staged layers. A layer without records in a piece
     is ignored there.
     """
     pieces: list[Piece] = []
-    plan, other = _apart(plan), _apart(made.plan)
+    plan, other = _apart(plan), _apart(executed.plan)
     matched = zip(_distances(plan, other, layered=layered), plan.pieces, strict=True)
     for distance, run in groupby(matched, lambda each: each[0]):
         same = tuple(piece for _, piece in run)
-        pieces.extend(same if distance is None else _taken_over(same, made.ranges))
-    return replace(plan, pieces=tuple(pieces), tails=plan.tails | open_tails(made.ranges))
+        pieces.extend(same if distance is None else _taken_over(same, executed.ranges))
+    return replace(plan, pieces=tuple(pieces), tails=plan.tails | open_tails(executed.ranges))
 
 
 def _apart(plan: Plan) -> Plan:
@@ -126,6 +126,6 @@ def _taken_over(pieces: Sequence[Piece], tree: Ranges) -> Iterator[Piece]:
 
 
 def _is_straddled(tree: Ranges, key: bytes) -> bool:
-    """Return whether a range begins before a key and ends at or after it."""
+    """Return whether a range starts before a key and ends at or after it."""
     reaching = overlapping(tree, Interval(key, successor(key)))
     return bool(reaching) and reaching[0].min_key < key

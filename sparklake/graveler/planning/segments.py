@@ -1,4 +1,4 @@
-"""Segments of the key space: cuts where no range of any side straddles the cut."""
+"""Segments of the key space, cut where no side has a straddling range."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, record_ids
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """An interval that no range straddles, or several `alike` ones, with each side's ranges."""
+    """An interval without straddling ranges, or several `alike` ones, with each side's ranges."""
 
     interval: Interval
     sides: tuple[Ranges, ...]
@@ -26,7 +26,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of each side, between two places that no range of any side straddles."""
+    """A slice of each side, between two places without straddling ranges."""
 
     sides: tuple[Ranges, ...]
     alike: bool
@@ -57,13 +57,13 @@ def windows(*sides: Ranges) -> Iterator[Window]:
                 yield Window(_parts(sides, done, start), alike=False)
             yield Window(_parts(sides, start, stop), alike=True)
             done = stop
-    rest = _parts(sides, done, np.array([len(side) for side in sides]))
-    if any(map(len, rest)):
-        yield Window(rest, alike=False)
+    tail = _parts(sides, done, np.array([len(side) for side in sides]))
+    if any(map(len, tail)):
+        yield Window(tail, alike=False)
 
 
 def changed_intervals(left: Ranges, right: Ranges, most: int) -> list[Interval]:
-    """Return at most `most` intervals that cover all differences of two trees."""
+    """Cover all differences between two trees with at most `most` intervals."""
     common = _common([record_ids(left), record_ids(right)])
     edges = np.concatenate(([[-1, -1]], common, [[len(left), len(right)]]))
     gaps = np.flatnonzero((np.diff(edges, axis=0) != 1).any(axis=1))
@@ -83,10 +83,10 @@ def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
 
 
 def reach(sides: Sequence[Ranges]) -> Interval:
-    """Return the smallest interval that covers all ranges."""
-    held = [side for side in sides if side]
-    last = max(side[-1].max_key for side in held)
-    return Interval(min(side[0].min_key for side in held), successor(last))
+    """Return the smallest interval around all ranges."""
+    filled = [side for side in sides if side]
+    last = max(side[-1].max_key for side in filled)
+    return Interval(min(side[0].min_key for side in filled), successor(last))
 
 
 def _common(sides: Sequence[Ids]) -> Positions:
@@ -101,8 +101,8 @@ def _common(sides: Sequence[Ids]) -> Positions:
 def _positions(ids: Ids, others: Ids) -> Positions:
     """Return the position of each id among other ids, or -1."""
     words = pa.array(np.ascontiguousarray(others[:, 0]))
-    found = pc.index_in(pa.array(np.ascontiguousarray(ids[:, 0])), words)
-    at: Positions = found.fill_null(-1).to_numpy().astype(np.int64)
+    words_at = pc.index_in(pa.array(np.ascontiguousarray(ids[:, 0])), words)
+    at: Positions = words_at.fill_null(-1).to_numpy().astype(np.int64)
     if not len(others):
         return at
     # Only one of several ids with the same first word is found. The others count as changed,
@@ -118,17 +118,17 @@ def _parts(sides: Sequence[Ranges], starts: Positions, stops: Positions) -> tupl
 
 
 def clusters(sides: Sequence[Ranges]) -> Iterator[Window]:
-    """Yield the smallest groups of ranges that overlap no range outside of the group."""
-    held: tuple[list[RangeInfo], ...] = tuple([] for _ in sides)
+    """Yield the smallest groups without overlaps between each other."""
+    cluster: tuple[list[RangeInfo], ...] = tuple([] for _ in sides)
     end = b""
     for min_key, side, each in merge_sorted(*map(_labelled, range(len(sides)), sides)):
-        if min_key > end and any(held):
-            yield Window(tuple(map(tuple, held)), alike=False)
-            held = tuple([] for _ in sides)
-        held[side].append(each)
+        if min_key > end and any(cluster):
+            yield Window(tuple(map(tuple, cluster)), alike=False)
+            cluster = tuple([] for _ in sides)
+        cluster[side].append(each)
         end = max(end, each.max_key)
-    if any(held):
-        yield Window(tuple(map(tuple, held)), alike=False)
+    if any(cluster):
+        yield Window(tuple(map(tuple, cluster)), alike=False)
 
 
 def _labelled(side: int, ranges: Ranges) -> Iterator[tuple[bytes, int, RangeInfo]]:
@@ -137,13 +137,13 @@ def _labelled(side: int, ranges: Ranges) -> Iterator[tuple[bytes, int, RangeInfo
 
 
 def tiled(clusters: Iterable[Window]) -> Iterator[Segment]:
-    """Yield clusters with intervals. Each interval begins at the end of the previous one."""
-    start, held = b"", None
+    """Yield clusters with intervals. Each interval starts at the end of the previous one."""
+    start, previous = b"", None
     for each in clusters:
-        if held is not None:
-            stop = successor(max(side[-1].max_key for side in held.sides if side))
-            yield Segment(Interval(start, stop), held.sides, held.alike)
+        if previous is not None:
+            stop = successor(max(side[-1].max_key for side in previous.sides if side))
+            yield Segment(Interval(start, stop), previous.sides, previous.alike)
             start = stop
-        held = each
-    if held is not None:
-        yield Segment(Interval(start, None), held.sides, held.alike)
+        previous = each
+    if previous is not None:
+        yield Segment(Interval(start, None), previous.sides, previous.alike)

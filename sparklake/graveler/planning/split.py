@@ -1,4 +1,4 @@
-"""The split of records into ranges, and the stitching of split stretches."""
+"""The split of records into ranges, and their stitching."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class NewRangeRecords:
 def split(blocks: Blocks, range_records: int) -> Iterator[NewRangeRecords]:
     """Split records in key order into ranges.
 
-    The records begin at a range start. At most one range and one block are in memory at a time.
+    The records start at a range start. At most one range and one block are in memory at a time.
     Only the last stretch may be open.
     """
     cap = CAP_FACTOR * range_records
-    held: list[Block] = []
+    parts: list[Block] = []
     count = 0
     for block in blocks:
         at = 0
@@ -39,20 +39,20 @@ def split(blocks: Blocks, range_records: int) -> Iterator[NewRangeRecords]:
             stop = len(block) if end is None else end
             while count + stop - at >= cap:
                 cut = at + cap - count
-                yield NewRangeRecords(concatenated([*held, block.slice(at, cut)]), closed=True)
-                held, count, at = [], 0, cut
+                yield NewRangeRecords(concatenated([*parts, block.slice(at, cut)]), closed=True)
+                parts, count, at = [], 0, cut
             if end is not None and at < stop:
-                yield NewRangeRecords(concatenated([*held, block.slice(at, stop)]), closed=True)
-                held, count, at = [], 0, stop
-        held.append(block.slice(at, len(block)))
+                yield NewRangeRecords(concatenated([*parts, block.slice(at, stop)]), closed=True)
+                parts, count, at = [], 0, stop
+        parts.append(block.slice(at, len(block)))
         count += len(block) - at
     if count:
-        yield NewRangeRecords(concatenated(held), closed=False)
+        yield NewRangeRecords(concatenated(parts), closed=False)
 
 
 @kernels.defines(kernels.range_ends)
 def _ends(ids: Ids, range_records: int) -> list[int]:
-    """Return the positions after the records whose ids end a range."""
+    """Return the positions after range ends, by record ids."""
     words = ids.view(">u8")
     # A power of two divides the whole number if it divides the last word.
     if range_records.bit_count() == 1:
@@ -89,22 +89,22 @@ def stitch(
     Reads only open tails and the ranges after them, up to the next common range end. At most two
     ranges are in memory. All other ranges are copied as slices, without visiting each one.
     """
-    made: list[Ranges] = []
+    ranges: list[Ranges] = []
     carry = EMPTY
     filled = [row for row in rows if row.ranges]
     for position, row in enumerate(filled):
         is_last = position == len(filled) - 1
-        rest = row.ranges
-        while rest:
+        remaining = row.ranges
+        while remaining:
             if not len(carry):
-                whole = len(rest) - (not row.closed and not is_last)
-                made.append(rest[:whole])
-                rest = rest[whole:]
-                if not rest:
+                whole = len(remaining) - (not row.closed and not is_last)
+                ranges.append(remaining[:whole])
+                remaining = remaining[whole:]
+                if not remaining:
                     break
-            stretches = list(split(chain([carry], read(rest[0])), range_records))
-            carry, rest = EMPTY, rest[1:]
-            if not stretches[-1].closed and not (is_last and not rest):
+            stretches = list(split(chain([carry], read(remaining[0])), range_records))
+            carry, remaining = EMPTY, remaining[1:]
+            if not stretches[-1].closed and not (is_last and not remaining):
                 carry = stretches.pop().records
-            made.append(tuple(write(stretch.records) for stretch in stretches))
-    return range_list(*made)
+            ranges.append(tuple(write(stretch.records) for stretch in stretches))
+    return range_list(*ranges)

@@ -145,10 +145,11 @@ class Branches(Protocol):
     def delete(
         self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
     ) -> None:
-        """Delete a branch; raise RefNotFoundError for a missing one.
+        """Delete a branch.
 
-        Raises DirtyBranchError for a branch with staged changes, unless they are discarded. With
-        `if_expired`, raises RaceLostError for a branch that may not be pruned.
+        Raises RefNotFoundError for a missing branch, and DirtyBranchError for one with staged
+        changes, unless they are discarded. With `if_expired`, raises RaceLostError for a branch
+        that may not be pruned.
         """
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
@@ -218,7 +219,7 @@ class Staging(Protocol):
         """
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
-        """Seal all layers, so that later writes go into a new one; return the branch.
+        """Seal all layers, so later writes open a new one; return the branch.
 
         On return no write into a sealed layer is in progress. The guard checks `action`.
         """

@@ -1,4 +1,4 @@
-"""Port of the ref store for garbage collections of one repository."""
+"""Port of the ref store for garbage collections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Collections(Protocol):
         """Exclude other collections. Raises CollectionRunningError during one."""
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
-        """Exclude dumps of refs and every other collection of trees.
+        """Exclude dumps of refs and other collections with trees.
 
         Both change which tables of the namespace are referenced, apart from branches.
         """
@@ -56,19 +56,19 @@ class Collections(Protocol):
     def begin(
         self, *, trees: bool = False, expires: bool = True
     ) -> AbstractContextManager[RepositorySnapshot]:
-        """Raise the fence of all branches; return the repository at that moment.
+        """Raise the fence of all branches; return the repository as of this moment.
 
         With `trees`, trees that the retention does not keep are given up at that moment: their
-        commits count as collected from then on. Otherwise `collecting` is only what could be.
+        commits count as collected since then. Otherwise `collecting` is only what could be.
 
-        Commits that the retention does not keep expire at that moment, by the store's own
-        clock, and stay expired. With `expires` False, no commit expires. Everything published
-        before is included. An operation that began before and has not published yet gets a
+        Commits that the retention does not keep expire at that moment, by the store's own clock,
+        and stay expired. With `expires` False, no commit expires. Everything published before is
+        included. An operation that started before and has not published yet gets a
         CollectionStartedError. Raises ReadOnlyError, unless forced.
         """
 
     def end_tree_sweep(self) -> None:
-        """Count a sweep that has deleted tables, or a repair that changed one.
+        """Count a sweep that deleted tables, or a repair that changed one.
 
         Whoever reads a ref afterwards sees a higher `RepositoryRefs.tree_sweeps`.
         """

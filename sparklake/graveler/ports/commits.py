@@ -1,4 +1,4 @@
-"""Ports of the ref store for tags, commits and the log of ref moves."""
+"""Ports of the ref store: tags, commits and the operations log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tags(Protocol):
     def create(
         self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
     ) -> TagInfo:
-        """Create a tag; raise AlreadyExistsError, or ExpiredError for an expired commit."""
+        """Create a tag. Raises AlreadyExistsError, or ExpiredError for an expired commit."""
 
     def find(self, name: str) -> TagInfo | None:
         """Return a tag."""
@@ -35,7 +35,7 @@ class Tags(Protocol):
         """Return all tags in the byte order of their names."""
 
     def delete(self, name: str, who: str) -> None:
-        """Delete a tag; raise RefNotFoundError."""
+        """Delete a tag. Raises RefNotFoundError."""
 
 
 class Commits(Protocol):
@@ -98,7 +98,7 @@ class RefVerb(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One entry of the append-only log of ref moves. None is a missing ref.
+    """One entry of the append-only operations log. None is a missing ref.
 
     `date` is in unix seconds. `microseconds` is the part of a second after it.
     """
@@ -114,10 +114,10 @@ class Operation:
 
 
 class Operations(Protocol):
-    """The log of ref moves of one repository. Entries stay after their refs are deleted."""
+    """The operations log for one repository. Entries stay after their refs are deleted."""
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Return the latest operations, newest first, of one ref or of all."""
+        """Return the latest operations, newest first, for one ref or all."""
 
     def find(self, sequence: int) -> Operation | None:
         """Return the operation with a number."""
@@ -126,10 +126,10 @@ class Operations(Protocol):
         """Return the oldest operation."""
 
     def latest(self, refs: Collection[str] | None = None) -> Mapping[str, Operation]:
-        """Return the latest operation of each given ref, or of all, in one round trip."""
+        """Return the latest operation on each given ref, or on all, in one round trip."""
 
     def reached(self, commits: Mapping[str, CommitId], after: Operation | None = None) -> Set[str]:
-        """Return the refs that an operation moved to or from their given commit.
+        """Return the refs moved to or from their given commit.
 
         Only operations that are younger than `after` count, by their dates.
         """

@@ -34,17 +34,15 @@ class StoredFolder:
 
 @dataclass(frozen=True, slots=True)
 class StoreTraits:
-    """The properties of a store that its callers depend on.
+    """Properties of a store for its callers.
 
-    - `is_local`: Objects are files of this machine. A missing root may be an unmounted disk,
-      folders may be symbolic links, and lookups are cheap, so nothing is cached.
-    - `compresses`: Tree files are compressed.
-    - `verifies`: The store verifies tree files against their ids before it returns them.
+    Objects of an `is_local` store are files on this machine. Its missing root may be an unmounted
+    disk, folders may be symbolic links, and lookups are cheap, so nothing is cached.
     """
 
     is_local: bool = False
-    compresses: bool = True
-    verifies: bool = False
+    compresses: bool = True  # Whether tree files are compressed.
+    verifies: bool = False  # Whether tree files are verified against their ids before the return.
 
 
 class Content(Protocol):
@@ -95,7 +93,7 @@ class ObjectStore(Protocol):
         """
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
-        """Yield the contents of objects in the order of keys. Reads may overlap.
+        """Yield the contents in the order of keys. Reads may overlap.
 
         An error is raised in its object's place. An iterator that is closed early starts no more
         reads.
@@ -121,12 +119,12 @@ class ObjectStore(Protocol):
         """
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Write absent objects; return the keys that this call wrote. All are durable on return."""
+        """Write absent objects; return the written keys. All are durable on return."""
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        """Write local files to absent keys; return the keys that this call wrote.
+        """Write local files to absent keys; return the written keys.
 
         All are durable on return. A store may hard-link the files, so they must never change
         afterwards. `watch` gets the bytes of each part of a file that is sent in parts, from any
@@ -137,7 +135,7 @@ class ObjectStore(Protocol):
         """Return the metadata of an object; None for a missing one."""
 
     def checksum(self, key: str) -> str:
-        """Return the checksum of an object's content: its ETag, or the MD5 of a file."""
+        """Return an object's checksum: its ETag, or the MD5 of a file."""
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects with a key prefix, in undefined order."""

@@ -1,4 +1,4 @@
-"""Port of the ref store for once keys: names of runs that take effect once."""
+"""Port of the ref store: idempotency keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class OnceRecord:
-    """The result of a run, under the once key that its caller chose.
+    """The result of a run, under the caller's idempotency key.
 
     `digest` is of the verb and its arguments. `run` identifies the run that acted. `result` is a
     small JSON object. The key can be used again when `lifetime` is over, by the store's own clock.
@@ -32,12 +32,12 @@ class OnceKeys(Protocol):
     """
 
     def find(self, key: str) -> OnceRecord | None:
-        """Return the record of a key that has not expired."""
+        """Return the record of an unexpired key."""
 
     def add(self, record: OnceRecord) -> None:
-        """Record a run that changed nothing; raise IdempotencyKeyInUseError.
+        """Record a run without changes.
 
-        Raises RepositoryNotFoundError for a deleted repository.
+        Raises IdempotencyKeyInUseError, or RepositoryNotFoundError for a deleted repository.
         """
 
     def turn(self, key: str, seconds: float) -> AbstractContextManager[bool]:

@@ -12,7 +12,7 @@ from sparklake.graveler.ids import CommitId
 
 
 class WriteState(str, Enum):
-    """The state of a write: it may stage, it has staged, or it never will."""
+    """The state of a write: it may stage, it did, or it never will."""
 
     OPEN = "open"
     DONE = "done"
@@ -48,7 +48,7 @@ class Writes(Protocol):
         """Return a write in any state."""
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Abandon the open ones of some writes, so that they never stage; return them."""
+        """Abandon the open ones among the writes, which then never stage; return them."""
 
     def list(self) -> Sequence[Write]:
         """Return the open and abandoned writes, oldest first."""
@@ -117,7 +117,7 @@ class Purges(Protocol):
 
 
 class HookStatus(str, Enum):
-    """The outcome of a hook, or of all hooks of an event."""
+    """The outcome of one hook, or all hooks."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -139,7 +139,7 @@ class HookResult:
 
 @dataclass(frozen=True, slots=True)
 class HookRun:
-    """The outcome of all hooks of one event.
+    """The outcome of one event's hooks.
 
     `ref` is the branch or tag. `commit_id` is the commit about to be made or referenced. If the
     event was rejected, that commit may not exist. `date` is in unix seconds.
@@ -165,4 +165,4 @@ class HookRuns(Protocol):
         """Return a run."""
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return the latest runs, newest first, of one branch or tag or of all."""
+        """Return the latest runs, newest first, for one branch or tag, or for all."""

@@ -57,7 +57,7 @@ class SettingsStore(Protocol):
     """The settings of one repository."""
 
     def get(self) -> RepositorySettings:
-        """Return the current settings; raise RepositoryNotFoundError."""
+        """Return the current settings. Raises RepositoryNotFoundError."""
 
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
@@ -76,7 +76,7 @@ class RepositoryRefs(Protocol):
 
     @property
     def tree_sweeps(self) -> int:
-        """The number of finished tree sweeps at the latest read of a ref or commit.
+        """The number of finished tree sweeps, as of the latest read.
 
         A table of one id may reference other objects after a sweep than before it.
         """

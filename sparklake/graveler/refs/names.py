@@ -102,17 +102,17 @@ def validate_repository_name(name: str) -> str:
     return name
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, names: Iterable[str]) -> str:
     """Return a hint for a mistyped name, such as " (did you mean 'main'?)", or ""."""
     # Lazy import: only errors need it.
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(islice(known, _MOST_COMPARED)), n=1)
+    near = get_close_matches(name, list(islice(names, _MOST_COMPARED)), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def name_taken(noun: str, name: str) -> AlreadyExistsError:
-    """Return the error for a new ref with the name of another kind of ref."""
+    """Return the error for a ref with another ref's name."""
     return AlreadyExistsError(f"there is already a {noun} {name!r}: choose another name")
 
 
@@ -155,7 +155,7 @@ _ANY, _ONE = "*", "?"
 
 
 def check_pattern(pattern: str) -> None:
-    """Reject a pattern that matches no valid branch name."""
+    """Reject a pattern without matching branch names."""
     literal = pattern.replace(_ANY, "").replace(_ONE, "")
     if not pattern or not is_part_of_name(literal):
         raise InvalidInputError(

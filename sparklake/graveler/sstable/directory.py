@@ -93,7 +93,7 @@ def directory_bytes(directory: Directory) -> bytes:
 
 
 def read_directory(content: memoryview, data_bytes: int) -> Directory:
-    """Parse the directory of a table whose data blocks are its first `data_bytes`."""
+    """Parse the directory of a table with `data_bytes` bytes for data blocks."""
     try:
         records, blocks = _HEADER.unpack_from(content)
     except struct.error:
@@ -118,7 +118,7 @@ def read_directory(content: memoryview, data_bytes: int) -> Directory:
 
 
 def _check_numbers(numbers: Positions, records: int, data_bytes: int, key_bytes: int) -> None:
-    """Reject impossible numbers, each bounded first, so that sums do not overflow."""
+    """Reject impossible numbers, each bounded first, so sums do not overflow."""
     highest = numbers.max(axis=1)
     counts, offsets, sizes, raw_sizes = numbers[: BlockColumn.RAW_SIZE + 1]
     if (

@@ -82,7 +82,7 @@ def _ascending(handles: Iterator[layout.Handle]) -> Iterator[layout.Handle]:
 _BLOCK_BYTES = 32 * 1024
 
 
-def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> bytes:
+def make_plain_table(records: Sequence[Record], extra: Mapping[str, str]) -> bytes:
     """Return the table of records in key order, with extra properties."""
     file = TableFile(layout.compressed)
     index = []
@@ -102,7 +102,7 @@ def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> byt
         b"rocksdb.raw.key.size": key_bytes,
         b"rocksdb.raw.value.size": sum(len(value) for _, value in records),
     }
-    own = {name.encode(): text.encode() for name, text in named.items()}
+    own = {name.encode(): text.encode() for name, text in extra.items()}
     return file.ended(
         index_handle, {**own, **{name: layout.number_bytes(each) for name, each in numbers.items()}}
     )

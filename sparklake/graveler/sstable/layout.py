@@ -54,7 +54,7 @@ class Handle(NamedTuple):
 
 
 def compressed(content: bytes) -> tuple[bytes, bytes]:
-    """Return the body and trailer of a block, compressed if that saves enough."""
+    """Return the body and trailer of a block, compressed if worthwhile."""
     body: bytes = _snappy.compress(content, asbytes=True)
     if len(body) > len(content) * _WORTHWHILE:
         return plain(content)
@@ -81,7 +81,7 @@ def small_block(items: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 
 def count_bytes(count: int) -> bytes:
-    """Return the end of a block: its number of entries."""
+    """Return the end of a block, its number of entries."""
     return _COUNT.pack(count)
 
 
@@ -129,7 +129,7 @@ def _end(handle: Handle) -> int:
 
 
 def _listed(file: Content) -> tuple[Handle, dict[bytes, Handle]]:
-    """Return the handle of the metaindex, the last block, and those of `meta_blocks`."""
+    """Return the handle of the metaindex, the last block, and all `meta_blocks`."""
     tail = file[-FOOTER_BYTES:]
     if len(tail) < FOOTER_BYTES:
         raise NotOurLayoutError
@@ -139,12 +139,12 @@ def _listed(file: Content) -> tuple[Handle, dict[bytes, Handle]]:
     try:
         meta_index, at = read_handle(tail, 1)
         index, _ = read_handle(tail, at)
-        named = {
+        handles = {
             key: read_handle(handle, 0)[0] for key, handle in block_items(opened(file, meta_index))
         }
     except (IndexError, struct.error):
         raise NotOurLayoutError from None
-    return meta_index, {b"": index, **named}
+    return meta_index, {b"": index, **handles}
 
 
 def checked(file: Content, offset: int, size: int) -> bytes:
@@ -164,7 +164,7 @@ def checked(file: Content, offset: int, size: int) -> bytes:
 
 
 def opened(file: Content, handle: Handle, raw_size: int | None = None) -> memoryview:
-    """Return the content of a block, after a check of its checksum and `raw_size`."""
+    """Return the content of a block with a valid checksum and `raw_size`."""
     block = checked(file, *handle)
     kind = block[-1]
     if kind == _UNCOMPRESSED:

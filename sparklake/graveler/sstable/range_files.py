@@ -51,7 +51,7 @@ class WrittenRange:
 
 
 def as_put(info: RangeInfo, replaced: Mapping[RangeId, RangeId]) -> RangeInfo:
-    """Return a range with the id under which it was put."""
+    """Return a range with its id in the store."""
     return replace(info, id=replaced.get(info.id, info.id))
 
 
@@ -201,7 +201,7 @@ def _decoded(
 
 
 def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = False) -> Block:
-    """Return the records of one table of any writer. lakeFS's records get record ids here.
+    """Return the records of any writer's table. lakeFS's records get record ids here.
 
     The ids of sparklake's own tables are verified unless `trusted`. Each data block is verified
     when it is opened.
@@ -226,7 +226,7 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
 
 
 def lakefs_id(records: Sequence[Record], properties: Mapping[str, str]) -> str:
-    """Return lakeFS's id of a table: a hash of keys, whole values and properties."""
+    """Return lakeFS's id for a table, a hash of keys, whole values and properties."""
     digest = sha256()
     for record in records:
         for field in record:

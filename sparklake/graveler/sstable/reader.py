@@ -105,11 +105,11 @@ class DataBlocks:
         return packed
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
-        known = self.table.contents
-        missing = [number for number in numbers if self.first + number not in known]
+        contents = self.table.contents
+        missing = [number for number in numbers if self.first + number not in contents]
         for row in _rows(missing):
             self._open(row)
-        return [known[self.first + number] for number in numbers]
+        return [contents[self.first + number] for number in numbers]
 
     def without_ids(self) -> DataBlocks:
         """Drop the record ids, to find keys in little memory."""
@@ -119,13 +119,13 @@ class DataBlocks:
         return DataBlocks(Table(self.table.name, self.table.file, directory), self.first, self.stop)
 
     def stretches(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, Positions]]:
-        """Yield slices of the file that hold data blocks, each read at once."""
-        chosen = self.numbers[:, numbers]
-        offsets, ends = chosen[BlockColumn.OFFSET], chosen[_PLACE][:2].sum(axis=0) + TRAILER_BYTES
+        """Yield slices of the file with data blocks, each read at once."""
+        columns = self.numbers[:, numbers]
+        offsets, ends = columns[BlockColumn.OFFSET], columns[_PLACE][:2].sum(axis=0) + TRAILER_BYTES
         cuts = np.flatnonzero(offsets[1:] - ends[:-1] > _GAP_BYTES) + 1
         for first, stop in pairwise([0, *cuts.tolist(), len(offsets)]):
             start = int(offsets[first])
-            rows = chosen[[*_PLACE_COLUMNS, BlockColumn.COUNT], first:stop].T
+            rows = columns[[*_PLACE_COLUMNS, BlockColumn.COUNT], first:stop].T
             yield self.table.file[start : int(ends[stop - 1])], rows - [start, 0, 0, 0]
 
     def find(self, key: bytes) -> bytes | None:
@@ -133,7 +133,7 @@ class DataBlocks:
         return None if number == self.stop else self._search(number, _find, key)
 
     def find_many(self, keys: Keys) -> tuple[pa.BinaryArray, Positions]:
-        """Return the stored values of ascending keys, and the positions of the found."""
+        """Return the stored values for ascending keys, and the positions of existing keys."""
         last_keys = keys_of(self.last_keys)
         at, _ = search(last_keys, keys)
         at = at[: np.searchsorted(at, self.stop - self.first)]
@@ -142,14 +142,14 @@ class DataBlocks:
         for content, places in self.stretches(blocks.tolist()) if len(blocks) else ():
             here, blocks = blocks[: len(places)], blocks[len(places) :]
             stop = int(np.searchsorted(at, here[-1], "right"))
-            asked, within = slice(start, stop), np.searchsorted(here, at[start:stop])
+            slots, within = slice(start, stop), np.searchsorted(here, at[start:stop])
             try:
-                found, rows = _find_each(
-                    content, places, last_keys.at(here), keys.at(asked), within
+                stored, rows = _find_each(
+                    content, places, last_keys.at(here), keys.at(slots), within
                 )
             except _DAMAGE:
                 raise self.damage() from None
-            values.append(found)
+            values.append(stored)
             positions.append(rows + start)
             start = stop
         return pa.concat_arrays(values), np.concatenate(positions)

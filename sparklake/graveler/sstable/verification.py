@@ -23,12 +23,12 @@ _PLACES = [BlockColumn.OFFSET, BlockColumn.SIZE]
 
 
 def range_problem(block: Block) -> str:
-    """Describe what is wrong with the records of a range, or return ""."""
+    """Describe the fault in a range's records, or return ""."""
     return record_problem(block, block.encoded) or key_problem(block.encoded)
 
 
 def tree_problem(block: Block) -> str:
-    """Describe what is wrong with the records of a metarange, or return ""."""
+    """Describe the fault in a metarange's records, or return ""."""
     try:
         problem = id_problem(block, block.encoded)
         if not problem:
@@ -39,7 +39,7 @@ def tree_problem(block: Block) -> str:
 
 
 def layout_problem(block: Block) -> str:
-    """Describe what is wrong with a file besides its records, or return "".
+    """Describe the fault in a file besides its records, or return "".
 
     A wrong directory hides records from lookups, and a wrong index from other readers. The block
     must be as it was read. All its records are opened.
@@ -76,8 +76,8 @@ def _index_problem(blocks: DataBlocks) -> str:
     index = handles[b""]
     if bytes(layout.opened(file, index)) != index_content(directory):
         return "its index does not describe its data blocks"
-    found = dict(layout.block_items(layout.opened(file, handles[layout.PROPERTIES])))
+    properties = dict(layout.block_items(layout.opened(file, handles[layout.PROPERTIES])))
     own = own_properties(directory, index.offset, index)
-    if not {**FIXED_PROPERTIES, **own}.items() <= found.items():
+    if not {**FIXED_PROPERTIES, **own}.items() <= properties.items():
         return "its properties do not describe its records"
     return ""

@@ -81,8 +81,8 @@ class TableFile:
     ) -> bytes:
         """Return the whole file. The metaindex has `others` after the properties."""
         items = sorted({**FIXED_PROPERTIES, **properties}.items())
-        named = [(PROPERTIES, self.add(*plain(small_block(items)))), *others]
-        meta_index = small_block([(name, handle_bytes(handle)) for name, handle in named])
+        entries = [(PROPERTIES, self.add(*plain(small_block(items)))), *others]
+        meta_index = small_block([(name, handle_bytes(handle)) for name, handle in entries])
         ending = footer(self.add(*plain(meta_index)), index)
         return b"".join([*self.parts, ending])
 
@@ -126,7 +126,7 @@ def _table(
 
 
 def own_properties(directory: Directory, data_bytes: int, index: Handle) -> Mapping[bytes, bytes]:
-    """Return the properties that the directory and the index of a table determine."""
+    """Return the properties derived from a table's directory and index."""
     count, sums = len(directory.ids), directory.numbers.sum(axis=1).tolist()
     numbers = {
         b"rocksdb.data.size": data_bytes,
@@ -158,10 +158,10 @@ def _data_blocks(file: TableFile, block: Block) -> Iterator[DescribedBlocks]:
     )
     turns = np.flatnonzero(is_there[1:] != is_there[:-1]) + 1
     anew = np.flatnonzero(~is_there)
-    made = _NewBlocks.of(block, starts[anew], stops[anew]) if len(anew) else None
+    new_blocks = _NewBlocks.of(block, starts[anew], stops[anew]) if len(anew) else None
     for first, stop in pairwise([0, *turns.tolist(), len(starts)]):
-        if made is not None and not is_there[first]:
-            yield made.place(file, stop - first)
+        if new_blocks is not None and not is_there[first]:
+            yield new_blocks.place(file, stop - first)
         else:
             for unit in block.units_of(int(leaves[first]), int(leaves[stop - 1]) + 1):
                 yield _taken_over(file, cast("DataBlocks", unit))
@@ -214,12 +214,12 @@ class _NewBlocks:
         """Add the next data blocks to a file."""
         some = slice(self.done, self.done + count)
         self.done += count
-        made = []
+        places_in_file = []
         for begin, end, first, stop in self.spans[some]:
             entries, places = self.entries[begin:end], self.places[first:stop]
             content = b"".join((entries.data, places.data, count_bytes(len(places))))
-            made.append((*file.add(*file.pack(content)), len(content)))
+            places_in_file.append((*file.add(*file.pack(content)), len(content)))
         numbers, first_keys, last_keys = self.described
         numbers = numbers[:, some]
-        numbers[BlockColumn.OFFSET : BlockColumn.RAW_SIZE + 1] = np.array(made).T
+        numbers[BlockColumn.OFFSET : BlockColumn.RAW_SIZE + 1] = np.array(places_in_file).T
         return DescribedBlocks(numbers, first_keys[some], last_keys[some])
