@@ -31,22 +31,19 @@ class Action(str, Enum):
 ALL_ACTIONS = frozenset(Action)
 
 
-_UNBLOCKED_VERBS = frozenset({"merge", "revert"})
-_REBASE = "rebase"
-_RESETTING_VERBS = frozenset({"hard-reset", "undo"})
+# A rebase makes commits and abandons the previous ones.
+_ACTIONS: dict[str, tuple[Action, ...]] = {
+    "merge": (),
+    "revert": (),
+    "rebase": (Action.COMMIT, Action.RESET),
+    "hard-reset": (Action.RESET,),
+    "undo": (Action.RESET,),
+}
 
 
 def actions_of(verb: str) -> tuple[Action, ...]:
-    """Return the actions of a verb on a branch; empty for a verb never blocked.
-
-    A rebase makes commits and abandons the previous ones, so it is a commit and a reset. An unknown
-    verb counts as a commit.
-    """
-    if verb in _UNBLOCKED_VERBS:
-        return ()
-    if verb == _REBASE:
-        return Action.COMMIT, Action.RESET
-    return (Action.RESET,) if verb in _RESETTING_VERBS else (Action.COMMIT,)
+    """Return the actions of a verb on a branch. An unknown verb counts as a commit."""
+    return _ACTIONS.get(verb, (Action.COMMIT,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +73,9 @@ def read_only_error() -> ReadOnlyError:
     )
 
 
-def check_fence(branch: str, found: int, begun: int | None) -> None:
+def check_fence(branch: str, fence: int, expected: int | None) -> None:
     """Reject a branch's changed fence. None skips the check."""
-    if begun not in (None, found):
+    if expected not in (None, fence):
         raise CollectionStartedError(
             f"nothing was changed on {branch!r}: a garbage collection or a purge has started. "
             "Try again"

@@ -72,19 +72,15 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
     if retention is None:
         return set()
 
-    def line(head: CommitId, days: int) -> FirstParentLine:
-        return FirstParentLine(head, now - days * DAY)
-
     default = retention.default_days
-    lines = [line(each.commit_id, retention.days(each.name)) for each in refs.branches]
-    lines += [line(each.commit_id, default) for each in refs.tags]
-    first = {each.id: each.parents[0] for each in refs.commits if each.parents}
     dates = commit_dates(refs.commits)
-    refs_by_name = [(each.name, each.commit_id) for each in refs.branches]
-    refs_by_name += [(each.name, each.commit_id) for each in refs.tags]
-    for name, commit_id in refs_by_name:
+    heads = [(each.name, each.commit_id, retention.days(each.name)) for each in refs.branches]
+    heads += [(each.name, each.commit_id, default) for each in refs.tags]
+    for name, commit_id, _ in heads:
         if commit_id not in dates:
             raise _missing_commit(commit_id, f"the commit of {name!r}")
+    lines = [FirstParentLine(commit_id, now - days * DAY) for _, commit_id, days in heads]
+    first = {each.id: each.parents[0] for each in refs.commits if each.parents}
     retained = kept_commits(lines, now - default * DAY, dates, first.get)
     return {each.id for each in refs.commits} - retained
 

@@ -42,8 +42,8 @@ _HIDDEN_KEY = re.compile(_HIDDEN.encode())
 def observe_added(files: AddedFiles, changes: BlockChanges) -> None:
     """Add the files among the differences between source and dest."""
     in_dest, in_source = changes.left.present, changes.right.present
-    by_dest = in_dest & ~in_source & ~changes.taken & ~changes.conflicts
-    add_samples(files.source, changes.where(in_source & ~in_dest & changes.taken))
+    by_dest = in_dest & ~in_source & ~changes.from_source & ~changes.conflicts
+    add_samples(files.source, changes.where(in_source & ~in_dest & changes.from_source))
     add_samples(files.dest, changes.where(by_dest))
 
 

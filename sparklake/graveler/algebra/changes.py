@@ -55,11 +55,11 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SideRows:
-    """Rows of a side as positions in `block`. `taken` is their block, if already taken."""
+    """Rows of a side as positions in `block`. `selection` is their block, if known."""
 
     block: Block
     at: Positions
-    taken: Block | None = None
+    selection: Block | None = None
 
     @property
     def present(self) -> Mask:
@@ -81,7 +81,7 @@ class SideRows:
         return self.records().keys
 
     def records(self) -> Block:
-        return self.block.take(self.at[self.present]) if self.taken is None else self.taken
+        return self.block.take(self.at[self.present]) if self.selection is None else self.selection
 
     def mask(self) -> Mask:
         """Return the mask of the rows' records in the block."""
@@ -100,7 +100,7 @@ class BlockChanges:
     """Differing keys of two sides, in key order, with a row per key on each side.
 
     `base` has records for conflicts only, where left is dest and right is source. It has none for
-    `disputed` conflicts, on which the ancestors disagree. `taken` are the keys of which a merge
+    `disputed` conflicts, on which the ancestors disagree. `from_source` are the keys of which a merge
     takes source's record.
     """
 
@@ -109,7 +109,7 @@ class BlockChanges:
     base: SideRows
     conflicts: Mask
     disputed: Mask
-    taken: Mask
+    from_source: Mask
 
     def __len__(self) -> int:
         return len(self.conflicts)
@@ -133,7 +133,7 @@ class BlockChanges:
 
     def where(self, mask: Mask) -> BlockChanges:
         left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
-        masks = (each[mask] for each in (self.conflicts, self.disputed, self.taken))
+        masks = (each[mask] for each in (self.conflicts, self.disputed, self.from_source))
         return BlockChanges(left, right, base, *masks)
 
 

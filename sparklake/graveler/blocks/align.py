@@ -83,7 +83,7 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
 
 @kernels.defines(kernels.find_ids)
 def find_ids(ids: Ids, targets: Ids) -> Positions:
-    """Return the position of each target id, or -1."""
+    """Return the position of each target id; -1 if absent, or hidden by an equal first word."""
     if not len(ids) or not len(targets):
         return np.full(len(targets), -1)
     words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (targets, ids))

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from heapq import merge as merge_sorted
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from sparklake.graveler.blocks.align import find_ids
 from sparklake.graveler.buffers import Ids, Positions
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ranges import RangeInfo, Ranges, record_ids
@@ -92,24 +91,10 @@ def reach(sides: Sequence[Ranges]) -> Interval:
 def _common(sides: Sequence[Ids]) -> Positions:
     """Return the positions of the ranges common to all sides: a row each, a column per side."""
     columns = [np.arange(len(sides[0]))]
-    columns += [_positions(sides[0], other) for other in sides[1:]]
+    columns += [find_ids(other, sides[0]) for other in sides[1:]]
     table = np.stack(columns, axis=1)
     common: Positions = table[(table >= 0).all(axis=1)]
     return common
-
-
-def _positions(ids: Ids, others: Ids) -> Positions:
-    """Return the position of each id among other ids, or -1."""
-    words = pa.array(np.ascontiguousarray(others[:, 0]))
-    words_at = pc.index_in(pa.array(np.ascontiguousarray(ids[:, 0])), words)
-    at: Positions = words_at.fill_null(-1).to_numpy().astype(np.int64)
-    if not len(others):
-        return at
-    # Only one of several ids with the same first word is found. The others count as changed,
-    # which is safe.
-    same = (at >= 0) & (others[at] == ids).all(axis=1)
-    at[~same] = -1
-    return at
 
 
 def _parts(sides: Sequence[Ranges], starts: Positions, stops: Positions) -> tuple[Ranges, ...]:
