@@ -123,8 +123,6 @@ def prefix_end(prefix: bytes) -> bytes | None:
     return trimmed[:-1] + bytes([trimmed[-1] + 1])
 
 
-# --- names for keys that cannot be names of files -------------------------------------------------
-
 ESCAPED_FOLDER = "_sparklake_escaped/"  # The folder of escaped keys in an export.
 
 _ENCODED = {"%": "%25", "/": "%2F", "\0": "%00"}

@@ -40,13 +40,9 @@ def checked_microseconds(nanoseconds: int) -> int:
     return min(max(micros, FIRST_MICROSECOND - 1), LAST_MICROSECOND + 1)
 
 
-def shown_second(seconds: int) -> int:
-    return min(max(seconds, FIRST_SECOND), LAST_SECOND)
-
-
 def datetime_of(seconds: int) -> datetime:
     """Return unix seconds as a datetime in UTC, within the years 1 to 9999."""
-    return _EPOCH + timedelta(seconds=shown_second(seconds))
+    return _EPOCH + timedelta(seconds=min(max(seconds, FIRST_SECOND), LAST_SECOND))
 
 
 def datetime_of_nanoseconds(nanoseconds: int) -> datetime:

@@ -100,8 +100,8 @@ class BlockChanges:
     """Differing keys of two sides, in key order, with a row per key on each side.
 
     `base` has records for conflicts only, where left is dest and right is source. It has none for
-    `disputed` conflicts, on which the ancestors disagree. `from_source` are the keys of which a merge
-    takes source's record.
+    `disputed` conflicts, on which the ancestors disagree. A merge takes source's record
+    of the keys `from_source`.
     """
 
     left: SideRows

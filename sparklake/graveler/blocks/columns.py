@@ -78,9 +78,6 @@ def digests_at(data: Bytes, positions: Positions) -> Ids:
     return items_at(data, positions, 32).view(np.uint64).reshape(len(positions), 4)
 
 
-# --- varints --------------------------------------------------------------------------------------
-
-
 def varints_at(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
     """Return the varints at positions, and the positions after them.
 
@@ -141,9 +138,6 @@ def varint_array(values: NDArray[Any]) -> pa.BinaryArray:
     matrix = np.stack(columns, axis=1)
     used = matrix[np.arange(len(columns)) < lengths[:, None]]
     return binary_array(np.concatenate(([0], np.cumsum(lengths))), used)
-
-
-# --- keys -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)

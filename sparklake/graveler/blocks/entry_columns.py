@@ -74,9 +74,6 @@ These may be negative in damaged records.
 """
 
 
-# --- decoding -------------------------------------------------------------------------------------
-
-
 def decode_entries(block: Block) -> EntryColumns:
     try:
         return _decoded(block)
@@ -253,9 +250,6 @@ def entry_identities(entries: EntryColumns) -> pa.BinaryArray:
     mask = np.zeros(len(labels), bool)
     mask[rows] = True
     return pc.replace_with_mask(identities, pa.array(mask), pa.array(exact, pa.binary()))
-
-
-# --- encoding -------------------------------------------------------------------------------------
 
 
 @kernels.defines(kernels.encode_entries)

@@ -130,13 +130,11 @@ def dump_roots(manifest: DumpManifest) -> tuple[tuple[str, Entity], ...]:
 
 def dump_trees(store: ObjectStore, manifest: DumpManifest) -> set[MetaRangeId]:
     """Return the trees of the dumped branches and tags."""
-    heads = set()
-    for table_id, entity in (
-        (manifest.branches_meta_range_id, Entity.BRANCH),
-        (manifest.tags_meta_range_id, Entity.TAG),
-    ):
-        for each in read_ref_records(store, table_id, entity):
-            heads.add(_decoded_message(entity, each).commit_id)
+    heads: set[str] = set()
+    for table_id, entity in dump_roots(manifest):
+        if entity is not Entity.COMMIT:
+            records = read_ref_records(store, table_id, entity)
+            heads.update(_decoded_message(entity, each).commit_id for each in records)
     commits = read_ref_records(store, manifest.commits_meta_range_id, Entity.COMMIT)
     messages = (_decoded_message(Entity.COMMIT, each) for each in commits)
     return {MetaRangeId(each.meta_range_id) for each in messages if each.id in heads}
