@@ -386,10 +386,10 @@ class Branch:
         edit with the key `once`, nothing is staged: `repeated` of the URI lets the body skip its
         work. Raises TableMovedError after concurrent commits to the table.
         """
-        from sparklake.verbs.delta.write import edit_delta_once
+        from sparklake.verbs.delta.write import edit_delta
 
         key = None if once is None else Once.of(once)
-        with edit_delta_once(self._context, self.name, path, key) as location:
+        with edit_delta(self._context, self.name, path, key) as location:
             yield location
 
     @verb("import", "sparklake.verbs.imports.import_objects")

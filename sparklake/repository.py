@@ -621,9 +621,7 @@ class Repository:
 
         A write of a dead driver stays open until it is abandoned.
         """
-        from sparklake.verbs.tables.written import list_writes
-
-        return list_writes(self._context)
+        return self._context.refs.writes.list()
 
     def abandon_write(self, write_id: str) -> Write:
         """Abandon an open write: it can never stage its files.

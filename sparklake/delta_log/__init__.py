@@ -1,4 +1,1 @@
-"""The Delta log format: file names, actions, paths, and the union of logs.
-
-Pure functions, without Spark, stores or verbs.
-"""
+"""The Delta log format as values: file names, actions, paths, unions."""

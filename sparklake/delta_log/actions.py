@@ -17,11 +17,10 @@ from sparklake.graveler.json_errors import BAD_JSON
 Action: TypeAlias = Mapping[str, Any]
 """One action: its kind, such as `add`, and its fields."""
 
-Said: TypeAlias = Mapping[str, Any]
-"""The fields of an action."""
+Fields: TypeAlias = Mapping[str, Any]
 
 OF_FILES = ("add", "remove", "cdc")
-"""The kinds of actions that refer to a file."""
+"""The kinds of file actions."""
 
 
 def decode_actions(body: bytes, name: str) -> list[dict[str, Any]]:
@@ -39,48 +38,43 @@ def encode_actions(actions: Iterable[Action]) -> bytes:
     return b"".join(msgspec.json.encode(each) + b"\n" for each in actions)
 
 
-def said_of(actions: Iterable[Action], *kinds: str) -> Iterator[dict[str, Any]]:
-    """Yield the fields of the given kinds of actions, without null actions."""
+def fields_of(actions: Iterable[Action], *kinds: str) -> Iterator[dict[str, Any]]:
     return (each[kind] for each in actions for kind in kinds if each.get(kind) is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
-    """Delta's identity of a file: its path and its deletion vector.
-
-    The path is decoded, because writers escape different characters in the log.
-    """
+    """Delta's identity of a file. The path is decoded, because writers escape differently."""
 
     path: str
     vector: str = ""
 
     @staticmethod
-    def of(said: Said) -> FileKey:
-        path, vector = name_of(said["path"]), said.get("deletionVector")
+    def of(fields: Fields) -> FileKey:
+        path, vector = name_of(fields["path"]), fields.get("deletionVector")
         if not vector:
             return FileKey(path)
-        parts = (vector.get("storageType"), vector.get("pathOrInlineDv"), vector.get("offset"))
+        parts = map(vector.get, ("storageType", "pathOrInlineDv", "offset"))
         return FileKey(path, "|".join(map(str, parts)))
 
 
 SECOND_FORM = ("checkpointMetadata", "sidecar")
-"""The kinds of actions that only V2 checkpoints have."""
+"""The kinds of actions in V2 checkpoints only."""
 
 
 def has_any(actions: pa.RecordBatch | pa.Table, *kinds: str) -> bool:
-    """Return whether a checkpoint has an action of the given kinds."""
-    there = (actions.column(kind) for kind in kinds if kind in actions.schema.names)
-    return any(each.null_count < len(each) for each in there)
+    columns = (actions.column(kind) for kind in kinds if kind in actions.schema.names)
+    return any(each.null_count < len(each) for each in columns)
 
 
-def said_in(actions: pa.Table, kind: str) -> Iterator[Said]:
-    """Yield the fields of a checkpoint's actions, in the form of a commit."""
+def fields_in(actions: pa.Table, kind: str) -> Iterator[Fields]:
+    """Convert a checkpoint's actions to the form of a commit."""
     if kind in actions.column_names:
         rows = actions[kind].combine_chunks().drop_null()
         yield from (_plain(each.as_py(), rows.type) for each in rows)
 
 
-def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
+def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Fields]:
     """Yield a checkpoint's `add` fields for live files, by default all."""
     if "add" not in actions.column_names:
         return
@@ -89,8 +83,8 @@ def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
         paths = pc.struct_field(adds, "path").to_pylist()
         adds = adds.filter(pa.array((name_of(each) in names for each in paths), pa.bool_()))
     for each in adds:
-        said = _plain(each.as_py(), adds.type)
-        yield {name: value for name, value in said.items() if not name.endswith("_parsed")}
+        fields = _plain(each.as_py(), adds.type)
+        yield {name: value for name, value in fields.items() if not name.endswith("_parsed")}
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:

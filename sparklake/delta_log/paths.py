@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from base64 import b85decode
 from collections.abc import Iterator, Mapping
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 from urllib.parse import quote, unquote
 from uuid import UUID
@@ -13,8 +15,9 @@ from sparklake.errors import CorruptFileError
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _LOCAL = re.compile(r"^file:/+")
-_DIGITS = "".join(map(chr, (*range(48, 58), *range(97, 123), *range(65, 91))))
-_BASE_85 = {digit: value for value, digit in enumerate(f"{_DIGITS}.-:+=^!/*?&<>()[]{{}}@%$#")}
+_Z85 = f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#"
+_B85 = f"{digits}{ascii_uppercase}{ascii_lowercase}!#$%&()*+-;<=>?@^_`{{|}}~"
+_TO_B85 = str.maketrans(_Z85, _B85)
 _UUID_DIGITS = 20
 
 
@@ -23,47 +26,36 @@ def is_relative_path(path: str) -> bool:
 
 
 def name_of(path: str) -> str:
-    """Return the file name, relative to the table, of a relative path in a log."""
+    """Decode a relative path in a log to a file name below the table."""
     return unquote(path)
 
 
 def encoded_path(uri: str) -> str:
-    """Encode a verbatim URI as a path in a log, in Hadoop's spelling.
-
-    Delta compares it with the paths of Spark's scans, and local ones have a single slash there.
-    """
+    """Encode a URI as a path in a log, as Spark's scans do: local ones have a single slash."""
     return quote(_LOCAL.sub("file:/", uri), safe="/:")
 
 
 def canonical_path(path: str) -> str:
-    """Return the canonical form of an absolute path in a log. Hadoop writes several."""
+    """Convert an absolute path in a log to the canonical one of Hadoop's several forms."""
     return _LOCAL.sub("file:///", unquote(path))
 
 
 def vector_path(name: str) -> str:
-    """Return a deletion vector's path from its short name: a prefix and a UUID in Z85."""
-    prefix, digits = name[:-_UUID_DIGITS], name[-_UUID_DIGITS:]
-    if len(digits) < _UUID_DIGITS:
-        raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table")
+    """Decode the short name of a deletion vector: a prefix and a UUID in Z85."""
+    prefix, text = name[:-_UUID_DIGITS], name[-_UUID_DIGITS:]
+    is_uuid = len(text) == _UUID_DIGITS and set(text) <= set(_Z85)
     try:
-        value = b"".join(_four_bytes(digits[at : at + 5]) for at in range(0, _UUID_DIGITS, 5))
-    except (KeyError, OverflowError) as error:
+        uuid = UUID(bytes=b85decode(text.translate(_TO_B85)) if is_uuid else b"")
+        return f"{prefix}/deletion_vector_{uuid}.bin".lstrip("/")
+    except ValueError as error:
         raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table") from error
-    return f"{prefix}/deletion_vector_{UUID(bytes=value)}.bin".lstrip("/")
 
 
-def _four_bytes(digits: str) -> bytes:
-    value = 0
-    for digit in digits:
-        value = value * 85 + _BASE_85[digit]
-    return value.to_bytes(4, "big")
-
-
-def file_keys(folder: bytes, said: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield the keys of an `add`'s files below the table. Other places have no key."""
+def file_keys(folder: bytes, fields: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield the keys of an `add`'s files. Files outside of the table have none."""
     root = folder_of_log(folder)
-    if is_relative_path(said["path"]):
-        yield root + name_of(said["path"]).encode()
-    vector = said.get("deletionVector") or {}
+    if is_relative_path(fields["path"]):
+        yield root + name_of(fields["path"]).encode()
+    vector = fields.get("deletionVector") or {}
     if vector.get("storageType") == "u":
         yield root + vector_path(vector["pathOrInlineDv"]).encode()

@@ -1,8 +1,4 @@
-"""Rewrites of the file paths in a Delta table's log, and copies of logs for Delta's commits.
-
-In a tree the log refers to files by paths relative to the table. Spark works on a copy in another
-place, which refers to each file by its absolute address.
-"""
+"""Rewrites of paths in Delta logs: relative in trees, absolute in copies for Spark."""
 
 from __future__ import annotations
 
@@ -19,8 +15,8 @@ from sparklake.delta_log.actions import (
     SECOND_FORM,
     decode_actions,
     encode_actions,
+    fields_of,
     has_any,
-    said_of,
 )
 from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.delta_log.paths import is_relative_path, name_of, vector_path
@@ -29,7 +25,7 @@ from sparklake.graveler.arrow_batches import with_column
 from sparklake.graveler.parquet_files import decode_parquet
 
 Rewrite = Callable[[Sequence[dict[str, Any]]], None]
-"""A function that edits the file fields of actions: paths and deletion vectors."""
+"""A function to edit the paths and deletion vectors in actions' fields."""
 
 Resolve = Callable[[pa.Array], pa.Array]
 """A function from file names below the table to percent-encoded addresses."""
@@ -39,9 +35,8 @@ _VECTOR_PATH = "pathOrInlineDv"
 
 
 def rewritten_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
-    """Return the actions of a commit with other paths."""
     actions = decode_actions(body, name)
-    rewrite(list(said_of(actions, *OF_FILES)))
+    rewrite(list(fields_of(actions, *OF_FILES)))
     return actions
 
 
@@ -60,12 +55,11 @@ def rewritten_batch(batch: pa.RecordBatch, rewrite: Rewrite) -> pa.RecordBatch:
 
 def _rewritten_files(files: pa.StructArray, rewrite: Rewrite) -> pa.StructArray:
     fields = [each for each in files.type if each.name in ("path", _VECTOR)]
-    chosen = pa.StructArray.from_arrays(
-        [files.field(each.name) for each in fields], fields=fields, mask=files.is_null()
-    )
-    rows = chosen.to_pylist()
+    columns = [files.field(each.name) for each in fields]
+    paths = pa.StructArray.from_arrays(columns, fields=fields, mask=files.is_null())
+    rows = paths.to_pylist()
     rewrite([row for row in rows if row is not None])
-    rewritten = pa.array(rows, chosen.type)
+    rewritten = pa.array(rows, paths.type)
     parts = [
         rewritten.field(each.name) if each in fields else files.field(each.name)
         for each in files.type
@@ -74,13 +68,10 @@ def _rewritten_files(files: pa.StructArray, rewrite: Rewrite) -> pa.StructArray:
 
 
 def to_addresses(resolve: Resolve) -> Rewrite:
-    """Return a rewrite of all relative paths to addresses.
-
-    A deletion vector's path is part of a file's identity, so it is rewritten in all actions.
-    """
+    """Return a rewrite of all relative paths, also in deletion vectors, to addresses."""
 
     def rewrite(files: Sequence[dict[str, Any]]) -> None:
-        places = [place for said in files for place in relative_places(said)]
+        places = [place for fields in files for place in relative_places(fields)]
         addresses = resolve(pa.array([each.name for each in places], pa.string()))
         for place, address in zip(places, addresses.to_pylist(), strict=True):
             place.replace(address)
@@ -90,10 +81,7 @@ def to_addresses(resolve: Resolve) -> Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class RelativePlace:
-    """A relative path in an action: a file's or a deletion vector's.
-
-    `name` is the file name below the table.
-    """
+    """A relative path in an action. `name` is decoded, `text` is its spelling."""
 
     holder: dict[str, Any]
     key: str
@@ -101,7 +89,6 @@ class RelativePlace:
 
     @property
     def text(self) -> str:
-        """The path as the log spells it."""
         text: str = self.holder[self.key]
         return text
 
@@ -111,18 +98,18 @@ class RelativePlace:
             self.holder["storageType"] = "p"
 
 
-def relative_places(said: dict[str, Any]) -> Iterator[RelativePlace]:
-    path, vector = said.get("path"), said.get(_VECTOR)
+def relative_places(fields: dict[str, Any]) -> Iterator[RelativePlace]:
+    path, vector = fields.get("path"), fields.get(_VECTOR)
     if path is not None and is_relative_path(path):
-        yield RelativePlace(said, "path", name_of(path))
+        yield RelativePlace(fields, "path", name_of(path))
     if vector and vector.get("storageType") == "u":
         yield RelativePlace(vector, _VECTOR_PATH, vector_path(vector[_VECTOR_PATH]))
 
 
-def restore_relative(said: dict[str, Any], find: Callable[[str], str | None]) -> None:
-    """Replace an action's absolute paths with the relative ones from `find`."""
-    vector = said.get(_VECTOR) or {}
-    for holder, key in ((said, "path"), (vector, _VECTOR_PATH)):
+def restore_relative(fields: dict[str, Any], find: Callable[[str], str | None]) -> None:
+    """Replace absolute paths in an action with the relative ones from `find`."""
+    vector = fields.get(_VECTOR) or {}
+    for holder, key in ((fields, "path"), (vector, _VECTOR_PATH)):
         relative = find(holder[key]) if key in holder else None
         if relative is not None:
             holder[key] = relative
@@ -135,10 +122,7 @@ def restore_relative(said: dict[str, Any], find: Callable[[str], str | None]) ->
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """The required files of a log: since a checkpoint, or all.
-
-    Names are relative to the log's folder. `version` is the latest, or -1 without one.
-    """
+    """A log's required files: since a checkpoint, or all. `version` may be -1."""
 
     version: int
     checkpoint: str | None
@@ -146,11 +130,10 @@ class LogFiles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*([self.checkpoint] if self.checkpoint else ()), *self.commits)
+        return (self.checkpoint, *self.commits) if self.checkpoint else self.commits
 
 
 def files_to_read(names: Iterable[str], folder: str) -> LogFiles:
-    """Return the required files of a complete log."""
     log = log_listing(((name, name) for name in names), classic=True)
     checkpoints = {version: one[0] for version, one in log.checkpoints.items() if len(one) == 1}
     latest = max([*log.commits, *checkpoints], default=-1)
@@ -168,25 +151,20 @@ def files_to_read(names: Iterable[str], folder: str) -> LogFiles:
 
 
 def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
-    """Return the actions of a log entry with other paths.
-
-    Rejects checkpoints in several files.
-    """
+    """Rewrite a log entry. Checkpoints in several files are rejected."""
     actions = rewritten_actions(body, name, rewrite)
-    if any(True for _ in said_of(actions, *SECOND_FORM)):
+    if any(True for _ in fields_of(actions, *SECOND_FORM)):
         raise _several_files()
     return actions
 
 
 def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
-    """Return a checkpoint with other paths."""
     table = decode_parquet(body, "a checkpoint of a Delta log")
     if has_any(table, *SECOND_FORM):
         raise _several_files()
-    batches = table.combine_chunks().to_batches()
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, table.schema) as writer:
-        for each in batches:
+        for each in table.combine_chunks().to_batches():
             writer.write_batch(rewritten_batch(each, rewrite))
     return sink.getvalue()
 

@@ -1,4 +1,4 @@
-"""Data files of tables as Arrow rows: their addresses and their partition values."""
+"""Data files of tables as Arrow rows: addresses and partition values."""
 
 from __future__ import annotations
 
@@ -27,13 +27,10 @@ FILE_SCHEMA = pa.schema(
         pa.field("mtime", pa.int64(), nullable=False),
     ]
 )
-"""The columns of a data file.
+"""`uri` is in Spark's form, `relative` below the table, `mtime` in unix milliseconds."""
 
-`uri` is in Spark's form, `relative` the path below the table, `mtime` in unix milliseconds.
-"""
-
-# Names that Spark skips: markers, logs and temporary files.
-_HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
+# Spark skips markers, logs and temporary files.
+HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
 _PLAIN = "/:=@,;!$&'()*+~._-"
 _TO_QUOTE = rf"[^A-Za-z0-9{re.escape(_PLAIN)}]"
 
@@ -41,10 +38,7 @@ _TO_QUOTE = rf"[^A-Za-z0-9{re.escape(_PLAIN)}]"
 def data_files(
     batches: Iterable[pa.RecordBatch], folder: str, spark_uris: Callable[[pa.Array], pa.Array]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield FILE_SCHEMA for a table's visible objects, given as OBJECT_SCHEMA.
-
-    `spark_uris` converts addresses to Spark's spelling.
-    """
+    """Convert a table's visible objects from OBJECT_SCHEMA to FILE_SCHEMA."""
     for batch in batches:
         relative = pc.utf8_slice_codeunits(batch.column("path"), len(folder))
         files = [
@@ -54,27 +48,25 @@ def data_files(
             pc.cast(batch.column("mtime"), pa.timestamp("ms", tz="UTC"), safe=False).cast("int64"),
         ]
         rows = pa.record_batch(files, schema=FILE_SCHEMA)
-        yield rows.filter(pc.invert(pc.match_substring_regex(relative, _HIDDEN)))
+        yield rows.filter(pc.invert(pc.match_substring_regex(relative, HIDDEN)))
 
 
 def folders_of(relative: pa.Array) -> pa.DictionaryArray:
-    """Return the folder of each path, with a trailing '/', or "" without a folder."""
+    """Return the folder of each path: "" or with a trailing slash."""
     return pc.replace_substring_regex(relative, "[^/]*$", "").dictionary_encode()
 
 
 def partition_of(folder: str) -> Partition:
-    """Return the names and values in folders: `p=1/q=2/` has (p, 1) and (q, 2)."""
+    """Parse the partition in folders: `p=1/q=2/` has (p, 1) and (q, 2)."""
     parts = (part.partition("=") for part in folder.split("/")[:-1])
     return tuple((unquote(name), value) for name, equals, value in parts if name and equals)
 
 
 def partition_value(text: str) -> str | None:
-    """Return the value of a folder's text; None is null."""
     return None if text == NULL_PARTITION else unquote(text)
 
 
 def quoted(uris: pa.Array) -> pa.Array:
-    """Percent-encode URIs, as in Delta's log."""
     if not pc.any(pc.match_substring_regex(uris, _TO_QUOTE)).as_py():
         return uris
     return pa.array([quote(uri, safe=_PLAIN) for uri in uris.to_pylist()], pa.string())
@@ -84,12 +76,12 @@ def quoted(uris: pa.Array) -> pa.Array:
 
 
 def hashes(uris: pa.Array) -> NDArray[np.int64]:
-    """Hash each URI. Equal URIs have equal hashes within this process."""
+    """Hash URIs. The hashes are valid in this process only."""
     return np.fromiter(map(hash, uris.to_pylist()), np.int64, len(uris))
 
 
 def repeated(batches: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the repeated numbers, sorted. Memory is 8 bytes per file."""
+    """Return the repeated numbers, sorted, in 8 bytes of memory per file."""
     numbers = np.sort(np.concatenate([np.zeros(0, np.int64), *batches]))
     return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
 
@@ -100,9 +92,8 @@ def unlike(uris: pa.Array, names: pa.Array, shared: NDArray[np.int64]) -> pa.Arr
     A Delta table contains each path once. The fragment is the file's name in the table, and
     file systems ignore it.
     """
-    found = quoted(uris)
-    is_shared = np.isin(hashes(uris), shared) if len(shared) else np.zeros(len(uris), bool)
-    if not is_shared.any():
-        return found
-    named = pc.binary_join_element_wise(found, quoted(names), "#")
-    return pc.if_else(pa.array(is_shared), named, found)
+    addresses = quoted(uris)
+    if not len(shared):
+        return addresses
+    unique = pc.binary_join_element_wise(addresses, quoted(names), "#")
+    return pc.if_else(pa.array(np.isin(hashes(uris), shared)), unique, addresses)

@@ -1,9 +1,9 @@
-"""The log of a table of files at any address, as an Arrow checkpoint."""
+"""Generated logs of files at any address, as Arrow checkpoints."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -17,75 +17,52 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_TEXTS = pa.map_(pa.string(), pa.string())
+_TEXT, _LONG, _INTEGER = pa.string(), pa.int64(), pa.int32()
+_TEXTS = pa.map_(_TEXT, _TEXT)
 _ADD = pa.struct(
-    [
-        pa.field("path", pa.string()),
-        pa.field("partitionValues", _TEXTS),
-        pa.field("size", pa.int64()),
-        pa.field("modificationTime", pa.int64()),
-        pa.field("dataChange", pa.bool_()),
-        pa.field("stats", pa.string()),
-    ]
+    {
+        "path": _TEXT,
+        "partitionValues": _TEXTS,
+        "size": _LONG,
+        "modificationTime": _LONG,
+        "dataChange": pa.bool_(),
+        "stats": _TEXT,
+    }
 )
 _META_DATA = pa.struct(
-    [
-        pa.field("id", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("description", pa.string()),
-        pa.field(
-            "format", pa.struct([pa.field("provider", pa.string()), pa.field("options", _TEXTS)])
-        ),
-        pa.field("schemaString", pa.string()),
-        pa.field("partitionColumns", pa.list_(pa.string())),
-        pa.field("configuration", _TEXTS),
-        pa.field("createdTime", pa.int64()),
-    ]
+    {
+        "id": _TEXT,
+        "name": _TEXT,
+        "description": _TEXT,
+        "format": pa.struct({"provider": _TEXT, "options": _TEXTS}),
+        "schemaString": _TEXT,
+        "partitionColumns": pa.list_(_TEXT),
+        "configuration": _TEXTS,
+        "createdTime": _LONG,
+    }
 )
 _PROTOCOL = pa.struct(
-    [
-        pa.field("minReaderVersion", pa.int32()),
-        pa.field("minWriterVersion", pa.int32()),
-        pa.field("readerFeatures", pa.list_(pa.string())),
-        pa.field("writerFeatures", pa.list_(pa.string())),
-    ]
+    {
+        "minReaderVersion": _INTEGER,
+        "minWriterVersion": _INTEGER,
+        "readerFeatures": pa.list_(_TEXT),
+        "writerFeatures": pa.list_(_TEXT),
+    }
 )
 # Readers expect these columns, too, although generated tables have no values there.
-_REMOVE = pa.struct(
-    [
-        pa.field("path", pa.string()),
-        pa.field("deletionTimestamp", pa.int64()),
-        pa.field("dataChange", pa.bool_()),
-    ]
-)
-_TXN = pa.struct(
-    [
-        pa.field("appId", pa.string()),
-        pa.field("version", pa.int64()),
-        pa.field("lastUpdated", pa.int64()),
-    ]
-)
-
+_REMOVE = pa.struct({"path": _TEXT, "deletionTimestamp": _LONG, "dataChange": pa.bool_()})
+_TXN = pa.struct({"appId": _TEXT, "version": _LONG, "lastUpdated": _LONG})
 CHECKPOINT_SCHEMA = pa.schema(
-    [
-        pa.field("txn", _TXN),
-        pa.field("add", _ADD),
-        pa.field("remove", _REMOVE),
-        pa.field("metaData", _META_DATA),
-        pa.field("protocol", _PROTOCOL),
-    ]
+    {"txn": _TXN, "add": _ADD, "remove": _REMOVE, "metaData": _META_DATA, "protocol": _PROTOCOL}
 )
 
 READ_ONLY = "sparklakeView"
-"""A writer feature that no writer supports.
-
-So every writer refuses to change generated tables.
-"""
+"""An unsupported writer feature, so that every writer refuses to change generated tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """The definition of a Delta table without its files. `schema` is Spark's, as JSON."""
+    """A Delta table without its files. `schema` is Spark's, as JSON."""
 
     id: str
     schema: str
@@ -113,24 +90,23 @@ class TableShape:
 
 
 def last_checkpoint(version: int, size: int) -> bytes:
-    """Return the pointer file to a checkpoint of `size` actions."""
+    """Return the pointer to a checkpoint of `size` actions."""
     return json.dumps({"version": version, "size": size}).encode()
 
 
 def checkpointed_commit() -> bytes:
-    """Return the commit file of a version with all actions in its checkpoint."""
+    """Return the commit of a version with all actions in its checkpoint."""
     info = {"timestamp": 0, "operation": "VIEW", "operationParameters": {}}
     return json.dumps({"commitInfo": info}).encode() + b"\n"
 
 
 def shape_batch(shape: TableShape) -> pa.RecordBatch:
-    """Return a table's protocol and metaData actions, as CHECKPOINT_SCHEMA."""
     rows = [{"protocol": shape.protocol()}, {"metaData": shape.meta_data()}]
     return pa.RecordBatch.from_pylist(rows, schema=CHECKPOINT_SCHEMA)
 
 
 def version_checksum(shape: TableShape, files: int, size: int) -> bytes:
-    """Return the checksum file: it saves readers a scan of the checkpoint."""
+    """Return the checksum file, which saves readers a scan of the checkpoint."""
     summary = {
         "tableSizeBytes": size,
         "numFiles": files,
@@ -147,10 +123,7 @@ def version_checksum(shape: TableShape, files: int, size: int) -> bytes:
 def add_batches(
     files: Iterable[pa.RecordBatch], shared: NDArray[np.int64]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a table's files, given as FILE_SCHEMA, as CHECKPOINT_SCHEMA.
-
-    `shared` are the hashes of repeated URIs.
-    """
+    """Convert FILE_SCHEMA to CHECKPOINT_SCHEMA. `shared` are hashes of repeated URIs."""
     for batch in files:
         uris, relative = batch.column("uri"), batch.column("relative")
         parts = {
@@ -161,13 +134,9 @@ def add_batches(
             "dataChange": pa.repeat(pa.scalar(False), len(batch)),
             "stats": pa.nulls(len(batch), pa.string()),
         }
-        columns: Mapping[str, pa.Array] = {
-            "add": pa.StructArray.from_arrays(list(parts.values()), fields=list(_ADD))
-        }
-        yield pa.record_batch(
-            [columns.get(each.name, pa.nulls(len(batch), each.type)) for each in CHECKPOINT_SCHEMA],
-            schema=CHECKPOINT_SCHEMA,
-        )
+        adds = pa.StructArray.from_arrays(list(parts.values()), fields=list(_ADD))
+        columns = {each.name: pa.nulls(len(batch), each.type) for each in CHECKPOINT_SCHEMA}
+        yield pa.record_batch(list({**columns, "add": adds}.values()), schema=CHECKPOINT_SCHEMA)
 
 
 def _partition_values(relative: pa.Array) -> pa.MapArray:

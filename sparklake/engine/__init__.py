@@ -1,4 +1,1 @@
-"""Engines: plans run in one thread, in several or as Spark jobs.
-
-All engines run the same task bodies.
-"""
+"""Engines: the same task bodies in one thread, in several or as Spark jobs."""

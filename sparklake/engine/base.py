@@ -28,27 +28,22 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Sortable:
-    """A Spark DataFrame with a column `by` in the order of keys.
-
-    The body that encodes the rows yields the records of each batch in key order.
-    """
+    """A DataFrame sortable by a column. Its encoding keeps the order."""
 
     rows: DataFrame
     by: str
 
 
 MAX_TASK_RECORDS = 250_000
-"""The approximate maximum of records per task: a few seconds of work."""
+"""The approximate maximum of records in a task: a few seconds of work."""
 
 _MIN_TASK_RECORDS = 20_000
 TASKS_A_WORKER = 4
-"""The tasks of a plan per worker, enough to finish at about the same time."""
+"""The tasks of a plan for each worker: enough to finish at about the same time."""
 
 
 def shared_task_records(records: int, workers: int) -> int:
-    """Return the number of records per task for a plan shared by workers."""
-    wanted = records // (TASKS_A_WORKER * workers)
-    return min(max(wanted, _MIN_TASK_RECORDS), MAX_TASK_RECORDS)
+    return min(max(records // (TASKS_A_WORKER * workers), _MIN_TASK_RECORDS), MAX_TASK_RECORDS)
 
 
 class Runner(Protocol):
@@ -59,17 +54,16 @@ class Runner(Protocol):
         """The name in plans and reports."""
 
     def task_records(self, records: int) -> int:
-        """Return the number of records per task for a plan over `records`."""
+        """Return the number of records in a task, for a plan over `records`."""
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, in parallel if possible; for small results.
+        """Run a body over rows of work with small results, in parallel if possible.
 
-        Yields the output of a row of work when it is done. Batches of one row of work stay
-        in order. Batches of different rows may come in any order.
+        Rows of work finish in any order. Batches of one row of work stay in order.
         """
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work; yield its output in row order."""
+        """Run a body over rows of work, and yield its output in row order."""
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
         """Run `encode` over a source, sort its output by key, and run `body` over it.
@@ -93,7 +87,7 @@ def unknown_total() -> None:
 class Progress(Protocol):
     """An observer of a verb's progress, in ranges read, or in objects and bytes.
 
-    Work does not wait for it. A report comes after a task or a batch, not after each object.
+    Work does not wait for it. Tasks and batches are reported, not single objects.
     """
 
     def begin(self, ranges: int) -> None:
@@ -105,47 +99,34 @@ class Progress(Protocol):
     def begin_objects(self, total: Callable[[], Amount | None]) -> None:
         """Report the start of work on objects.
 
-        `total` returns their number and bytes, or None if they are unknown. It may take a while.
+        `total` returns their number and bytes, or None if unknown. It may take a while.
         """
 
     def advance_objects(self, objects: int, size: int) -> None:
-        """Report the objects and bytes done since the last report; 0 bytes if they are unknown."""
+        """Report the objects done since the last report and their bytes, 0 if unknown."""
 
 
 class NoProgress:
-    """A progress observer without output."""
-
-    def begin(self, ranges: int) -> None:
-        """Do nothing."""
-
-    def advance(self, ranges: int) -> None:
-        """Do nothing."""
-
-    def begin_objects(self, total: Callable[[], Amount | None]) -> None:
-        """Do nothing."""
-
-    def advance_objects(self, objects: int, size: int) -> None:
-        """Do nothing."""
+    def begin(self, ranges: int) -> None: ...
+    def advance(self, ranges: int) -> None: ...
+    def begin_objects(self, total: Callable[[], Amount | None]) -> None: ...
+    def advance_objects(self, objects: int, size: int) -> None: ...
 
 
 UNWATCHED: Progress = NoProgress()
 
 
 def begin(progress: Progress, plan: Plan) -> None:
-    """Report the number of ranges in a plan.
-
-    A range shared by two pieces counts twice.
-    """
+    """Report the ranges in a plan. A range shared by two pieces counts twice."""
     progress.begin(sum(map(range_count, plan.stretches)))
 
 
 def range_count(piece: OpenPiece) -> int:
-    """Return the number of ranges in a piece."""
     return sum(len(side.ranges) for side in piece.sides)
 
 
 def watched(progress: Progress, encode: Body) -> Body:
-    """Return a body for this process. It reports its rows as objects."""
+    """Return a body that reports its rows as objects in this process."""
 
     def encode_watched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in encode(batches):
@@ -159,10 +140,7 @@ def watched(progress: Progress, encode: Body) -> Body:
 def rows_with_progress(
     batches: Iterable[pa.RecordBatch], plan: Plan, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a plan's rows, in the order of paths, and report its progress.
-
-    A piece counts as read when a row after it, or the end, has come.
-    """
+    """Yield a plan's rows in order. A piece counts as read at the next row after it."""
     begin(progress, plan)
     waiting = list(reversed(plan.stretches))
     for batch in batches:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 # From benchmarks/results/thresholds.md.
 
 THREAD_RECORDS = 20_000
-"""The least number of records for which several threads pay."""
+"""The minimum number of records for several threads."""
 
 SPARK_RECORDS = 20_000_000
-"""The least number of records for a Spark job, if a session exists.
+"""The minimum number of records for a Spark job, if a session exists.
 
-On one machine threads are faster. A Spark job is for plans that several machines should share.
+Threads are faster on one machine. A Spark job is for plans shared by several machines.
 """
 
 TITLE = "sparklake"
@@ -32,10 +32,7 @@ TITLE = "sparklake"
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """The engine of a plan and the reason for it. "local" is one thread, "threads" is all cores.
-
-    `task_records` is the number of records per task.
-    """
+    """The engine of a plan and its reason. "local" is one thread, "threads" is all cores."""
 
     engine: str
     reason: str
@@ -44,10 +41,10 @@ class EngineChoice:
 
 @dataclass(slots=True)
 class Runners:
-    """The runners of a lake. Threads or a JVM are started only when needed.
+    """The runners of a lake. Threads or a JVM start on first use.
 
-    `workers` is the number of threads that share a plan. None is one per usable core plus one,
-    which works while others wait for the disk.
+    `workers` is the number of threads for a plan. None is one per usable core, and one to work
+    while others wait for the disk.
     """
 
     engine: Engine = Engine.AUTO
@@ -59,14 +56,13 @@ class Runners:
     _threads: ThreadRunner | None = None
 
     def choose(self, records: int, title: str = TITLE) -> Runner:
-        """Return the runner for a plan, by its number of records."""
         engine = self.choice(records).engine
         if engine == "spark":
             return self.on_spark(title)
         return self.on_threads() if engine == "threads" else self.in_process()
 
     def choice(self, records: int) -> EngineChoice:
-        """Return the engine for a plan, by its number of records. Nothing is started."""
+        """Return the engine for a plan of the given size. Nothing starts."""
         if self.engine is Engine.SPARK:
             return EngineChoice("spark", "the engine is set by the user", MAX_TASK_RECORDS)
         reason = f"{records:,} records to read"
@@ -84,7 +80,6 @@ class Runners:
         return EngineChoice("threads", reason, shared_task_records(records, workers))
 
     def in_process(self) -> LocalRunner:
-        """Return the runner in this process."""
         # Lazy import: it loads Arrow, which a command without a plan does not need.
         from sparklake.engine.threads import LocalRunner
 
@@ -93,8 +88,7 @@ class Runners:
         return self._local
 
     def on_threads(self) -> ThreadRunner:
-        """Return the runner on this machine's cores."""
-        # Lazy import: a small command must not pay for it.
+        # Lazy import: a command without a plan must not pay for it.
         from sparklake.engine.threads import ThreadRunner
 
         if self._threads is None:
@@ -102,29 +96,22 @@ class Runners:
         return self._threads
 
     def on_spark(self, title: str = TITLE) -> SparkRunner:
-        """Return the Spark runner, with the given session, the active one or a new one.
-
-        `title` is the description of its jobs in the Spark UI.
-        """
+        """Return the Spark runner. `title` is the description of its jobs in the Spark UI."""
         # Lazy import: local plans must not pay for importing Spark.
         from sparklake.engine.spark import SparkRunner
 
         return SparkRunner(self.session(), title)
 
     def session(self) -> SparkSession:
-        """Return the given session, the active one or a new one."""
         # Not kept, because the active session may be stopped and replaced.
         return self.spark or spark_session()
 
     def close(self) -> None:
-        """Stop the threads, if any. A Spark session is not stopped."""
         if self._threads is not None:
             self._threads.close()
 
 
 def _default_workers() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return cores + 1 if cores > 1 else 1

@@ -1,7 +1,4 @@
-"""The execution of plans: pack, run, stitch, write the metarange.
-
-Nothing here moves a pointer.
-"""
+"""The execution of plans: pack, run, stitch, write the metarange."""
 
 from __future__ import annotations
 
@@ -27,13 +24,7 @@ from sparklake.graveler.sstable.range_files import (
     read_ranges,
 )
 from sparklake.namespace.swept_tables import put_tables
-from sparklake.rows.merges import (
-    AddedFiles,
-    ConflictCountResult,
-    ConflictResult,
-    KeptObject,
-    KeptResult,
-)
+from sparklake.rows import merges
 from sparklake.rows.results import (
     CacheResult,
     ChangesResult,
@@ -58,8 +49,8 @@ class PlanResult:
     """The combined results of a plan's tasks.
 
     `conflict_count` counts all conflicts, `left_count` the undecided ones. `conflicts` has the
-    first undecided ones. `logs` are the folders of Delta logs that may differ from dest's, `added`
-    samples of the Parquet files that the sides have added.
+    first undecided ones. `logs` are folders of Delta logs that may differ from dest's, `added`
+    samples of the Parquet files added by the sides.
     """
 
     pieces: list[RangeRow] = field(default_factory=list)
@@ -67,9 +58,9 @@ class PlanResult:
     conflicts: list[Conflict] = field(default_factory=list)
     conflict_count: int = 0
     left_count: int = 0
-    kept: list[KeptObject] = field(default_factory=list)
+    kept: list[merges.KeptObject] = field(default_factory=list)
     logs: set[bytes] = field(default_factory=set)
-    added: AddedFiles = field(default_factory=AddedFiles)
+    added: merges.AddedFiles = field(default_factory=merges.AddedFiles)
     changed: ChangedKeys = field(default_factory=ChangedKeys)
 
 
@@ -90,20 +81,27 @@ def run_plan(
     for result in decode_results(runner.collect(body, tasks)):
         _take(result, outcome, answers)
         if isinstance(result, PieceResult):
-            progress.advance(_read_for(plan, result.position))
+            piece = plan.pieces[result.position]
+            progress.advance(range_count(piece) if isinstance(piece, OpenPiece) else 0)
     for position, piece in enumerate(plan.pieces):
         if isinstance(piece, CopiedPiece):
             tail = piece.ranges[-1].id if piece.ranges else None
             outcome.pieces.append(RangeRow(piece.ranges, tail not in plan.tails))
+        elif position in answers:
+            outcome.pieces.append(row_of(answers[position].written))
         else:
-            outcome.pieces.append(row_of(_answer(answers, position).written))
+            # Without the result, all records of the piece would be lost.
+            raise LostResultError(
+                f"nothing was published: the engine returned no result for piece {position} of "
+                "the plan. Run the command again"
+            )
     outcome.conflicts.sort(key=lambda conflict: conflict.key)
     outcome.kept.sort()
     return outcome
 
 
 def cut_for_tasks(plan: Plan, task_records: int) -> Plan:
-    """Return a plan with the output streams of its tasks as pieces."""
+    """Cut a plan into pieces, one per output stream of its tasks."""
     return divided(coalesced(plan, task_records), task_records)
 
 
@@ -121,7 +119,7 @@ def write_run(
 
 
 def rows_in_order(pieces: Iterable[PieceResult]) -> list[RangeRow]:
-    """Return the tasks' ranges in key order. The tasks had disjoint intervals of keys."""
+    """Return ranges in key order, from tasks with disjoint intervals of keys."""
     rows = (row_of(each.written) for each in pieces)
     return sorted((row for row in rows if row.ranges), key=lambda row: row.ranges[0].min_key)
 
@@ -141,7 +139,7 @@ def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow
 
 
 def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow]) -> MetaRange:
-    """Stitch pieces in key order into one tree; write its metarange durably."""
+    """Stitch pieces in key order into one tree, and write its metarange durably."""
     tree, files = make_meta_range(stitched(store, workspace, pieces))
     put_tables(store, files)
     return tree
@@ -156,40 +154,22 @@ def _take(result: TaskResult, outcome: PlanResult, answers: dict[int, PieceResul
         outcome.counts.changed += result.counts.changed
     elif isinstance(result, KeysResult):
         outcome.changed.join(result.keys)
-    elif isinstance(result, ConflictCountResult):
+    elif isinstance(result, merges.ConflictCountResult):
         outcome.conflict_count += result.conflicts
         outcome.left_count += result.left
         outcome.logs.update(result.logs)
         outcome.added.join(result.added_files)
     elif isinstance(result, CacheResult):
         TALLY.note(result.process, result.counts)
-    elif isinstance(result, ConflictResult):
+    elif isinstance(result, merges.ConflictResult):
         if len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
             outcome.conflicts.append(result.conflict)
-    elif isinstance(result, KeptResult):
+    elif isinstance(result, merges.KeptResult):
         if len(outcome.kept) == MAX_KEPT:
             raise too_many_kept()
         outcome.kept.append(result.kept)
 
 
-def _read_for(plan: Plan, position: int) -> int:
-    piece = plan.pieces[position]
-    return range_count(piece) if isinstance(piece, OpenPiece) else 0
-
-
-def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
-    """Return a piece's result.
-
-    Without the result, all records of the piece would be lost.
-    """
-    if position not in answers:
-        raise LostResultError(
-            f"nothing was published: the engine returned no result for piece {position} of "
-            "the plan. Run the command again"
-        )
-    return answers[position]
-
-
 def row_of(written: Sequence[WrittenRange]) -> RangeRow:
-    """Return the ranges of one task as a row. Only the last one may be open."""
+    """Return the ranges of one task. Only the last one may be open."""
     return RangeRow(tuple(each.info for each in written), not written or written[-1].closed)

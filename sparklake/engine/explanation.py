@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 from sparklake.engine.choice import Runners
 from sparklake.graveler import kernel_choice
@@ -15,9 +16,8 @@ THREE_WAY = ("base", "source", "dest")
 LAYERED = ("committed",)
 """The names of a plan's sides. Further sides are staged layers, newest first."""
 
-
 Cut = Callable[[Plan, int], Plan]
-"""A function that cuts a plan's pieces into tasks of about a number of records."""
+"""A function to cut a plan's pieces into tasks of about a number of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,7 @@ class SideLoad:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The cost of a verb: its engine, the ranges copied by id, and the data to read.
-
-    `kernels` are those of this process: compiled or Python, and why.
-    """
+    """The cost of a verb. `copied` ranges are not read, and `kernels` are this process's."""
 
     verb: str
     engine: str
@@ -52,12 +49,13 @@ class Explanation:
 def explained(
     verb: str, plan: Plan, cut: Cut, runners: Runners, names: Sequence[str]
 ) -> Explanation:
-    """Return the explanation of a plan. `cut` cuts its pieces as its tasks will."""
+    """Explain a plan, with its pieces cut as its tasks will be."""
     choice = runners.choice(plan.records)
     plan = cut(plan, choice.task_records)
+    layers = (f"layer {at}" for at in count(1))
     loads = [
-        SideLoad(_name(names, at), len(side.ranges), side.records, side.bytes)
-        for at, side in enumerate(plan.streams)
+        SideLoad(name, len(side.ranges), side.records, side.bytes)
+        for name, side in zip(chain(names, layers), plan.streams, strict=False)
     ]
     return Explanation(
         verb=verb,
@@ -70,7 +68,3 @@ def explained(
         tasks=len(pack_tasks(plan, choice.task_records)),
         sides=tuple(loads),
     )
-
-
-def _name(names: Sequence[str], at: int) -> str:
-    return names[at] if at < len(names) else f"layer {at + 1 - len(names)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import pyarrow as pa
 
 from sparklake._html import html_table
-from sparklake.engine.base import Body, Runner, rows_with_progress
+from sparklake.engine.base import Body, rows_with_progress
 from sparklake.engine.choice import Runners
 from sparklake.engine.explanation import Explanation, explained
 from sparklake.graveler.algebra.changes import BlockChanges
@@ -28,10 +28,7 @@ Other = TypeVar("Other")
 
 @dataclass(frozen=True, slots=True)
 class RowShape(Generic[Row]):
-    """The form of rows: in Arrow, in Spark (DDL), and as Python objects.
-
-    Notebooks do not show the `hidden` columns.
-    """
+    """The form of rows: Arrow, DDL and Python. Notebooks do not show `hidden` columns."""
 
     schema: pa.Schema
     ddl: str
@@ -40,7 +37,6 @@ class RowShape(Generic[Row]):
 
     @property
     def shown(self) -> list[str]:
-        """The names of the columns in notebooks."""
         return [each for each in self.schema.names if each not in self.hidden]
 
 
@@ -79,21 +75,22 @@ class Rows(Generic[Row]):
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Stream Arrow batches of the shape's schema."""
         runner = self._job.runners.choose(self.plan.records, self._job.title)
-        batches = runner.stream(self._body, self._work(runner))
-        yield from rows_with_progress(batches, self._cut(runner), self._job.runners.progress)
+        task_records = runner.task_records(self.plan.records)
+        batches = runner.stream(*self.shared(task_records))
+        plan = divided(self.plan, task_records)
+        yield from rows_with_progress(batches, plan, self._job.runners.progress)
 
     def explain(self) -> Explanation:
-        """Return the reads of the rows and their engine. Nothing is read."""
+        """Explain the engine and the reads. Nothing is read."""
         return explained(self._job.verb, self.plan, divided, self._job.runners, self._job.sides)
 
     def within(self, interval: Interval) -> Rows[Row]:
-        """Return the rows in an interval of keys. Only ranges that may contain some are read."""
+        """Return the rows in an interval of keys. Only overlapping ranges are read."""
         return replace(self, plan=self.plan.restricted(interval))
 
     def encoded_as(
         self, shape: RowShape[Other], encode: Callable[[BlockChanges], pa.RecordBatch]
     ) -> Rows[Other]:
-        """Return the same changes as rows of another shape. The rows must be changes."""
         changes: Callable[..., Iterator[pa.RecordBatch]] = self._body
         return Rows(self.plan, shape, self._job, partial(changes, encode=encode))
 
@@ -104,15 +101,9 @@ class Rows(Generic[Row]):
     def to_df(self) -> DataFrame:
         """Return the rows as a lazy Spark DataFrame. Its partitions are in order."""
         runner = self._job.runners.on_spark()
-        tasks = runner.tasks(self._work(runner))
-        return tasks.mapInArrow(self._body, self.shape.ddl)
+        body, work = self.shared(runner.task_records(self.plan.records))
+        return runner.tasks(work).mapInArrow(body, self.shape.ddl)
 
     def shared(self, task_records: int) -> tuple[Body, pa.Table]:
-        """Return the body and its rows of work, for callers that run the tasks themselves."""
+        """Return the body and its rows of work, for callers with own tasks."""
         return self._body, encode_tasks(pack_tasks(divided(self.plan, task_records), task_records))
-
-    def _work(self, runner: Runner) -> pa.Table:
-        return self.shared(runner.task_records(self.plan.records))[1]
-
-    def _cut(self, runner: Runner) -> Plan:
-        return divided(self.plan, runner.task_records(self.plan.records))

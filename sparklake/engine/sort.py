@@ -1,8 +1,4 @@
-"""The sort of runs: sort slices to files, then read shares in order.
-
-Both steps are functions of small values. Any process on the same disk may call them. Each holds
-about SORT_BYTES of records at most, however many there are in all.
-"""
+"""The sort of runs, in slices and shares of about SORT_BYTES in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from functools import partial
 from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SORT_BYTES = 32 * 1024 * 1024
-"""The bytes of records that are sorted in memory at a time."""
+"""The bytes of records to sort in memory at a time."""
 
 _BATCH_ROWS = 32768
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -50,8 +46,6 @@ class SortedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """The rows of a file from `start` to before `stop`."""
-
     path: Path
     start: int
     stop: int
@@ -65,49 +59,44 @@ class Share:
     stretches: tuple[FileSlice, ...]
 
 
-def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
-    """Yield a source's rows, some thousand at a time; rows of Work one by one."""
+def source_batches(source: Source, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Yield a source's rows in small batches, and rows of Work one by one."""
     if isinstance(source, Work):
         for at in range(source.rows.num_rows):
             yield from source.rows.slice(at, 1).to_batches()
         return
     batches = source.to_batches() if isinstance(source, pa.Table) else source
     for batch in batches:
-        for start in range(0, batch.num_rows, _BATCH_ROWS):
-            yield batch.slice(start, _BATCH_ROWS)
+        for start in range(0, batch.num_rows, batch_rows):
+            yield batch.slice(start, batch_rows)
 
 
 def sliced(
     items: Iterable[T], size: int, size_of: Callable[[T], int] = attrgetter("nbytes")
 ) -> Iterator[list[T]]:
-    """Yield items in lists of about `size`, measured by `size_of`."""
-    held: list[T] = []
-    held_size = 0
+    group: list[T] = []
+    group_size = 0
     for each in items:
-        held.append(each)
-        held_size += size_of(each)
-        if held_size >= size:
-            yield held
-            held, held_size = [], 0
-    if held:
-        yield held
+        group.append(each)
+        group_size += size_of(each)
+        if group_size >= size:
+            yield group
+            group, group_size = [], 0
+    if group:
+        yield group
 
 
 def sort_to_files(
     encode: Body, scratch: Path, batches: Iterable[pa.RecordBatch], sort_bytes: int = SORT_BYTES
 ) -> list[SortedFile]:
     """Write the output of `encode` to sorted files, each about `sort_bytes`."""
-    tables = (
-        pa.Table.from_batches(held, RECORD_SCHEMA) for held in sliced(encode(batches), sort_bytes)
-    )
+    groups = sliced(encode(batches), sort_bytes)
+    tables = (pa.Table.from_batches(group, RECORD_SCHEMA) for group in groups)
     return [_write(_sorted(table), scratch) for table in tables if table.num_rows]
 
 
 def key_shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
-    """Return records in key order, in shares of about `share_bytes`.
-
-    Records of one key are in one share. A key with several samples has its own share.
-    """
+    """Split records into shares of about `share_bytes`. Frequent keys have their own share."""
     starts = [b"", *_splitters(files, share_bytes)]
     intervals = [*(Interval(*ends) for ends in pairwise(starts)), Interval(starts[-1])]
     return [Share(each, _stretches(files, each)) for each in intervals] if files else []
@@ -115,16 +104,16 @@ def key_shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
 
 def records_in_order(share: Share) -> Iterator[pa.RecordBatch]:
     """Yield the records of a share in key order. Only overlapping batches are sorted."""
-    held: list[pa.RecordBatch] = []
+    group: list[pa.RecordBatch] = []
     last = b""
     for first, batch in sorted(_inside(share), key=itemgetter(0)):
-        if held and first > last:
-            yield from _together(held)
-            held = []
-        held.append(batch)
+        if group and first > last:
+            yield from _merged(group)
+            group = []
+        group.append(batch)
         last = max(last, _key(batch, -1))
-    if held:
-        yield from _together(held)
+    if group:
+        yield from _merged(group)
 
 
 def _sorted(table: pa.Table) -> pa.Table:
@@ -144,7 +133,6 @@ def _write(table: pa.Table, scratch: Path) -> SortedFile:
 
 
 def _rows(table: pa.Table, size: int) -> int:
-    """Return the number of a table's rows that have about `size` bytes."""
     rows: int = table.num_rows * size // table.nbytes
     return max(1, rows)
 
@@ -154,53 +142,50 @@ def _splitters(files: Sequence[SortedFile], share_bytes: int) -> Iterator[bytes]
     samples = sorted(
         (sample, each.size // len(each.samples)) for each in files for sample in each.samples
     )
-    held = 0
+    share_size = 0
     for key, group in groupby(samples, itemgetter(0)):
         sizes = [size for _, size in group]
         is_repeated = len(sizes) > 1
-        if held and (is_repeated or held >= share_bytes):
+        if share_size and (is_repeated or share_size >= share_bytes):
             yield key
-            held = 0
+            share_size = 0
         if is_repeated:
             yield successor(key)
         else:
-            held += sizes[0]
+            share_size += sizes[0]
 
 
 def _stretches(files: Sequence[SortedFile], interval: Interval) -> tuple[FileSlice, ...]:
-    found = []
+    slices = []
     for each in files:
+        start, stop = _positions(each.samples, interval)
         # Rows after the previous sample may be in the interval.
-        start = max(0, bisect_left(each.samples, interval.start) - 1)
-        stop = len(each.samples)
-        if interval.stop is not None:
-            stop = bisect_left(each.samples, interval.stop)
+        start = max(0, start - 1)
         if start < stop and each.last >= interval.start:
-            found.append(FileSlice(each.path, start * each.step, stop * each.step))
-    return tuple(found)
+            slices.append(FileSlice(each.path, start * each.step, stop * each.step))
+    return tuple(slices)
+
+
+def _positions(
+    keys: Sequence[Any], interval: Interval, key: Callable[[Any], bytes] | None = None
+) -> tuple[int, int]:
+    """Return the first position in an interval and the first one after it."""
+    stop = len(keys) if interval.stop is None else bisect_left(keys, interval.stop, key=key)
+    return bisect_left(keys, interval.start, key=key), stop
 
 
 def _inside(share: Share) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """Yield the parts of batches in a share, with their first keys, without a copy."""
+    """Yield slices of batches in a share, with their first keys."""
     for each in share.stretches:
         table = pa.ipc.open_file(pa.memory_map(str(each.path))).read_all()
         for batch in table.slice(each.start, each.stop - each.start).to_batches():
-            inside = _within(batch, share.interval)
-            if inside.num_rows:
-                yield _key(inside, 0), inside
+            start, stop = _positions(range(batch.num_rows), share.interval, partial(_key, batch))
+            if start < stop:
+                yield _key(batch, start), batch.slice(start, stop - start)
 
 
-def _within(batch: pa.RecordBatch, interval: Interval) -> pa.RecordBatch:
-    rows = range(batch.num_rows)
-    start = bisect_left(rows, interval.start, key=partial(_key, batch))
-    stop = len(rows)
-    if interval.stop is not None:
-        stop = bisect_left(rows, interval.stop, key=partial(_key, batch))
-    return batch.slice(start, stop - start)
-
-
-def _together(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield overlapping batches, sorted by their first keys, in key order."""
+def _merged(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge overlapping batches, given in order of their first keys."""
     if len(batches) == 1 or _key(batches[0], 0) == max(_key(each, -1) for each in batches):
         yield from batches
     else:

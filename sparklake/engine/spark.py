@@ -1,7 +1,4 @@
-"""An engine of Spark jobs, over the DataFrame API alone.
-
-The same code serves classic Spark and Spark Connect.
-"""
+"""An engine of Spark jobs over DataFrames alone, for classic Spark and Spark Connect."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ import pyarrow as pa
 
 from sparklake import errors
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Sortable, Source, Work
+from sparklake.engine.sort import source_batches
 from sparklake.graveler.arrow_batches import pack_batches, unpack
 from sparklake.interrupts import Threads
 from sparklake.session import is_spark_3, job_description
@@ -32,9 +30,8 @@ T = TypeVar("T")
 
 def inheriting(spark: SparkSession, job: Callable[[], T], tag: str) -> Callable[[], T]:
     """Return a job for another thread, with this thread's job properties."""
-    from pyspark.util import inheritable_thread_target
+    from pyspark.util import inheritable_thread_target as inherit
 
-    inherit = inheritable_thread_target
     if is_spark_3():
         return inherit(partial(_tagged, spark, job, tag))
     return inherit(spark)(job)  # type: ignore[no-any-return]
@@ -51,15 +48,14 @@ def cancel(spark: SparkSession, tag: str) -> None:
 
 
 def _tagged(spark: SparkSession, job: Callable[[], T], tag: str) -> T:
-    # Classic Spark 3.5 has no other way to cancel a session's jobs. Connect interrupts them
-    # itself.
+    # Classic Spark 3.5 cancels jobs by tag only. Connect interrupts them itself.
     with suppress(Exception):
         spark.sparkContext.addJobTag(tag)
     return job()
 
 
 def packed_tasks(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return batches as a table of TASK_SCHEMA, compressed, one per row."""
+    """Pack and compress each batch into a row of TASK_SCHEMA."""
     return task_table([pack_batches([each], compression="zstd") for each in batches])
 
 
@@ -75,7 +71,7 @@ MAX_PARTITIONS = 10_000
 MAX_JOBS = 10
 TASKS_OF_A_JOB = 8
 
-# The driver's rows are shipped in pieces, so that all cores get the same number.
+# The driver's rows travel in pieces, so that all cores get the same number.
 _PIECE_ROWS = 10_000
 
 _INTERRUPT_SECONDS = 0.5
@@ -92,8 +88,6 @@ _RAISED = re.compile(r'sparklake\.errors\.(\w+Error): (\[".*)')
 
 
 class SparkRunner:
-    """A runner with a Spark task per row of work."""
-
     name = "spark"
 
     def __init__(self, spark: SparkSession, title: str = "sparklake") -> None:
@@ -101,18 +95,14 @@ class SparkRunner:
         self._title = title
 
     def task_records(self, records: int) -> int:
-        """Return the maximum of records per task.
-
-        A Spark task costs more than small tasks save.
-        """
-        return MAX_TASK_RECORDS
+        return MAX_TASK_RECORDS  # A Spark task costs more than small tasks save.
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, one task per row; yield results job by job."""
+        """Run a body with a task per row of work, and yield results job by job."""
         return self._packed(map(self.tasks, _shares(work)), body)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work; fetch a task's results while the next one runs."""
+        """Run a body, and fetch the results of a task while the next one runs."""
         if not work.num_rows:
             return
         batches = self.tasks(work).mapInArrow(partial(_pack, body), _PACKED)
@@ -121,29 +111,25 @@ class SparkRunner:
                 yield from unpack(bytes(row.batch))
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
-        """Run `body` over the output of `encode`, partitioned and sorted by key."""
         if isinstance(source, Sortable):
             if order := _order(source):
-                # Rows that are sorted before they are encoded come to Python only once.
+                # Rows sorted before they are encoded come to Python only once.
                 ordered = source.rows.repartitionByRange(source.by).sortWithinPartitions(*order)
                 return list(self._packed([ordered], partial(_chained, encode, body)))
             source = source.rows
         encoded = self._encoded(partial(_reported, encode), source)
         if encoded is None:
             return []
-        # The rows are persisted because range partitioning reads all of them again, and
-        # `encode` may hash files.
+        # Persisted, because range partitioning reads all rows again, and `encode` may hash files.
         with kept_rows(encoded) as records:
-            # The sort is by all columns: a rerun task gets the rows of one key in the
-            # same order.
+            # Sorted by all columns, so that a rerun task gets the rows of a key in the same order.
             ordered = records.repartitionByRange("key").sortWithinPartitions("key", "stored")
             return list(self._packed([ordered], body))
 
     def tasks(self, work: pa.Table) -> DataFrame:
         """Return rows of work as a DataFrame, one row per partition, in order.
 
-        Spark's `repartition` begins at a random partition, so some partitions would get two
-        rows and some none.
+        Spark's `repartition` starts at a random partition, so some would get two rows or none.
         """
         frame, count = self._frame(work), min(work.num_rows, MAX_PARTITIONS)
         if count <= 1:
@@ -151,25 +137,23 @@ class SparkRunner:
         return frame.repartitionByRange(count, "position").sortWithinPartitions("position")
 
     def _frame(self, work: pa.Table) -> DataFrame:
-        # Plain rows: Spark 3.5 does not accept Arrow tables.
+        # Spark 3.5 does not accept Arrow tables.
         rows = zip(*(each.to_pylist() for each in work.columns), strict=True)
         return self._spark.createDataFrame(list(rows), _TASKS)
 
     def _encoded(self, encode: Body, source: Source) -> DataFrame | None:
-        """Return the output of `encode` over a source; None if the driver has no rows."""
         if hasattr(source, "mapInArrow"):
             return source.mapInArrow(encode, _RECORDS)  # type: ignore[no-any-return]
         if isinstance(source, Work):
             rows = source.rows
             return self.tasks(rows).mapInArrow(encode, _RECORDS) if rows.num_rows else None
-        batches = source.to_batches() if isinstance(source, pa.Table) else list(source)
-        packed = packed_tasks(_pieces(batches))
+        packed = packed_tasks(source_batches(source, _PIECE_ROWS))
         if not packed.num_rows:
             return None
         return self._frame(packed).mapInArrow(partial(_chained, packed_rows, encode), _RECORDS)
 
     def _packed(self, inputs: Iterable[DataFrame], body: Body) -> Iterator[pa.RecordBatch]:
-        """Run one job per input, all at once; yield the results of each finished job."""
+        """Run one job per input, all at once, and yield the results of each finished job."""
         jobs = [rows.mapInArrow(partial(_pack, body), _PACKED).collect for rows in inputs]
         with job_description(self._spark, self._title), _errors_of_tasks():
             for rows in self._finished(jobs):
@@ -178,8 +162,7 @@ class SparkRunner:
     def _finished(self, jobs: Sequence[Callable[[], list[Row]]]) -> Iterator[list[Row]]:
         """Yield the results of jobs as they finish.
 
-        Each job has its own thread, even a single one: a thread that waits for the JVM does
-        not get interrupts.
+        Even a single job has its own thread, because a thread in the JVM gets no interrupts.
         """
         if not jobs:
             return
@@ -197,7 +180,7 @@ class SparkRunner:
             yield
         except (KeyboardInterrupt, GeneratorExit):
             patience = 0.0
-            # Cancel repeatedly: a job that is just starting misses the first request.
+            # Cancel repeatedly: a starting job misses the first request.
             while wait(runs, patience).not_done:
                 cancel(self._spark, tag)
                 patience = _INTERRUPT_SECONDS
@@ -207,7 +190,7 @@ class SparkRunner:
 def _order(source: Sortable) -> list[str]:
     """Return the columns to sort by: all but maps, so that a rerun task gets the same order.
 
-    Returns none where Spark sorts texts in another way than by their bytes.
+    Returns none where Spark does not sort texts by their bytes.
     """
     types = {each.name: each.dataType.simpleString() for each in source.rows.schema}
     if types.pop(source.by) != _TEXT:
@@ -221,12 +204,6 @@ def _chained(
     yield from body(encode(batches))
 
 
-def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for start in range(0, batch.num_rows, _PIECE_ROWS):
-            yield batch.slice(start, _PIECE_ROWS)
-
-
 def _shares(work: pa.Table) -> Iterator[pa.Table]:
     if work.num_rows:
         jobs = max(1, min(MAX_JOBS, work.num_rows // TASKS_OF_A_JOB))
@@ -237,10 +214,7 @@ def _shares(work: pa.Table) -> Iterator[pa.Table]:
 
 @contextmanager
 def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Persist rows while they are in use, where Spark can.
-
-    Serverless Spark cannot, and recomputes them.
-    """
+    """Persist rows while in use. Serverless Spark cannot, and recomputes them."""
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
@@ -260,32 +234,28 @@ def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run a body in a task; put an error of sparklake on one line for the driver."""
+    """Run a body in a task, and report an error of sparklake on one line to the driver.
+
+    The line is JSON: the message of the error, and its other arguments if they are short.
+    """
     try:
         yield from body(batches)
     except errors.SparklakeError as error:
-        said = _said(error)
-        raised = type(error)(said).with_traceback(error.__traceback__)
-        # The first cause gets it, too: Connect of Spark 3.5 cuts reports off after 2,048
-        # characters.
-        _first_cause(error).__cause__ = type(error)(said)
-        raise raised from error.__cause__
-
-
-def _said(error: errors.SparklakeError) -> str:
-    """Return an error's arguments as one line of JSON: its message, and short others."""
-    more = error.__reduce__()[1][1:]
-    is_short = all(isinstance(each, str | int) for each in more)
-    return json.dumps([str(error), *(more if is_short else ())])
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    return error if error.__cause__ is None else _first_cause(error.__cause__)
+        more = error.__reduce__()[1][1:]
+        is_short = all(isinstance(each, str | int) for each in more)
+        line = json.dumps([str(error), *(more if is_short else ())])
+        report = type(error)(line).with_traceback(error.__traceback__)
+        # The first cause gets it, too: Connect of Spark 3.5 truncates reports to 2,048 characters.
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        cause.__cause__ = type(error)(line)
+        raise report from error.__cause__
 
 
 @contextmanager
 def _errors_of_tasks() -> Iterator[None]:
-    """Replace Spark's report with the sparklake error of the task."""
+    """Replace Spark's report with its first one-line error of sparklake. Others are causes."""
     try:
         yield
     except Exception as error:  # of Spark or of py4j, depending on the call
@@ -296,12 +266,11 @@ def _errors_of_tasks() -> Iterator[None]:
 
 
 def _find_raised(report: str) -> errors.SparklakeError | None:
-    """Return the first one-line error in a report. Later ones are its causes."""
-    for name, said in _RAISED.findall(report):
+    for name, line in _RAISED.findall(report):
         kind: type[errors.SparklakeError] | None = getattr(errors, name, None)
         if kind is not None:
-            arguments = [said]
+            arguments = [line]
             with suppress(json.JSONDecodeError):
-                arguments = json.loads(said)
+                arguments = json.loads(line)
             return kind(*arguments)
     return None

@@ -1,8 +1,4 @@
-"""Engines in this process: one task after the other, or a thread per core.
-
-The loops over records release Python's lock, so threads share the cores. They need no start-up
-time, no copy of the interpreter, and no copy of the rows.
-"""
+"""Engines in this process: one task after the other, or a thread per core."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
+from sparklake.engine import sort
 from sparklake.engine.base import (
     MAX_TASK_RECORDS,
     TASKS_A_WORKER,
@@ -23,14 +20,6 @@ from sparklake.engine.base import (
     Source,
     Work,
     shared_task_records,
-)
-from sparklake.engine.sort import (
-    SORT_BYTES,
-    key_shares,
-    records_in_order,
-    sliced,
-    sort_to_files,
-    source_batches,
 )
 from sparklake.interrupts import Threads
 
@@ -43,33 +32,29 @@ _MIN_SHARE_BYTES = 8 * 1024 * 1024
 
 
 class LocalRunner:
-    """A runner of one task after the other in this process."""
+    """A runner of one task after the other, lazily, as results are read."""
 
     name = "local"
 
     def task_records(self, records: int) -> int:
-        """Return the maximum of records per task, because there are no other workers."""
         return MAX_TASK_RECORDS
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, lazily, as results are read."""
         return self.stream(body, work)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, lazily, as results are read."""
         if work.num_rows:
             yield from body(work.to_batches())
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
-        """Run `body` once over the sorted output of `encode`."""
         with scratch_folder(disk_root()) as scratch:
-            files = sort_to_files(encode, scratch, source_batches(source))
-            in_order = map(records_in_order, key_shares(files, SORT_BYTES))
+            files = sort.sort_to_files(encode, scratch, sort.source_batches(source))
+            in_order = map(sort.records_in_order, sort.key_shares(files, sort.SORT_BYTES))
             return list(body(chain.from_iterable(in_order)))
 
 
 class ThreadRunner:
-    """A runner on threads. They start with the first task and stay until `close`."""
+    """A runner on threads, which start with the first task and last until `close`."""
 
     name = "threads"
 
@@ -80,28 +65,23 @@ class ThreadRunner:
 
     def close(self) -> None:
         """Stop the threads after their tasks. The next task starts new threads."""
-        if threads := self._taken():
+        if threads := self._release():
             threads.shutdown(cancel_futures=True)
 
     def abandon(self) -> None:
         """Stop waiting for the threads after an interrupt. The next task starts new threads."""
-        if threads := self._taken():
+        if threads := self._release():
             threads.leave()
 
     def task_records(self, records: int) -> int:
-        """Return the number of records per task. Small tasks share out evenly."""
         return shared_task_records(records, self.workers)
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, one task per row."""
         with self._map(_run, _calls(body, work), ahead=work.num_rows) as results:
             yield from chain.from_iterable(results)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, ahead of the reader.
-
-        The first rows come without waiting for a whole task.
-        """
+        """Run a body ahead of the reader. The first rows do not wait for a whole task."""
         if not work.num_rows:
             return
         here = iter(body(work.slice(0, 1).to_batches()))
@@ -111,20 +91,20 @@ class ThreadRunner:
             yield from chain.from_iterable(results)
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
-        """Run `body` over the sorted output of `encode`, by intervals of keys."""
         with scratch_folder(disk_root()) as scratch:
             size = 0 if isinstance(source, Work) else _SLICE_BYTES
-            slices = sliced(source_batches(source), size)
+            slices = sort.sliced(sort.source_batches(source), size)
             sorting = ((encode, scratch, each) for each in slices)
-            with self._map(sort_to_files, sorting) as results:
+            with self._map(sort.sort_to_files, sorting) as results:
                 files = list(chain.from_iterable(results))
             size = sum(each.size for each in files) // (TASKS_A_WORKER * self.workers)
-            size = min(max(size, _MIN_SHARE_BYTES), SORT_BYTES)
-            writing = [(body, share) for share in key_shares(files, size)]
-            with self._map(_run_share, writing, ahead=len(writing)) as results:
+            size = min(max(size, _MIN_SHARE_BYTES), sort.SORT_BYTES)
+            shares = sort.key_shares(files, size)
+            writing = ((body, sort.records_in_order(share)) for share in shares)
+            with self._map(_run, writing, ahead=len(shares)) as results:
                 return list(chain.from_iterable(results))
 
-    def _taken(self) -> Threads | None:
+    def _release(self) -> Threads | None:
         with self._lock:
             threads, self._threads = self._threads, None
         return threads
@@ -143,7 +123,7 @@ class ThreadRunner:
 
 
 class _Results:
-    """The results of calls that run ahead. Leaving the context cancels calls not yet begun."""
+    """Results of calls ahead of the reader. The end of the context cancels waiting calls."""
 
     def __init__(
         self,
@@ -162,12 +142,9 @@ class _Results:
         try:
             self._fill()
         except BaseException as error:
-            self._leave(type(error))
+            self.__exit__(type(error))
             raise
         return self._in_order()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._leave(kind)
 
     def _fill(self) -> None:
         for call in islice(self._calls, self._ahead - len(self._waiting)):
@@ -180,7 +157,7 @@ class _Results:
             self._fill()
             yield result
 
-    def _leave(self, kind: type[BaseException] | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         running = [each for each in self._waiting if not each.cancel()]
         if kind is KeyboardInterrupt:
             self._runner.abandon()
@@ -189,14 +166,10 @@ class _Results:
             wait(running)
 
 
-def _calls(body: Body, work: pa.Table) -> Iterator[tuple[Body, pa.Table]]:
+def _calls(body: Body, work: pa.Table) -> Iterator[tuple[Body, Iterable[pa.RecordBatch]]]:
     for at in range(work.num_rows):
-        yield body, work.slice(at, 1)
+        yield body, work.slice(at, 1).to_batches()
 
 
-def _run(body: Body, work: pa.Table) -> list[pa.RecordBatch]:
-    return list(body(work.to_batches()))
-
-
-def _run_share(body: Body, share: Any) -> list[pa.RecordBatch]:
-    return list(body(records_in_order(share)))
+def _run(body: Body, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return list(body(batches))

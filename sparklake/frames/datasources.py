@@ -1,10 +1,4 @@
-"""Versions as Spark data sources.
-
-An example is `spark.read.format("sparklake.objects")`. Spark plans such a read in a Python process
-next to the driver. That process opens the lake and returns the plan's tasks. Executors run the same
-body as every engine. Spark shows the options of a read and ships the source to executors, so
-neither ever has a password.
-"""
+"""Versions as Spark data sources, such as `spark.read.format("sparklake.objects")`."""
 
 from __future__ import annotations
 
@@ -27,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 OpenLake = Callable[..., AbstractContextManager[Any]]
-"""A function that opens a lake, in `home` if it is given."""
+"""A function to open a lake, by default in the home of the settings."""
 
 Work = tuple[Body, pa.Table]
 Options = Mapping[str, str]
@@ -37,33 +31,32 @@ _TRUE, _FALSE = {"true", "1"}, {"false", "0"}
 
 
 class TaskPartition(InputPartition):
-    def __init__(self, task: bytes) -> None:
-        super().__init__(task)
+    """A task, as `value`."""
 
 
 class TaskReader(DataSourceReader):
-    """A reader of a body's output over the work of its tasks."""
-
     def __init__(self, body: Body, tasks: list[bytes]) -> None:
         self._body = body
         self._tasks = tasks
 
     def __getstate__(self) -> dict[str, Any]:
-        # Executors get the body only. Each gets its own task.
+        # Executors get the body and one task each.
         return {"_body": self._body, "_tasks": []}
 
     def partitions(self) -> list[InputPartition]:
         return [TaskPartition(each) for each in self._tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the body's output for a task, or nothing for a partition without a task."""
         if isinstance(partition, TaskPartition):
             task = pa.record_batch([pa.array([0]), pa.array([partition.value])], TASK_SCHEMA)
-            yield from map(_as_declared, self._body([task]))
+            for batch in self._body([task]):
+                # Spark's DDL declares nullable columns.
+                fields = [each.with_nullable(True) for each in batch.schema]
+                yield pa.record_batch(batch.columns, schema=pa.schema(fields))
 
 
 class LakeSource(DataSource):
-    """The base class of the sources."""
+    """A source planned in a process next to the driver. Its options must have no password."""
 
     opener: ClassVar[OpenLake]
     ddl: ClassVar[str]
@@ -76,34 +69,31 @@ class LakeSource(DataSource):
         return self.ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        given = self._checked()
-        home = {"home": given["home"]} if given.get("home") else {}
+        options = self._checked()
+        home = {"home": options["home"]} if options.get("home") else {}
         with type(self).opener(**home) as lake:
-            body, work = self.work(lake.repository(given["repository"]), given)
+            body, work = self.work(lake.repository(options["repository"]), options)
         return TaskReader(body, work.column("task").to_pylist())
 
-    def work(self, repository: Any, given: Options) -> Work:
-        """Return the body and the tasks for the given options."""
+    def work(self, repository: Any, options: Options) -> Work:
         raise NotImplementedError
 
-    def named(self) -> Options:
+    def all_options(self) -> Options:
         """Return the options, including those from a path."""
         return dict(self.options)
 
     def _checked(self) -> Options:
-        """Return the options, without unknown or missing ones."""
-        named = self.named()
-        given, known = {*named}, {*_COMMON, *self.needs, *self.takes}
+        options, valid = self.all_options(), {*_COMMON, *self.needs, *self.takes}
         # Spark passes option names in lower case.
-        for name in sorted(given - {each.lower() for each in known}):
+        for name in sorted({*options} - {each.lower() for each in valid}):
             raise InvalidInputError(
                 f"{self.name()} has no option {name!r}: choose one of "
-                f"{', '.join(sorted(known))}. Set the Postgres in SPARKLAKE_DSN or a settings "
+                f"{', '.join(sorted(valid))}. Set the Postgres in SPARKLAKE_DSN or a settings "
                 "file, so that Spark does not show its password"
             )
-        for name in sorted({"repository", *self.needs} - given):
+        for name in sorted({"repository", *self.needs} - {*options}):
             raise InvalidInputError(f"{self.name()} needs the option {name!r}{self.hint}")
-        return named
+        return options
 
 
 class ObjectsSource(LakeSource):
@@ -117,27 +107,24 @@ class ObjectsSource(LakeSource):
     def name(cls) -> str:
         return "sparklake.objects"
 
-    def named(self) -> Options:
-        given = dict(self.options)
-        path = given.pop("path", None)
+    def all_options(self) -> Options:
+        options = dict(self.options)
+        path = options.pop("path", None)
         if path is None:
-            return given
+            return options
         uri = prefix_uri(path)
-        named = {"repository": uri.repository, "ref": uri.ref, "prefix": uri.key}
-        if twice := sorted(named.keys() & given.keys()):
+        from_path = {"repository": uri.repository, "ref": uri.ref, "prefix": uri.key}
+        if twice := sorted(from_path.keys() & options.keys()):
             raise InvalidInputError(
                 f"{self.name()} has both the path {path!r} and the option {twice[0]!r}: use one"
             )
-        return {**given, **named}
+        return {**options, **from_path}
 
-    def work(self, repository: Any, given: Options) -> Work:
-        rows = repository.objects(given["ref"], given.get("prefix", ""))
-        return _shared(rows)
+    def work(self, repository: Any, options: Options) -> Work:
+        return _shared(repository.objects(options["ref"], options.get("prefix", "")))
 
 
 class DiffSource(LakeSource):
-    """The differences between two refs."""
-
     needs = frozenset({"left", "right"})
     takes = frozenset({"prefix", "three_way", "three_dot"})
 
@@ -146,14 +133,13 @@ class DiffSource(LakeSource):
         return "sparklake.diff"
 
     def schema(self) -> str:
-        """Return the columns as DDL, with the sides of a three-way diff."""
         columns = super().schema()
         return THREE_WAY_DDL if _flag(self.options, "three_way") else columns
 
-    def work(self, repository: Any, given: Options) -> Work:
-        flags = {each: _flag(given, each) for each in ("three_way", "three_dot")}
-        rows = repository.diff(given["left"], given["right"], given.get("prefix", ""), **flags)
-        return _shared(rows)
+    def work(self, repository: Any, options: Options) -> Work:
+        flags = {each: _flag(options, each) for each in ("three_way", "three_dot")}
+        refs = options["left"], options["right"]
+        return _shared(repository.diff(*refs, options.get("prefix", ""), **flags))
 
 
 class LogSource(LakeSource):
@@ -166,11 +152,11 @@ class LogSource(LakeSource):
     def name(cls) -> str:
         return "sparklake.log"
 
-    def work(self, repository: Any, given: Options) -> Work:
-        asked: dict[str, Any] = {each: given.get(each) for each in ("path", "prefix")}
-        asked |= {each: _flag(given, each) for each in ("first_parent", "no_merges")}
-        asked["limit"] = _number(given, "limit")
-        return packed_rows, packed_tasks(repository.log(given["ref"], **asked).batches())
+    def work(self, repository: Any, options: Options) -> Work:
+        terms: dict[str, Any] = {each: options.get(each) for each in ("path", "prefix")}
+        terms |= {each: _flag(options, each) for each in ("first_parent", "no_merges")}
+        terms["limit"] = _number(options, "limit")
+        return packed_rows, packed_tasks(repository.log(options["ref"], **terms).batches())
 
 
 SOURCES = (ObjectsSource, DiffSource, LogSource)
@@ -183,26 +169,20 @@ def register_sources(spark: SparkSession, opener: OpenLake, ddls: Mapping[str, s
         spark.dataSource.register(own)
 
 
-def _as_declared(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with nullable columns, as Spark's DDL declares them."""
-    fields = [each.with_nullable(True) for each in batch.schema]
-    return pa.record_batch(batch.columns, schema=pa.schema(fields))
-
-
 def _shared(rows: Any) -> Work:
     work: Work = rows.shared(MAX_TASK_RECORDS)
     return work
 
 
-def _flag(given: Options, name: str) -> bool:
-    text = given.get(name, "false").lower()
+def _flag(options: Options, name: str) -> bool:
+    text = options.get(name, "false").lower()
     if text not in _TRUE | _FALSE:
         raise InvalidInputError(f"the option {name!r} must be true or false, not {text!r}")
     return text in _TRUE
 
 
-def _number(given: Options, name: str) -> int | None:
-    text = given.get(name)
+def _number(options: Options, name: str) -> int | None:
+    text = options.get(name)
     if text is not None and not (text.isascii() and text.isdecimal()):
         raise InvalidInputError(f"the option {name!r} must be a number, not {text!r}")
     return None if text is None else int(text)

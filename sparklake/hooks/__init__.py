@@ -1,1 +1,1 @@
-"""Hooks, which users declare to run before and after verbs: parsing and execution."""
+"""Hook files and the execution of their hooks."""

@@ -18,30 +18,30 @@ from sparklake.hooks.secrets import RAW_BYTES, Secrets
 
 _PLAIN = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
 _READ_BYTES = 16 * 1024
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 def run_command(shell: ShellHook, document: Mapping[str, Any], secrets: Secrets) -> HookOutcome:
     """Run a command in an empty folder, with the event as JSON on stdin.
 
     Its environment has the event's strings as SPARKLAKE_HOOK_..., a few standard variables, and
-    the allowed variables. On a timeout it is killed with all processes that it has started.
+    the allowed variables. On a timeout it is killed with all processes that it started.
     """
-    said = {f"SPARKLAKE_HOOK_{name.upper()}": each for name, each in document.items()}
+    strings = ((name, each) for name, each in document.items() if isinstance(each, str))
     environment = {
         **{name: os.environ[name] for name in _PLAIN if name in os.environ},
         **secrets.variables(),
-        **{name: each for name, each in said.items() if isinstance(each, str)},
+        **{f"SPARKLAKE_HOOK_{name.upper()}": each for name, each in strings},
     }
     limit = seconds(shell.timeout)
     with (
         tempfile.TemporaryDirectory(prefix="sparklake-hook-") as folder,
-        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as stdin,
     ):
-        given.write(json.dumps(document).encode())
-        given.seek(0)
+        stdin.write(json.dumps(document).encode())
+        stdin.seek(0)
         try:
-            code, raw, is_cut = _run(shell.words, environment, folder, given, limit)
+            code, raw, is_cut = _run(shell.words, environment, folder, stdin, limit)
         except OSError as error:
             return failed(f"{shell.words[0]!r} cannot be run: {error.strerror or error}")
     output = secrets.kept(raw.decode(errors="replace"), is_cut=is_cut)
@@ -54,17 +54,14 @@ def _run(
     words: Sequence[str],
     environment: Mapping[str, str],
     folder: str,
-    given: IO[bytes],
+    stdin: IO[bytes],
     limit: float,
 ) -> tuple[int | None, bytes, bool]:
-    """Return the exit code, the end of the output, and whether it is cut.
-
-    The exit code is None on a timeout.
-    """
+    """Return the exit code, None on a timeout, the end of the output, and whether it is cut."""
     deadline = time.monotonic() + limit
     process = subprocess.Popen(  # noqa: S603  (settings have allowed it)
         words,
-        stdin=given,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=dict(environment),
@@ -89,20 +86,20 @@ def _run(
 
 
 def _read(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bool]:
-    """Read the output to its end; keep its last bytes.
+    """Read the output to its end, and return its last bytes.
 
-    Raises TimeoutExpired with these bytes. Background processes of a command may keep its
-    output open. They are not waited for.
+    Raises TimeoutExpired with these bytes. Background processes that keep the output open are not
+    waited for.
     """
     assert process.stdout is not None
     raw, is_cut, had_ended = b"", False, False
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 raise subprocess.TimeoutExpired(process.args, 0, raw)
-            if selector.select(min(left, _LOOK_SECONDS)):
+            if selector.select(min(remaining, _POLL_SECONDS)):
                 part = os.read(process.stdout.fileno(), _READ_BYTES)
                 if not part:
                     return raw, is_cut

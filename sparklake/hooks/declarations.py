@@ -74,10 +74,7 @@ class HookFile:
 
 
 def parse_action(path: str, body: bytes) -> HookFile:
-    """Return the declarations of a file.
-
-    Raises InvalidHooksError with the file's path, the line and the reason.
-    """
+    """Parse a hook file. Errors contain its path, the line and the reason."""
     try:
         if len(body) > MAX_FILE_BYTES:
             raise InvalidHooksError(f"it has more than {MAX_FILE_BYTES} bytes")
@@ -86,49 +83,44 @@ def parse_action(path: str, body: bytes) -> HookFile:
         except UnicodeDecodeError:
             raise InvalidHooksError("it is not UTF-8") from None
         data, node = parsed(text)
-        return _action(path, _converted(data, _File, node), node)
+        file = _converted(data, _File, node)
+        if not file.on or not file.hooks:
+            raise InvalidHooksError("line 1: it declares no event or no hook")
+        _check_storable(file.name, "$.name", node)
+        hooks = tuple(_hooks(file, node))
+        on = {event: _globs(event, trigger, node) for event, trigger in file.on.items()}
+        return HookFile(path, file.name or PurePosixPath(path).stem, on, hooks)
     except InvalidHooksError as error:
         raise InvalidHooksError(f"{path}: {error}") from None
 
 
-def _action(path: str, file: _File, node: yaml.Node) -> HookFile:
-    if not file.on or not file.hooks:
-        raise InvalidHooksError("line 1: it declares no event or no hook")
-    _check_kept(file.name, "$.name", node)
-    hooks = tuple(_hooks(file, node))
-    on = {event: _globs(event, trigger, node) for event, trigger in file.on.items()}
-    return HookFile(path, file.name or PurePosixPath(path).stem, on, hooks)
-
-
 def _hooks(file: _File, node: yaml.Node) -> Iterator[Hook]:
-    seen: set[str] = set()
+    ids: set[str] = set()
     for at, each in enumerate(file.hooks):
         place = f"$.hooks[{at}]"
-        if not each.id or each.id in seen:
+        if not each.id or each.id in ids:
             raise _wrong(node, f"{place}.id", "each hook needs its own id")
-        _check_kept(each.id, f"{place}.id", node)
-        seen.add(each.id)
-        said = each.condition if isinstance(each.condition, str) else str(each.condition).lower()
-        condition = _CONDITIONS.get(said.replace(" ", ""))
+        _check_storable(each.id, f"{place}.id", node)
+        ids.add(each.id)
+        text = each.condition if isinstance(each.condition, str) else str(each.condition).lower()
+        condition = _CONDITIONS.get(text.replace(" ", ""))
         if condition is None:
             raise _wrong(node, f"{place}.if", f"it must be one of {', '.join(_CONDITIONS)}")
         shape, inside = SHAPES[each.type], f"{place}.properties"
         yield Hook(each.id, each.type, condition, _converted(each.properties, shape, node, inside))
 
 
-def _check_kept(text: str, place: str, node: yaml.Node) -> None:
-    """Raise InvalidHooksError for a name that a stored run cannot contain."""
+def _check_storable(text: str, place: str, node: yaml.Node) -> None:
     if "\0" in text:
         raise _wrong(node, place, "a name cannot contain a NUL character")
 
 
-def _globs(event: EventName, said: Any, node: yaml.Node) -> tuple[str, ...]:
-    trigger = _converted({} if said is None else said, _Trigger, node, f"$.on.{event.value}")
+def _globs(event: EventName, data: Any, node: yaml.Node) -> tuple[str, ...]:
+    place = f"$.on.{event.value}"
+    trigger = _converted({} if data is None else data, _Trigger, node, place)
     wrong, right = ("branches", "tags") if event.is_of_tags else ("tags", "branches")
     if getattr(trigger, wrong):
-        raise _wrong(
-            node, f"$.on.{event.value}", f"{event.value} is filtered by {right}, not by {wrong}"
-        )
+        raise _wrong(node, place, f"{event.value} is filtered by {right}, not by {wrong}")
     return tuple(getattr(trigger, right))
 
 
@@ -136,13 +128,13 @@ def _converted(data: Any, shape: Any, node: yaml.Node, inside: str = "$") -> Any
     try:
         return msgspec.convert(data, shape)
     except msgspec.ValidationError as error:
-        said, _, at = str(error).partition(" - at `")
+        problem, _, at = str(error).partition(" - at `")
         path = inside + at[at.rfind("$") + 1 :].removesuffix("`")
-        if said.startswith("Invalid enum value"):
+        if problem.startswith("Invalid enum value"):
             choices = HookType if path.endswith(".type") else EventName
-            said += f": it must be one of {', '.join(each.value for each in choices)}"
-        raise _wrong(node, path, said) from None
+            problem += f": it must be one of {', '.join(each.value for each in choices)}"
+        raise _wrong(node, path, problem) from None
 
 
-def _wrong(node: yaml.Node, path: str, said: str) -> InvalidHooksError:
-    return InvalidHooksError(f"line {line_of(node, path)}: {path.removeprefix('$.')}: {said}")
+def _wrong(node: yaml.Node, path: str, problem: str) -> InvalidHooksError:
+    return InvalidHooksError(f"line {line_of(node, path)}: {path.removeprefix('$.')}: {problem}")

@@ -1,4 +1,4 @@
-"""Events of hooks, and results of hooks."""
+"""Events and outcomes of hooks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class EventTree(Protocol):
         """Return the objects."""
 
     def stat(self, path: str) -> ObjectInfo:
-        """Return one object; raise ObjectNotFoundError."""
+        """Return one object, or raise ObjectNotFoundError."""
 
     def exists(self, path: str) -> bool:
         """Return whether an object exists at a path."""
@@ -71,19 +71,19 @@ class EventTree(Protocol):
         """Return the content of one object."""
 
     def read(self, path: str, format: str = "parquet", **options: Any) -> DataFrame:  # noqa: A002
-        """Return the table under a path as a DataFrame; raise ObjectNotFoundError."""
+        """Return the table under a path as a DataFrame, or raise ObjectNotFoundError."""
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
-        """Return the changes of the event; none for an event that only names a commit."""
+        """Return the changes of the event, none without new commits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """An upcoming or finished change of a ref.
 
-    `ref` is the branch or tag. `head` is its commit before, or None for a new ref. `commits`
-    are the new commits, the last of which becomes the head. An event that only names a commit
-    has none. `source` is the commit that is merged, or that gets a new name.
+    `ref` is the branch or tag. `head` is its commit before, or None for a new ref. `commits` are
+    the new commits, if any, the last of which becomes the head. `source` is the merged commit, or
+    the target of a new ref.
     """
 
     name: EventName
@@ -105,7 +105,7 @@ class Event:
 
     @property
     def commit_id(self) -> CommitId | None:
-        """The commit that is created or named."""
+        """The new or named commit."""
         return self.commits[-1].id if self.commits else self.source or self.head
 
 
@@ -123,7 +123,6 @@ class HookCall:
 
     @property
     def tree(self) -> EventTree:
-        """The tree to be published."""
         return self.event.tree
 
     @property
@@ -133,12 +132,9 @@ class HookCall:
 
 
 def event_document(event: Event, action: str, hook: str) -> dict[str, Any]:
-    """Return an event as the JSON for shell hooks and webhooks.
-
-    It has lakeFS's fields and sparklake's.
-    """
-    made = event.commit
-    said: dict[str, Any] = {
+    """Return an event as JSON, with lakeFS's fields and sparklake's."""
+    commit = event.commit
+    document: dict[str, Any] = {
         "event_type": event.name.value,
         "event_time": text_of_second(event.date, "T"),
         "run_id": event.run_id,
@@ -152,20 +148,20 @@ def event_document(event: Event, action: str, hook: str) -> dict[str, Any]:
         "head": event.head,
         "source_ref": event.source,
     }
-    if made is not None:
-        said |= {
-            "commit_message": made.message,
-            "committer": made.committer,
-            "commit_metadata": dict(made.metadata),
-            "commit_parents": list(made.parents),
-            "meta_range_id": made.meta_range_id,
+    if commit is not None:
+        document |= {
+            "commit_message": commit.message,
+            "committer": commit.committer,
+            "commit_metadata": dict(commit.metadata),
+            "commit_parents": list(commit.parents),
+            "meta_range_id": commit.meta_range_id,
         }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in document.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
-    """The outcome of a hook. A hook that is not allowed fails without running."""
+    """The outcome of a hook. A disallowed hook fails without running."""
 
     status: HookStatus
     output: str = ""
@@ -173,10 +169,8 @@ class HookOutcome:
 
 
 def passed(output: str = "") -> HookOutcome:
-    """Return the outcome of a hook that accepts."""
     return HookOutcome(HookStatus.PASSED, output)
 
 
 def failed(output: str) -> HookOutcome:
-    """Return the outcome of a hook that refuses or could not run."""
     return HookOutcome(HookStatus.FAILED, output)

@@ -1,8 +1,9 @@
-"""The properties of each type of hook in hook files, validated."""
+"""Validated properties of hooks by type."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ MAX_SECONDS = 3600.0
 
 
 def seconds(text: str | float) -> float:
-    """Return a timeout in seconds from a number or a string such as 500ms or 1m30s."""
+    """Parse a timeout: seconds, or a string such as 500ms or 1m30s."""
     if isinstance(text, str):
         match = _DURATION.fullmatch(text)
         if match is None or not text:
@@ -44,11 +45,10 @@ class PythonHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def plain(self) -> str:
-        """The pattern that matches exactly this hook."""
+        """The pattern for exactly this hook."""
         return self.function
 
     def matches(self, pattern: str) -> bool:
-        """Return whether a pattern of `hooks_allow` matches the function."""
         return patterns.is_function(pattern, self.function)
 
 
@@ -68,27 +68,26 @@ class ShellHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def words(self) -> list[str]:
-        """The argument vector."""
         if isinstance(self.command, str):
             return ["/bin/sh", "-c", self.command]
         return self.command or [""]
 
     @property
     def plain(self) -> str:
-        """The pattern that matches this command with any arguments, or exactly this script."""
-        if isinstance(self.command, str):
-            return patterns.plain_script(self.command)
-        return patterns.plain_command(self.words[0])
+        """The pattern for this command with any arguments, or for exactly this script."""
+        if not isinstance(self.command, str):
+            return patterns.plain_command(self.words[0])
+        if "*" in self.command or "?" in self.command:
+            raise ValueError("put its script, which has '*' or '?', into a file, and run the file")
+        return self.command
 
     def matches(self, pattern: str) -> bool:
-        """Return whether a pattern of `hooks_allow` matches the command."""
-        if isinstance(self.command, str):
-            return patterns.is_script(pattern, self.command)
-        return patterns.is_command(pattern, self.words[0])
+        # Wildcards match no script.
+        return pattern == self.plain if self.shell else patterns.is_path(pattern, self.plain)
 
 
 class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A URL that events are posted to. Headers and parameters may contain variables."""
+    """A URL to post events to. Headers and parameters may contain variables."""
 
     url: str
     timeout: str | float = "1m"
@@ -105,22 +104,21 @@ class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def plain(self) -> str:
-        """The pattern that matches this URL with any query."""
+        """The pattern for this URL with any query."""
         return patterns.plain_address(self.url)
 
     def matches(self, pattern: str) -> bool:
-        """Return whether a pattern of `hooks_allow` matches the URL."""
-        return patterns.is_address(pattern, self.url)
+        return patterns.is_address(pattern, self.plain)
 
 
 class ForeignHook(msgspec.Struct, frozen=True):
-    """A hook that only lakeFS runs, with any properties."""
+    """A hook for lakeFS only, with any properties."""
 
 
 Runnable = PythonHook | ShellHook | Webhook
 Properties = Runnable | ForeignHook
 
-SHAPES: dict[HookType, type[PythonHook] | type[ShellHook] | type[Webhook] | type[ForeignHook]] = {
+SHAPES: dict[HookType, type[Properties]] = {
     HookType.PYTHON: PythonHook,
     HookType.SHELL: ShellHook,
     HookType.WEBHOOK: Webhook,
@@ -130,7 +128,7 @@ SHAPES: dict[HookType, type[PythonHook] | type[ShellHook] | type[Webhook] | type
 
 
 def check_url(url: str) -> None:
-    """Raise ValueError for an invalid HTTP URL or one that contains a user."""
+    """Reject an invalid HTTP URL, or one with a user."""
     if not _URL.fullmatch(url):
         raise ValueError("a URL must be printable ASCII without spaces: escape other characters")
     parts = urlsplit(url)
@@ -141,16 +139,11 @@ def check_url(url: str) -> None:
 
 
 def is_allowed(settings: HookSettings, kind: HookType, hook: Runnable) -> bool:
-    """Return whether the settings allow a hook to run: its type, or a pattern that matches it."""
+    """Return whether the settings allow a hook by its type or by a pattern."""
     for each in settings.allow:
         name, has_pattern, pattern = each.partition(":")
-        if name == kind.value and (not has_pattern or _matches(hook, pattern)):
-            return True
+        if name == kind.value:
+            with suppress(ValueError):
+                if not has_pattern or hook.matches(pattern):
+                    return True
     return False
-
-
-def _matches(hook: Runnable, pattern: str) -> bool:
-    try:
-        return hook.matches(pattern)
-    except ValueError:
-        return False

@@ -1,4 +1,4 @@
-"""A hook that checks changed tables with Spark, before they are published.
+"""A hook to check changed tables with Spark before they are published.
 
 properties:
   function: sparklake.hooks.quality:check_tables
@@ -40,10 +40,7 @@ class Checks(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CheckedTables(msgspec.Struct, forbid_unknown_fields=True):
-    """Tables with equal constraints.
-
-    In the path, `*` is any name.
-    """
+    """Tables with equal constraints. In the path, `*` is any name."""
 
     path: str
     checks: Checks
@@ -52,20 +49,15 @@ class CheckedTables(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True):
-    """The `args` of a hook file."""
-
     tables: list[CheckedTables]
 
 
 class CheckFailedError(ValueError):
-    """An error with the failed checks, their tables and the numbers of rows."""
+    """The failed checks, with their tables and numbers of rows."""
 
 
 def check_tables(call: HookCall) -> str:
-    """Check the tables that an event changes, in their new state; return their paths.
-
-    Raises CheckFailedError. A deleted table is not checked.
-    """
+    """Check the changed, not deleted tables, return their paths, or raise CheckFailedError."""
     arguments = msgspec.convert(dict(call.args), Arguments)
     checked: list[str] = []
     problems: list[str] = []
@@ -76,36 +68,36 @@ def check_tables(call: HookCall) -> str:
             except ObjectNotFoundError:
                 continue
             checked.append(path)
-            problems += [f"{path}: {said}" for said in violations(rows, each.checks)]
+            problems += [f"{path}: {problem}" for problem in violations(rows, each.checks)]
     if problems:
         raise CheckFailedError("; ".join(problems))
     return f"checked {', '.join(checked) or 'no table: none has changed'}"
 
 
 def changed_tables(tree: EventTree, path: str) -> list[str]:
-    """Return the paths of changed tables that match a pattern."""
+    """Return the matching paths of changed tables."""
     parts = path.strip("/").split("/")
     fixed = "".join(f"{each}/" for each in takewhile(lambda each: "*" not in each, parts))
-    found: dict[str, None] = {}
+    tables: dict[str, None] = {}
     for row in tree.changes(fixed):
         *folders, _ = row.path.split("/")
         table = folders[: len(parts)]
         if len(table) == len(parts) and all(map(is_word, parts, table)):
-            found["/".join(table)] = None
+            tables["/".join(table)] = None
             if len(parts) == fixed.count("/"):
-                break  # The pattern is one table, and it has changed.
-    return list(found)
+                break  # The pattern is one table, and it differs.
+    return list(tables)
 
 
 def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
-    """Yield the failed checks of a table. Rows are read once, and again for `unique`."""
+    """Yield the failed checks. Rows are read once, and again for `unique`."""
     counts = _counts(rows, checks)
     total = counts.pop(_ROWS)
     if total < checks.min_rows:
         yield f"{total} rows, but at least {checks.min_rows} are required"
-    for said, count in counts.items():
+    for check, count in counts.items():
         if count:
-            yield f"{said} fails for {count} of {total} rows"
+            yield f"{check} fails for {count} of {total} rows"
     if checks.unique:
         from pyspark.sql import functions as f
 
@@ -117,7 +109,7 @@ def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
 
 
 def _counts(rows: DataFrame, checks: Checks) -> dict[str, int]:
-    """Return the number of rows, and of rows that fail each check."""
+    """Count all rows, and the failing rows by check."""
     # Lazy import: hook files are also read without Spark installed.
     from pyspark.sql import functions as f
 

@@ -1,4 +1,4 @@
-"""Webhooks: posts of an event to an HTTP server at an allowed address."""
+"""Webhooks: posts of events to allowed HTTP servers."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _RESERVED = tuple(
         *("2001::/23", "2001:db8::/32", "3fff::/20"),
     )
 )
-_GIVEN_OUT = ip_network("2000::/3")
-"""The allocated public IPv6 range. Local and multicast addresses are outside of it."""
+_ALLOCATED = ip_network("2000::/3")
+"""The public IPv6 range, without local and multicast addresses."""
 
 _MAPPED, _NAT64 = ip_network("::ffff:0:0/96"), ip_network("64:ff9b::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
-"""The prefixes that a site's routers may map to an embedded IPv4 address (ISATAP)."""
+"""The prefixes of embedded IPv4 addresses for a site's routers (ISATAP)."""
 
 Address = IPv4Address | IPv6Address
 
@@ -51,13 +51,9 @@ class PrivateAddressError(ValueError):
 
 
 def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
-    """Return the addresses of a host, if connections to all of them are allowed.
-
-    Connect to these addresses, because a second look-up may return others. Raises
-    PrivateAddressError for a private address, OSError for an unknown host.
-    """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+    """Look up a host once, because a second look-up may differ, and reject private addresses."""
+    sockets = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(each[4][0]) for each in sockets))
     for each in addresses:
         if not _may_reach(host, each, private):
             raise PrivateAddressError(
@@ -68,11 +64,8 @@ def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Return whether an address, and each address embedded in it, is public.
-
-    The library's `is_global` is not used, because it differs between Python releases.
-    """
-    # An address with an interface after '%' is link-local.
+    """Return whether an address, and each address embedded in it, is public."""
+    # Addresses with an interface after '%' are link-local. `is_global` differs between releases.
     return "%" not in text and _is_public(ip_address(text))
 
 
@@ -83,7 +76,7 @@ def _is_public(address: Address) -> bool:
         return True
     if address in _MAPPED or address in _NAT64:
         return _is_public(IPv4Address(int(address) & _LOW_32))
-    return address in _GIVEN_OUT and all(map(_is_public, _tunnelled(address)))
+    return address in _ALLOCATED and all(map(_is_public, _tunnelled(address)))
 
 
 def _may_reach(host: str, address: str, private: Sequence[str]) -> bool:
@@ -104,7 +97,7 @@ def _may_reach(host: str, address: str, private: Sequence[str]) -> bool:
 
 
 def _tunnelled(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses that an IPv6 address may be mapped to: 6to4 and ISATAP."""
+    """Yield the IPv4 addresses embedded by 6to4 and ISATAP."""
     if address.sixtofour is not None:
         yield address.sixtofour
     if (int(address) >> 32) & _LOW_32 in _ISATAP:
@@ -122,9 +115,9 @@ _PORTS = {"http": 80, "https": 443}
 def post_event(
     webhook: Webhook, document: Mapping[str, Any], settings: HookSettings, secrets: Secrets
 ) -> HookOutcome:
-    """Post an event as JSON. Any answer but 2xx, or a timeout, is a failure.
+    """Post an event as JSON. Any response but 2xx, or a timeout, is a failure.
 
-    Connecting is tried twice. An event that may have been sent is never sent again.
+    Connecting is tried twice. A possibly sent event is never sent again.
     """
     try:
         url, headers = _filled(webhook, secrets)
@@ -143,21 +136,19 @@ def _filled(webhook: Webhook, secrets: Secrets) -> tuple[str, dict[str, str]]:
     for name, value in headers.items():
         if not value.isprintable() or not value.isascii():
             raise ValueError(f"the header {name} is not printable ASCII")
-    given = {
+    parameters = {
         name: [secrets.filled(each) for each in ([value] if isinstance(value, str) else value)]
         for name, value in webhook.query_params.items()
     }
-    if not given:
+    if not parameters:
         return webhook.url, headers
     parts = urlsplit(webhook.url)
-    query = "&".join(filter(None, (parts.query, urlencode(given, doseq=True))))
+    query = "&".join(filter(None, (parts.query, urlencode(parameters, doseq=True))))
     return parts._replace(query=query, fragment="").geturl(), headers
 
 
 @dataclass(slots=True)
 class _Call:
-    """One event in transmission."""
-
     body: bytes
     settings: HookSettings
     webhook: Webhook
@@ -168,18 +159,14 @@ class _Call:
     _failures: list[BaseException] = field(default_factory=list)
 
     def within_limit(self, url: str, headers: Mapping[str, str]) -> HookOutcome | None:
-        """Return the outcome; None on timeout.
-
-        Name look-ups and reads of headers have no timeout, so they run in a thread.
-        """
+        """Run in a thread, because look-ups have no timeout. Returns None on a timeout."""
         thread = Thread(target=self._run, args=(url, headers), daemon=True)
         thread.start()
         try:
             thread.join(max(0.0, self.deadline - time.monotonic()))
             is_late = thread.is_alive()
         finally:
-            # The thread can send nothing more: its socket is closed, and it gets no
-            # other one.
+            # The thread can send nothing more: its socket is closed, and it gets no other.
             self.deadline = 0.0
             self._cut()
         if is_late:
@@ -202,75 +189,68 @@ class _Call:
 
     def _posted(self, url: str, headers: Mapping[str, str]) -> HookOutcome:
         for _ in range(_MAX_REDIRECTS + 1):
-            response = self._answer(url, headers)
+            response = self._request(url, headers)
             if response.status not in _REDIRECTS:
-                return self._said(response)
+                raw = response.read(RAW_BYTES)
+                is_cut = len(raw) == RAW_BYTES
+                body = self.secrets.kept(raw.decode(errors="replace"), is_cut=is_cut)
+                text = f"{body}\nstatus {response.status}".lstrip()
+                return passed(text) if 200 <= response.status < 300 else failed(text)
             target = response.getheader("Location") or ""
             self._cut()
             if not self.webhook.follow_redirects or response.status not in _KEEP_METHOD:
                 return failed(f"status {response.status}: redirects are not followed")
-            url, headers = self._redirected(url, urljoin(url, target), headers)
+            target = urljoin(url, target)
+            old, new = urlsplit(url), urlsplit(target)
+            hook = Webhook(target)
+            if old.scheme == "https" and new.scheme != "https":
+                raise ValueError("it redirects to a URL without encryption")
+            if not is_allowed(self.settings, HookType.WEBHOOK, hook):
+                raise ValueError(f"it redirects to {new.hostname}, which hooks_allow does not name")
+            is_same = (old.scheme, old.netloc) == (new.scheme, new.netloc)
+            url, headers = target, headers if is_same else {}
         return failed(f"more than {_MAX_REDIRECTS} redirects")
 
-    def _redirected(
-        self, url: str, target: str, headers: Mapping[str, str]
-    ) -> tuple[str, Mapping[str, str]]:
-        hook = Webhook(target)
-        old, new = urlsplit(url), urlsplit(target)
-        if old.scheme == "https" and new.scheme != "https":
-            raise ValueError("it redirects to a URL without encryption")
-        if not is_allowed(self.settings, HookType.WEBHOOK, hook):
-            raise ValueError(f"it redirects to {new.hostname}, which hooks_allow does not name")
-        is_same = (old.scheme, old.netloc) == (new.scheme, new.netloc)
-        return target, headers if is_same else {}
-
-    def _answer(self, url: str, headers: Mapping[str, str]) -> HTTPResponse:
+    def _request(self, url: str, headers: Mapping[str, str]) -> HTTPResponse:
         parts = urlsplit(url)
         host, port = str(parts.hostname), parts.port or _PORTS[parts.scheme]
-        connected = self._connected(host, port)
-        self._socket = connected
+        self._socket = self._connect(host, port)
         connection = HTTPConnection(host, port)
         if parts.scheme == "https":
             context = ssl.create_default_context()
-            self._socket = connected = context.wrap_socket(connected, server_hostname=host)
+            self._socket = context.wrap_socket(self._socket, server_hostname=host)
             connection = HTTPSConnection(host, port, context=context)
-        connection.sock, connection.auto_open = connected, 0
+        connection.sock, connection.auto_open = self._socket, 0
         path = parts._replace(scheme="", netloc="", fragment="").geturl()
         if not path.startswith("/"):
             path = f"/{path}"
-        self._left()
-        sent = {"User-Agent": "sparklake", **headers, "Content-Type": "application/json"}
-        connection.request("POST", path, self.body, {**sent, "Connection": "close"})
+        self._remaining()
+        own = {"Content-Type": "application/json", "Connection": "close"}
+        all_headers = {"User-Agent": "sparklake", **headers, **own}
+        connection.request("POST", path, self.body, all_headers)
         return connection.getresponse()
 
-    def _connected(self, host: str, port: int) -> socket.socket:
+    def _connect(self, host: str, port: int) -> socket.socket:
         problem: OSError | None = None
         for at in range(_ROUNDS):
             if at:
-                time.sleep(min(_WAIT_SECONDS, self._left()))
+                time.sleep(min(_WAIT_SECONDS, self._remaining()))
             for each in addresses_of(host, port, self.settings.private):
                 try:
-                    return socket.create_connection((each, port), self._left())
+                    return socket.create_connection((each, port), self._remaining())
                 except OSError as error:
                     problem = error
         raise problem or OSError(f"{host} has no address")
 
-    def _said(self, response: HTTPResponse) -> HookOutcome:
-        raw = response.read(RAW_BYTES)
-        body = self.secrets.kept(raw.decode(errors="replace"), is_cut=len(raw) == RAW_BYTES)
-        said = f"{body}\nstatus {response.status}".lstrip()
-        is_good = 200 <= response.status < 300
-        return passed(said) if is_good else failed(said)
-
-    def _left(self) -> float:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+    def _remaining(self) -> float:
+        seconds = self.deadline - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError
-        return left
+        return seconds
 
     def _cut(self) -> None:
-        connected = self._socket
-        if connected is not None:
+        connection = self._socket
+        if connection is not None:
             with suppress(OSError):
-                connected.shutdown(socket.SHUT_RDWR)
-            connected.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -18,10 +17,7 @@ _BOOL = "tag:yaml.org,2002:bool"
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """A loader of plain YAML 1.2.
-
-    `on` is a string, and only `true` and `false` are booleans.
-    """
+    """A loader of plain YAML 1.2: `on` is a string, and only `true` and `false` are booleans."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  (like the base class)
         first: [each for each in resolvers if each[0] != _BOOL]
@@ -29,18 +25,15 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     }
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Return a node's data; raise ConstructorError for data that does not fit its tag.
-
-        The library lets Python's own errors through, such as KeyError for `!!bool x`.
-        """
+        """Return a node's data. Python's own errors, as in `!!bool x`, get a message."""
         try:
             return super().construct_object(node, deep)
         except yaml.YAMLError:
             raise
         except Exception as error:
             kind = node.tag.rpartition(":")[2]
-            shown = repr(str(node.value)[:_SHOWN])
-            problem = f"{shown} is not a valid {kind}: quote it if it is a string"
+            text = repr(str(node.value)[:_SHOWN])
+            problem = f"{text} is not a valid {kind}: quote it if it is a string"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
@@ -48,15 +41,13 @@ _Loader.add_implicit_resolver(_BOOL, re.compile("true|false"), list("tf"))
 
 
 def parsed(text: str) -> tuple[Any, yaml.Node]:
-    """Return the data of a string and its root node; raise InvalidHooksError."""
     try:
         _check_shape(text)
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             raise InvalidHooksError("line 1: the file is empty")
-        for each in _mappings(node):
-            _check_keys(each)
+        _check_keys(node)
         return loader.construct_document(node), node
     except InvalidHooksError:
         raise
@@ -67,10 +58,7 @@ def parsed(text: str) -> tuple[Any, yaml.Node]:
 
 
 def _check_shape(text: str) -> None:
-    """Raise InvalidHooksError for deep nesting and aliases, before loading.
-
-    Deep nesting takes time, and aliases multiply. Strings that are not UTF-8 are refused, too.
-    """
+    """Reject deep nesting, which takes time, aliases, which multiply, and invalid UTF-8."""
     depth = 0
     for event in yaml.parse(text, _Loader):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -88,9 +76,12 @@ def _check_shape(text: str) -> None:
 
 
 def line_of(node: yaml.Node, path: str) -> int:
-    """Return the line of a path such as `$.hooks[0].id`, or of the part around it."""
     for name, index in _STEP.findall(path):
-        inner = _inner(node, name, index)
+        inner = None
+        if isinstance(node, yaml.MappingNode) and name:
+            inner = next((value for key, value in node.value if key.value == name), None)
+        elif isinstance(node, yaml.SequenceNode) and index.isdecimal():
+            inner = node.value[int(index)]
         if inner is None:
             break
         node = inner
@@ -98,33 +89,21 @@ def line_of(node: yaml.Node, path: str) -> int:
     return line
 
 
-def _inner(node: yaml.Node, name: str, index: str) -> yaml.Node | None:
-    if isinstance(node, yaml.MappingNode) and name:
-        return next((value for key, value in node.value if key.value == name), None)
-    if isinstance(node, yaml.SequenceNode) and index.isdecimal():
-        found: yaml.Node = node.value[int(index)]
-        return found
-    return None
-
-
-def _mappings(node: yaml.Node) -> Iterator[yaml.MappingNode]:
+def _check_keys(node: yaml.Node) -> None:
+    """Reject keys that are repeated or no words, in all mappings."""
+    keys: set[str] = set()
     if isinstance(node, yaml.MappingNode):
-        yield node
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _wrong(key.start_mark, "a key must be a word")
+            if key.value in keys:
+                raise _wrong(key.start_mark, f"{key.value!r} occurs twice")
+            keys.add(key.value)
         for _, value in node.value:
-            yield from _mappings(value)
+            _check_keys(value)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            yield from _mappings(value)
-
-
-def _check_keys(node: yaml.MappingNode) -> None:
-    seen: set[str] = set()
-    for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            raise _wrong(key.start_mark, "a key must be a word")
-        if key.value in seen:
-            raise _wrong(key.start_mark, f"{key.value!r} occurs twice")
-        seen.add(key.value)
+            _check_keys(value)
 
 
 def _wrong(mark: yaml.Mark | None, problem: str) -> InvalidHooksError:

@@ -9,7 +9,7 @@ import pytest
 
 from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.frames.tables.exact_files import root_of, scan_groups
-from sparklake.frames.tables.partitions import partition_type
+from sparklake.frames.tables.partitions import ValueType
 from sparklake.rows.objects import OBJECT_SCHEMA
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 
@@ -45,7 +45,10 @@ from sparklake.stores.objects.addresses import spark_uri, spark_uris
 def test_the_type_of_a_partition_column_holds_all_its_values(
     values: list[str], expected: str
 ) -> None:
-    assert partition_type(values) == expected
+    column = ValueType()
+    for each in values:
+        column.add(each)
+    assert column.type == expected
 
 
 @pytest.mark.parametrize(

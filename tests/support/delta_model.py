@@ -58,14 +58,14 @@ class Table:
 
     def take(self, commit: DeltaCommit) -> None:
         assert commit.version == len(self.commits)
-        for said in commit.said("remove"):
+        for said in commit.fields("remove"):
             del self.live[said["path"]]
-        for said in commit.said("add"):
+        for said in commit.fields("add"):
             assert said["path"] not in self.live or not said["dataChange"]
             self.restated.update(self.live.keys() & {said["path"]})
             self.live[said["path"]] = said["partitionValues"]["p"]
         self.metadata = dict(commit.last("metaData") or self.metadata)
-        for said in commit.said("txn"):
+        for said in commit.fields("txn"):
             self.applications[said["appId"]] = said["version"]
         self.commits.append(commit)
 
@@ -74,7 +74,7 @@ class Table:
         return LogSide(commits, self.metadata, PROTOCOL, find_adds=self.adds)
 
     def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Mapping[str, Any]]:
-        said = {FileKey.of(each): each for commit in self.commits for each in commit.said("add")}
+        said = {FileKey.of(each): each for commit in self.commits for each in commit.fields("add")}
         return {key: said[key] for key in wanted if key.path in self.live}
 
     def said(self, path: str) -> Mapping[str, Any]:

@@ -1,4 +1,1 @@
-"""The union of one Delta table's logs on three sides.
-
-All functions are pure, on parsed commits.
-"""
+"""The union of a Delta table's logs on three sides, from parsed commits."""

@@ -1,4 +1,4 @@
-"""Commits dropped by a merge with one side of a table taken as a whole."""
+"""Commits dropped when a merge takes one side of a table as a whole."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sparklake.delta_log.actions import Said
+from sparklake.delta_log.actions import Fields
 from sparklake.delta_log.delta_commits import DeltaCommit, commits_but, origins
 from sparklake.delta_log.union.liveness import live_after
 from sparklake.graveler.json_errors import BAD_JSON
@@ -22,10 +22,7 @@ _decode = msgspec.json.Decoder(_Statistics).decode
 
 @dataclass(frozen=True, slots=True)
 class DroppedCommits:
-    """The dropped commits of a side, `source` or `dest`, and their effect on the table.
-
-    `added_rows` is None if the log does not show them.
-    """
+    """Dropped commits of `source` or `dest`. `added_rows` is None if unknown."""
 
     side: str
     commits: int
@@ -40,30 +37,28 @@ class DroppedCommits:
         winner: Sequence[DeltaCommit],
         base: Sequence[DeltaCommit],
     ) -> DroppedCommits:
-        """Return the loser's commits missing from both the winner and base."""
+        """Describe the loser's commits missing from both the winner and base."""
         own = commits_but(commits_but(loser, origins(base)), origins(winner))
         added = live_after((each.actions for each in own), {})
-        rows = [_rows(each) for each in added]
+        rows = [_rows(each) for each in added.values()]
         new = {key for each in own for key in each.adds}
         old = {key for each in own for key in each.removes} - new
         total = None if None in rows else sum(filter(None, rows))
         return DroppedCommits(side, len(own), len(added), total, len(old))
 
     def __str__(self) -> str:
-        """Return a text such as "2 commits of dest (added 3 files with 30 rows)"."""
         rows = "unknown rows" if self.added_rows is None else _count(self.added_rows, "row")
         effects = f"added {_count(self.added_files, 'file')} with {rows}"
         removed = f", removed {_count(self.removed_files, 'file')}" if self.removed_files else ""
         return f"{_count(self.commits, 'commit')} of {self.side} ({effects}{removed})"
 
 
-def _rows(said: Said) -> int | None:
-    """Return a live file's number of rows, or None if unknown."""
+def _rows(fields: Fields) -> int | None:
     try:
-        rows = _decode(said.get("stats") or "{}").numRecords
+        rows = _decode(fields.get("stats") or "{}").numRecords
     except BAD_JSON:
         return None
-    vector = said.get("deletionVector") or {}
+    vector = fields.get("deletionVector") or {}
     return None if rows is None else rows - int(vector.get("cardinality", 0))
 
 

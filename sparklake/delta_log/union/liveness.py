@@ -1,4 +1,4 @@
-"""The live files of a table after its commits, as far as commits show."""
+"""The live files of a table, as far as its commits show."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparklake.delta_log.actions import Action, FileKey
+from sparklake.delta_log.actions import Action, FileKey, fields_of
 from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, standing
 
 
 @dataclass(slots=True)
 class FileStates:
-    """The known states of dest's files: of all files that its commits touch.
+    """The states of the files in dest's commits.
 
-    `before` are files that were live before the sides diverged, as far as a side removes them.
+    `before` are files that a side removes and that were live before the sides diverged.
     """
 
     state: dict[FileKey, bool] = field(default_factory=dict)
     live: dict[str, FileKey] = field(default_factory=dict)
-    """The live file of each path. A path is live once in a table, with any deletion vector."""
+    """The live file of each path: at most one, with any deletion vector."""
     before: set[FileKey] = field(default_factory=set)
     last: dict[FileKey, DeltaCommit] = field(default_factory=dict)
-    """The last commit of dest that added or removed each file."""
+    """The last commit of dest to add or remove each file."""
     standing: set[int] = field(default_factory=set)
-    """The versions of dest's commits that dest has not undone."""
+    """The versions of dest's effective commits."""
     passed: set[str] = field(default_factory=set)
     """The origins of source's commits before the next one."""
     in_source: set[FileKey] = field(default_factory=set)
-    """Files that source's commits before the next one leave live, as far as they show."""
+    """Live files after source's commits before the next one, as far as they show."""
     ours: set[FileKey] = field(default_factory=set)
-    """Files whose state comes from repeated commits."""
+    """Files in repeated commits."""
 
     @staticmethod
     def of(*sides: Sequence[DeltaCommit]) -> FileStates:
-        """Return the file states after the commits of the sides. Dest's come last."""
+        """Return the states after the commits of the sides. Dest is last."""
         files = FileStates()
         for side in sides:
-            seen: set[FileKey] = set()
+            touched: set[FileKey] = set()
             for commit in side:
-                files.before.update(key for key in commit.removes if key not in seen)
-                seen.update(commit.removes, commit.adds)
+                files.before.update(key for key in commit.removes if key not in touched)
+                touched.update(commit.removes, commit.adds)
         for commit in sides[-1]:
             files.take(commit)
             files.last.update(dict.fromkeys((*commit.removes, *commit.adds), commit))
@@ -48,7 +48,6 @@ class FileStates:
         return files
 
     def take(self, commit: DeltaCommit) -> None:
-        """Apply a commit after all others."""
         removes, adds = commit.removes, commit.adds
         self.state.update(dict.fromkeys(removes, False))
         self.state.update(dict.fromkeys(adds, True))
@@ -58,17 +57,20 @@ class FileStates:
         self.live.update((each.path, each) for each in adds)
 
     def is_live(self, key: FileKey) -> bool:
-        """Return whether a file is live in dest."""
         return self.state.get(key, key in self.before)
 
     def check(self, commit: DeltaCommit) -> None:
-        """Raise UnmergeableTableError for a commit that cannot follow all others."""
+        """Reject a commit in conflict with the state after all others.
+
+        Removing a removed file conflicts, even if another file replaced it, because its rows would
+        exist twice. Appends never conflict, as in Delta's WriteSerializable.
+        """
         removes = set(commit.removes)
-        gone = [each.path for each in removes if not self.is_live(each)]
-        if gone:
+        absent = [each.path for each in removes if not self.is_live(each)]
+        if absent:
             raise UnmergeableTableError(
                 "source removed or rewrote files that dest has removed, rewritten or never had",
-                gone,
+                absent,
             )
         others = [each for each in commit.adds if each not in self.ours]
         twice = [
@@ -93,24 +95,23 @@ class FileStates:
     def _had(self, key: FileKey, commit: DeltaCommit) -> bool:
         """Return whether source knew dest's last change of a file before a commit.
 
-        It did if that change precedes the commit in source, if dest's change undid the
-        commit, or if dest undid the change itself.
+        It did if the change precedes the commit in source, if it undid the commit, or if dest
+        undid the change itself.
         """
-        did = self.last[key]
+        change = self.last[key]
         return (
-            did.origin in self.passed
-            or commit.origin in did.undone
-            or did.version not in self.standing
+            change.origin in self.passed
+            or commit.origin in change.undone
+            or change.version not in self.standing
         )
 
     def repeat(self, commit: DeltaCommit) -> None:
-        """Apply a repeated commit; raise UnmergeableTableError."""
         self.check(commit)
         self.take(commit)
         self.ours.update(commit.adds, commit.removes)
 
     def pass_by(self, commit: DeltaCommit) -> None:
-        """Go past a commit of source, repeated or not."""
+        """Advance past a commit of source, repeated or not."""
         self.passed.add(commit.origin)
         self.in_source.difference_update(commit.removes)
         self.in_source.update(commit.adds)
@@ -118,17 +119,11 @@ class FileStates:
 
 def live_after(
     commits: Iterable[Sequence[Action]], before: Mapping[FileKey, Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """Return the `add` fields of files that are live after consecutive commits.
-
-    `before` are the live files before them.
-    """
-    found = dict(before)
+) -> dict[FileKey, Mapping[str, Any]]:
+    """Return the `add` fields of live files after consecutive commits on the files `before`."""
+    live = dict(before)
     for actions in commits:
-        for each in actions:
-            if each.get("remove") is not None:
-                found.pop(FileKey.of(each["remove"]), None)
-        for each in actions:
-            if each.get("add") is not None:
-                found[FileKey.of(each["add"])] = each["add"]
-    return list(found.values())
+        for fields in fields_of(actions, "remove"):
+            live.pop(FileKey.of(fields), None)
+        live.update((FileKey.of(fields), fields) for fields in fields_of(actions, "add"))
+    return live

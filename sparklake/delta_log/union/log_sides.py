@@ -1,4 +1,4 @@
-"""The inputs of a union, and the signature of its commits."""
+"""Inputs of unions, and signatures of their commits."""
 
 from __future__ import annotations
 
@@ -10,52 +10,44 @@ from sparklake.delta_log.actions import Action, FileKey
 from sparklake.delta_log.delta_commits import REPEATED, DeltaCommit
 
 FindAdds = Callable[[frozenset[FileKey]], Mapping[FileKey, Mapping[str, Any]]]
-"""A function that returns a log's `add` fields of live files."""
+"""A look-up of the `add` fields of live files in a log."""
 
 HadFile = Callable[[Set[str]], bool]
-"""A function that returns whether a table had a live file at none of some paths."""
-
-
-def _not_known(_: Set[str]) -> bool:
-    return False
-
-
-def _no_adds(_: frozenset[FileKey]) -> Mapping[FileKey, Mapping[str, Any]]:
-    return {}
+"""A function that returns whether a table had a live file beside the given paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSide:
     """A table on one side: its commits since the sides diverged, and its final state.
 
-    A side without a log has neither metadata nor protocol. `had_file_beside` is about the table
-    before the commits, and returns False if that is unknown. `find_adds` is about the final state.
+    A side without a log has neither metadata nor protocol. `had_file_beside` refers to the table
+    before the commits, and returns False if unknown. `find_adds` refers to the final state.
     """
 
     commits: tuple[DeltaCommit, ...] = ()
     metadata: Mapping[str, Any] | None = None
     protocol: Mapping[str, Any] | None = None
-    had_file_beside: HadFile = _not_known
-    find_adds: FindAdds = _no_adds
+    had_file_beside: HadFile = lambda _: False
+    find_adds: FindAdds = lambda _: {}
 
 
 @dataclass(frozen=True, slots=True)
 class UnionSignature:
-    """The signature of a union's commits: a time in unix milliseconds and the engine."""
+    """The author of a union's commits. `timestamp` is in unix milliseconds."""
 
     timestamp: int
     engine: str
 
 
 def commit_info(
-    made: UnionSignature, parameters: Mapping[str, str], more: Mapping[str, Any]
+    signature: UnionSignature, parameters: Mapping[str, str], more: Mapping[str, Any]
 ) -> Action:
     return {
         "commitInfo": {
-            "timestamp": made.timestamp,
+            "timestamp": signature.timestamp,
             "operation": REPEATED,
             "operationParameters": parameters,
-            "engineInfo": made.engine,
+            "engineInfo": signature.engine,
             **more,
         }
     }

@@ -1,10 +1,4 @@
-"""The check for overwrites of the same rows by both sides, which have no union.
-
-A union keeps all rows that either side added. So an overwrite comes before each commit of the other
-side that added rows to the overwritten region: an append survives a concurrent overwrite. If no
-order of the commits satisfies this, the union is refused. If a region was empty before, no file
-conflicts, but each row would be there from both sides.
-"""
+"""Conflicting overwrites of the same rows by both sides."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from sparklake.delta_log.actions import FileKey, Said
+from sparklake.delta_log.actions import Fields, FileKey
 from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.delta_log.union.regions import (
@@ -26,15 +20,15 @@ from sparklake.delta_log.union.regions import (
 
 @dataclass(frozen=True, slots=True)
 class _SideCommit:
-    """A commit of a side: its overwritten region, and its added files that stay."""
+    """A commit of a side: its overwritten region, and its lasting added files."""
 
     region: Region | None
-    adds: Sequence[Said]
+    adds: Sequence[Fields]
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """An overwrite that must precede a commit of the other side, by position."""
+    """The positions of an overwrite and of the commit it must precede."""
 
     overwrite: int
     added: int
@@ -47,18 +41,17 @@ def check_overwrites(
     dest: LogSide,
     dest_commits: Sequence[DeltaCommit],
 ) -> None:
-    """Raise UnmergeableTableError if both sides overwrote the same rows. Commits are in order."""
-    steps = [
-        _steps(side, commits) for side, commits in ((source, source_commits), (dest, dest_commits))
-    ]
-    if _found_circle(*steps) is None:
-        return
-    # Only here is it worth looking at the table's earlier files.
-    steps = [
-        _steps(side, commits, True)
-        for side, commits in ((source, source_commits), (dest, dest_commits))
-    ]
-    region = _found_circle(*steps)
+    """Reject overwrites of the same rows by both sides. Commits are in order.
+
+    A union keeps all added rows. So an overwrite must precede each commit of the other side that
+    added rows to its region, and some order of all commits must satisfy this.
+    """
+    region = _find_circle(_steps(source, source_commits), _steps(dest, dest_commits))
+    if region is not None:
+        # Only here is it worth looking up the table's earlier files.
+        region = _find_circle(
+            _steps(source, source_commits, True), _steps(dest, dest_commits, True)
+        )
     if region is not None:
         raise UnmergeableTableError(f"both sides overwrote {region.name}")
 
@@ -66,7 +59,7 @@ def check_overwrites(
 def _steps(
     side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
 ) -> list[_SideCommit]:
-    """Return the steps of a side. With `by_files`, kept files refine the regions."""
+    """Return the steps of a side. With `by_files`, retained files refine the regions."""
     regions = [region_of(each, side.metadata) for each in commits]
     if not any(regions):
         regions = [None] * len(commits)
@@ -75,24 +68,21 @@ def _steps(
             partitions_of(each) if region and _is_of_partitions(side, each) else region
             for each, region in zip(commits, regions, strict=True)
         ]
-    gone: set[str] = set()
+    removed: set[str] = set()
     steps = []
     for commit, region in zip(commits[::-1], regions[::-1], strict=True):
-        adds = [each for each in added_rows(commit) if FileKey.of(each).path not in gone]
+        adds = [each for each in added_rows(commit) if FileKey.of(each).path not in removed]
         steps.append(_SideCommit(region, adds))
         if region is not None and region.ends_files:
-            gone.update(key.path for key in commit.removes)
+            removed.update(key.path for key in commit.removes)
     return steps[::-1]
 
 
 def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:
-    """Return whether a commit replaced single partitions.
-
-    It did if it kept a file that its writer had seen.
-    """
-    is_of_table = not (side.metadata or {}).get("partitionColumns")
-    saw_all = commit.info.get("readVersion") == commit.version - 1
-    if is_of_table or not saw_all or not may_be_of_partitions(commit):
+    """Return whether a commit replaced single partitions: it retained a file of its snapshot."""
+    has_partitions = bool((side.metadata or {}).get("partitionColumns"))
+    read_all = commit.info.get("readVersion") == commit.version - 1
+    if not (has_partitions and read_all and may_be_of_partitions(commit)):
         return False
     state: dict[str, bool] = {}
     for each in side.commits:
@@ -106,26 +96,23 @@ def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:
     return side.had_file_beside(removed | state.keys())
 
 
-def _found_circle(source: Sequence[_SideCommit], dest: Sequence[_SideCommit]) -> Region | None:
-    """Return a region of two overwrites that must each precede the other; or None."""
+def _find_circle(source: Sequence[_SideCommit], dest: Sequence[_SideCommit]) -> Region | None:
+    """Return a region of two overwrites with a circular order, or None."""
     if not all(any(step.region for step in steps) for steps in (source, dest)):
         return None
     dest_orders = list(_orders(dest, source))
     for one in _orders(source, dest):
         for other in dest_orders:
             if other.added <= one.overwrite and one.added <= other.overwrite:
-                return min(one.region, other.region, key=_is_all)
+                is_all = one.region.partitions is None and one.region.predicate is None
+                return other.region if is_all else one.region
     return None
 
 
 def _orders(overwriters: Sequence[_SideCommit], others: Sequence[_SideCommit]) -> Iterator[_Order]:
-    """Yield each overwrite and the first commit that it must precede."""
+    """Yield the first commit after each overwrite."""
     for place, step in enumerate(overwriters):
         region = step.region
         if region is not None:
-            found = (at for at, other in enumerate(others) if any(map(region.may_have, other.adds)))
-            yield from (_Order(place, at, region) for at in islice(found, 1))
-
-
-def _is_all(region: Region) -> bool:
-    return region.partitions is None and region.predicate is None
+            later = (at for at, other in enumerate(others) if any(map(region.may_have, other.adds)))
+            yield from (_Order(place, at, region) for at in islice(later, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias
 from sparklake.delta_log.union.claims import schema_fields
 
 Value: TypeAlias = int | str
-"""A number, or a string that compares by its characters, as ISO dates do."""
+"""A number, or a string compared by characters, such as an ISO date."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'[^'\\]*')|(?P<number>-?[0-9]+L?(?![\w.]))|(?P<name>`[^`]+`)"
@@ -20,13 +21,13 @@ _TOKEN = re.compile(
 )
 _SIGNS = frozenset({"=", "==", "<=>", "<", "<=", ">", ">="})
 _EQUAL = frozenset({"=", "==", "<=>"})
-"""Signs that are equivalent if one side is a literal other than NULL."""
+"""Signs with one meaning if one side is a literal other than NULL."""
 _KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "IS", "LIKE", "NULL", "TRUE", "FALSE"})
 _NUMBERS = frozenset({"byte", "short", "integer", "long"})
 _WHOLE = re.compile(r"-?[0-9]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TEXT_CHARACTERS_IN_STATS = 32
-"""The length from which a string in statistics may be truncated."""
+"""The minimum length of a truncated string in statistics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,6 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison of a column with literals, by a sign or by IN."""
-
     column: str
     sign: str
     literals: tuple[Literal, ...]
@@ -52,64 +51,54 @@ class Predicate:
 
     comparisons: tuple[Comparison, ...]
     types: Mapping[str, tuple[str, str]]
-    """Name and type, by lower-case name, of each column that compares as literals do."""
+    """Name and type, by lower-case name, of each column compared as literals are."""
 
     def may_hold(self, add: Mapping[str, Any]) -> bool:
-        """Return whether a row of a file may satisfy the predicate.
-
-        It uses the file's partition and statistics. Unknown values may satisfy everything.
-        """
+        """Return whether a row of a file may match, by its partition and statistics."""
         return all(self._comparison_may_hold(each, add) for each in self.comparisons)
 
     def _comparison_may_hold(self, comparison: Comparison, add: Mapping[str, Any]) -> bool:
         name, kind = self.types.get(comparison.column.lower(), ("", ""))
         values = [_value_of(kind, each) for each in comparison.literals]
-        wanted = [each for each in values if each is not None]
-        if not kind or len(wanted) < len(values):
+        if not kind or None in values:
             return True
         low, high = _bounds(add, name, kind)
-        return any(_may_compare(comparison.sign, each, low, high) for each in wanted)
+        return any(_may_compare(comparison.sign, each, low, high) for each in values)
 
 
 def parse_predicate(text: str, metadata: Mapping[str, Any]) -> Predicate | None:
     """Parse a predicate on a table's columns, or return None for another grammar."""
     tokens, at = [], 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             return None
-        tokens.append((str(found.lastgroup), found[0].strip()))
-        at = found.end()
+        tokens.append((str(match.lastgroup), match[0].strip()))
+        at = match.end()
     parser = _Parser(tokens)
     try:
-        comparisons = [*parser.conjunction()]
+        comparisons = tuple(parser.conjunction())
     except _OtherGrammarError:
         return None
-    return Predicate(tuple(comparisons), _types(metadata)) if parser.is_done else None
+    return None if parser.remaining else Predicate(comparisons, _types(metadata))
 
 
-class _OtherGrammarError(Exception):
-    """An error for an unsupported predicate."""
+class _OtherGrammarError(Exception): ...
 
 
 class _Parser:
-    """A parser of conjunctions, with the remaining tokens as its state."""
+    """A parser of conjunctions. `remaining` has the next token last."""
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
-        self._left = tokens[::-1]
-
-    @property
-    def is_done(self) -> bool:
-        return not self._left
+        self.remaining = tokens[::-1]
 
     def conjunction(self) -> Iterator[Comparison]:
-        """Yield the comparisons up to the end or to a closing bracket."""
         yield from self._term()
-        while self._takes("AND"):
+        while self._accepts("AND"):
             yield from self._term()
 
     def _term(self) -> Iterator[Comparison]:
-        if self._takes("("):
+        if self._accepts("("):
             yield from self.conjunction()
             self._expect(")")
         else:
@@ -117,14 +106,14 @@ class _Parser:
 
     def _comparison(self) -> Iterator[Comparison]:
         column = self._column()
-        if self._takes("IN"):
+        if self._accepts("IN"):
             self._expect("(")
             literals = [self._literal()]
-            while self._takes(","):
+            while self._accepts(","):
                 literals.append(self._literal())
             self._expect(")")
             yield Comparison(column, "=", tuple(literals))
-        elif self._takes("BETWEEN"):
+        elif self._accepts("BETWEEN"):
             yield Comparison(column, ">=", (self._literal(),))
             self._expect("AND")
             yield Comparison(column, "<=", (self._literal(),))
@@ -155,42 +144,38 @@ class _Parser:
         raise _OtherGrammarError
 
     def _next(self) -> tuple[str, str]:
-        if not self._left:
+        if not self.remaining:
             raise _OtherGrammarError
-        return self._left.pop()
+        return self.remaining.pop()
 
-    def _takes(self, wanted: str) -> bool:
-        """Consume the next token if it is the wanted keyword or sign."""
-        if self._left and self._left[-1][0] != "name" and self._left[-1][1].upper() == wanted:
-            self._left.pop()
-            return True
-        return False
+    def _accepts(self, word: str) -> bool:
+        """Consume the next token if it is the given keyword or sign."""
+        kind, text = self.remaining[-1] if self.remaining else ("name", "")
+        is_match = kind != "name" and text.upper() == word
+        if is_match:
+            self.remaining.pop()
+        return is_match
 
-    def _expect(self, wanted: str) -> None:
-        if not self._takes(wanted):
+    def _expect(self, word: str) -> None:
+        if not self._accepts(word):
             raise _OtherGrammarError
 
 
 def _types(metadata: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return the names and types of columns with the comparison rules of literals.
-
-    Columns with other rules, such as collations and CHAR(n), are omitted, and so are columns whose
-    names differ only in case.
-    """
-    found: dict[str, tuple[str, str]] = {}
-    twice = set()
-    for each in schema_fields(metadata):
-        small = each["name"].lower()
-        if small in found:
-            twice.add(small)
-        ruled = any(key.startswith("__") for key in each.get("metadata") or ())
-        plain = each["type"] in ("string", "date", *_NUMBERS)
-        found[small] = (each["name"], each["type"] if plain and not ruled else "")
-    return {name: each for name, each in found.items() if each[1] and name not in twice}
+    """Return name and type of columns with plain comparison and unambiguous names."""
+    columns = schema_fields(metadata)
+    counts = Counter(each["name"].lower() for each in columns)
+    return {
+        each["name"].lower(): (each["name"], each["type"])
+        for each in columns
+        if each["type"] in ("string", "date", *_NUMBERS)
+        and not any(key.startswith("__") for key in each.get("metadata") or ())
+        and counts[each["name"].lower()] == 1
+    }
 
 
 def _value_of(kind: str, literal: Literal) -> Value | None:
-    """Return a literal as a value of a column's type, or None if Spark would convert it."""
+    """Convert a literal to a column's type, or return None if Spark would cast it."""
     if kind in _NUMBERS:
         return literal.value if literal.kind == "number" else None
     if kind == "date":
@@ -198,31 +183,26 @@ def _value_of(kind: str, literal: Literal) -> Value | None:
     return literal.value if literal.kind == "text" else None
 
 
-def _parsed(kind: str, said: object) -> Value | None:
-    """Parse a log's value as a value of a type, or return None."""
+def _parsed(kind: str, value: object) -> Value | None:
+    """Parse a value in a log as the given type, or return None."""
     if kind in _NUMBERS:
-        if isinstance(said, str) and _WHOLE.fullmatch(said):
-            return int(said)
-        return said if isinstance(said, int) and not isinstance(said, bool) else None
-    if not isinstance(said, str):
+        if isinstance(value, str) and _WHOLE.fullmatch(value):
+            return int(value)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if not isinstance(value, str):
         return None
     if kind == "date":
-        return said if _is_date(said) else None
-    return said
-
-
-def _is_date(text: str) -> bool:
-    if not _DATE.fullmatch(text):
-        return False
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+        if not _DATE.fullmatch(value):
+            return None
+        try:
+            date.fromisoformat(value)
+        except ValueError:
+            return None
+    return value
 
 
 def _bounds(add: Mapping[str, Any], name: str, kind: str) -> tuple[Value | None, Value | None]:
-    """Return a column's least and greatest value in a file, None if unknown."""
+    """Return a column's minimum and maximum in a file, None if unknown."""
     partition = add.get("partitionValues") or {}
     if name in partition:
         value = _parsed(kind, partition[name])
@@ -234,17 +214,15 @@ def _bounds(add: Mapping[str, Any], name: str, kind: str) -> tuple[Value | None,
 
 
 def _stats(add: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the least and greatest values by column, or nothing without statistics."""
     try:
-        said = json.loads(add.get("stats") or "{}")
-        low, high = said.get("minValues") or {}, said.get("maxValues") or {}
+        value = json.loads(add.get("stats") or "{}")
+        low, high = value.get("minValues") or {}, value.get("maxValues") or {}
     except (ValueError, TypeError, AttributeError, RecursionError):
         return {}, {}
     return (low, high) if isinstance(low, dict) and isinstance(high, dict) else ({}, {})
 
 
 def _may_compare(sign: str, value: Any, low: Any, high: Any) -> bool:
-    """Return whether a value between two bounds may satisfy a comparison."""
     above = high is None or high > value
     below = low is None or low < value
     here = (high is None or high >= value) and (low is None or low <= value)

@@ -1,9 +1,4 @@
-"""The union: source's commits since base, repeated on top of dest's log.
-
-The unit of conflict is a file. Appends never conflict, as in Delta's WriteSerializable. Removing a
-file that the other side has removed conflicts, even if another file replaced it, because its rows
-would be there twice.
-"""
+"""The union: source's commits since base, repeated on dest's log."""
 
 from __future__ import annotations
 
@@ -20,13 +15,7 @@ from sparklake.delta_log.delta_commits import (
     origins,
     standing,
 )
-from sparklake.delta_log.union.claims import (
-    check_covers,
-    check_features,
-    check_fits,
-    check_names,
-    same_metadata,
-)
+from sparklake.delta_log.union import claims
 from sparklake.delta_log.union.liveness import FileStates
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, commit_info
 from sparklake.delta_log.union.overwrites import check_overwrites
@@ -35,45 +24,30 @@ from sparklake.delta_log.union.undo import undoing
 
 
 def united(
-    base: LogSide, source: LogSide, dest: LogSide, made: UnionSignature
+    base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignature
 ) -> list[tuple[Action, ...]]:
-    """Return the commits to add to dest's log, in order; raise UnmergeableTableError.
-
-    If base has commits that source lacks, source has undone them: the result is one undo
-    commit.
-    """
-    for each in (source, dest):
-        if each.metadata is None or each.protocol is None:
+    """Return the commits to add to dest, or one undo if source lacks commits of base."""
+    for side in (source, dest):
+        if side.metadata is None or side.protocol is None:
             raise UnmergeableTableError(
                 "one side deleted the table's log, and the other changed it"
             )
-        check_features(each.protocol, each.metadata)
+        claims.check_features(side.protocol, side.metadata)
     undone = commits_but(base.commits, origins(source.commits))
     done = commits_but(source.commits, origins(base.commits))
     files = FileStates.of(base.commits, source.commits, dest.commits)
     if undone and done:
         raise UnmergeableTableError("source rewrote the table's history since base")
     if undone:
-        return undoing(undone, files, base, source, dest, made)
-    return _repeated(base, source, dest, done, files, made)
-
-
-def _repeated(
-    base: LogSide,
-    source: LogSide,
-    dest: LogSide,
-    done: Sequence[DeltaCommit],
-    files: FileStates,
-    made: UnionSignature,
-) -> list[tuple[Action, ...]]:
-    known = {each.origin for each in (*base.commits, *source.commits)}
-    dest_commits = [each for each in dest.commits if each.origin not in known]
+        return undoing(undone, files, base, source, dest, signature)
+    origins_in_source = {each.origin for each in (*base.commits, *source.commits)}
+    dest_commits = [each for each in dest.commits if each.origin not in origins_in_source]
     since = commits_but(dest.commits, origins(base.commits))
     source_commits = commits_but(done, origins(standing(since, origins(done))))
     if not source_commits:
         return []
     dropped = {"commitInfo", *_settled_kinds(base, source, dest, source_commits, dest_commits)}
-    check_names(base.commits, source.commits, dest.commits, source_commits)
+    claims.check_names(base.commits, source.commits, dest.commits, source_commits)
     check_overwrites(source, source_commits, dest, dest_commits)
     commits = []
     versions = {each.version for each in source_commits}
@@ -81,8 +55,8 @@ def _repeated(
     for each in source.commits:
         if each.version in versions:
             files.repeat(each)
-            kept = (action for action in each.actions if not dropped & action.keys())
-            commits.append((_repeated_info(each, made), *kept))
+            retained = (action for action in each.actions if not dropped & action.keys())
+            commits.append((_repeated_info(each, signature), *retained))
         files.pass_by(each)
     return commits
 
@@ -90,7 +64,7 @@ def _repeated(
 def _find_restated(
     source: LogSide, dest: LogSide, versions: Container[int], files: FileStates
 ) -> None:
-    """Look up in dest the files that commits to repeat re-add; raise UnmergeableTableError.
+    """Look up files in dest for repeated commits to re-add.
 
     An earlier commit of source, which is not repeated, added them, and no commit of dest touches
     them. One look-up finds all of them, before the first commit is repeated.
@@ -114,20 +88,20 @@ def _settled_kinds(
     source_commits: Sequence[DeltaCommit],
     dest_commits: Sequence[DeltaCommit],
 ) -> set[str]:
-    """Return the kinds of actions to drop because dest's are right; check the others."""
+    """Return the kinds of actions to drop for dest's, and check the others."""
     dropped = set()
     if _changed("metaData", base.metadata, source.metadata, dest.metadata):
         dropped.add("metaData")
     if _changed("protocol", base.protocol, source.protocol, dest.protocol):
         dropped.add("protocol")
-        check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
+        claims.check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
     else:
-        check_covers(source.protocol or {}, dest.protocol or {}, "source", "dest")
+        claims.check_covers(source.protocol or {}, dest.protocol or {}, "source", "dest")
     if base.metadata is not None:
         if _depend_on_metadata(source_commits):
-            check_fits(base.metadata, dest.metadata or {}, "dest")
+            claims.check_fits(base.metadata, dest.metadata or {}, "dest")
         if _depend_on_metadata(dest_commits):
-            check_fits(base.metadata, source.metadata or {}, "source")
+            claims.check_fits(base.metadata, source.metadata or {}, "source")
     _check_end(source, dest, source_commits, dropped)
     return dropped
 
@@ -135,17 +109,19 @@ def _settled_kinds(
 def _check_end(
     source: LogSide, dest: LogSide, source_commits: Sequence[DeltaCommit], dropped: Container[str]
 ) -> None:
-    """Raise UnmergeableTableError unless metadata and protocol both end as on one side."""
+    """Reject a union of one side's metadata and the other's protocol."""
     metadata = (dest if "metaData" in dropped else source).metadata
     protocol = (dest if "protocol" in dropped else source).protocol
     pairs = ((each.metadata, each.protocol) for each in (source, dest))
-    if not any(same_metadata(metadata, one) and _same(protocol, other) for one, other in pairs):
+    if not any(
+        claims.same_metadata(metadata, one) and _same(protocol, other) for one, other in pairs
+    ):
         raise UnmergeableTableError(
             "one side changed the table's schema or properties, and the other side its protocol"
         )
     ends = [
         "metaData" in dropped
-        or same_metadata(metadata, _last(source_commits, "metaData", dest.metadata)),
+        or claims.same_metadata(metadata, _last(source_commits, "metaData", dest.metadata)),
         "protocol" in dropped or _same(protocol, _last(source_commits, "protocol", dest.protocol)),
     ]
     if not all(ends):
@@ -158,7 +134,7 @@ def _check_end(
 def _last(
     commits: Sequence[DeltaCommit], kind: str, before: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
-    return next((said for each in commits[::-1] if (said := each.last(kind))), before)
+    return next((fields for each in commits[::-1] if (fields := each.last(kind))), before)
 
 
 _NAMES = {"metaData": "schema or properties", "protocol": "protocol"}
@@ -170,11 +146,8 @@ def _changed(
     source: Mapping[str, Any] | None,
     dest: Mapping[str, Any] | None,
 ) -> bool:
-    """Return whether dest changed something; raise UnmergeableTableError if source did, too.
-
-    Equal changes of both sides are fine.
-    """
-    same = same_metadata if kind == "metaData" else _same
+    """Return whether dest changed the metadata or protocol. Source may only do the same."""
+    same = claims.same_metadata if kind == "metaData" else _same
     if same(dest, base):
         return False
     if not same(source, base) and not same(source, dest):
@@ -185,24 +158,22 @@ def _changed(
 
 
 def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    return _ordered(one) == _ordered(other)
-
-
-def _ordered(protocol: Mapping[str, Any] | None) -> object:
-    """Return a protocol with sorted lists of features."""
-    said = protocol or {}
-    return {name: sorted(each) if isinstance(each, list) else each for name, each in said.items()}
+    """Compare protocols, ignoring the order of features."""
+    ordered = [
+        {name: sorted(each) if isinstance(each, list) else each for name, each in fields.items()}
+        for fields in (one or {}, other or {})
+    ]
+    return ordered[0] == ordered[1]
 
 
 def _depend_on_metadata(commits: Iterable[DeltaCommit]) -> bool:
-    """Return whether commits have files or domains, which may refer to columns."""
     return any(each.last(kind) for each in commits for kind in ("add", "remove", "domainMetadata"))
 
 
-def _repeated_info(commit: DeltaCommit, made: UnionSignature) -> Action:
-    was = commit.info
-    metrics = {name: was[name] for name in ("operationMetrics", "isBlindAppend") if name in was}
-    undone = {UNDONE: list(commit.undone)} if commit.undone else {}
-    return commit_info(
-        made, repeated_parameters(commit), {**metrics, ORIGIN: commit.origin, **undone}
-    )
+def _repeated_info(commit: DeltaCommit, signature: UnionSignature) -> Action:
+    names = ("operationMetrics", "isBlindAppend")
+    more = {name: commit.info[name] for name in names if name in commit.info}
+    more[ORIGIN] = commit.origin
+    if commit.undone:
+        more[UNDONE] = list(commit.undone)
+    return commit_info(signature, repeated_parameters(commit), more)

@@ -1,4 +1,4 @@
-"""One side of a compared table, as a DataFrame of its different files."""
+"""Compared tables as DataFrames of their differing files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
-from sparklake.frames.tables.exact_files import infers_types, union
-from sparklake.frames.tables.partitions import partition_type
+from sparklake.frames.tables.exact_files import infers_types, union, with_partitions
+from sparklake.frames.tables.row_diff import column
 from sparklake.frames.tables.spark_sources import load, load_delta, reading_files
 from sparklake.frames.tables.table_sides import Partition, SideFile, TableSide
 
@@ -22,7 +22,7 @@ _READING = {"mergeSchema": "true", "recursiveFileLookup": "true"}
 def side_schema(
     spark: SparkSession, side: TableSide, table_format: str, options: Mapping[str, Any]
 ) -> StructType:
-    """Return the columns of a side, from different files, a shared file and folders."""
+    """Return the columns of a side, from differing files, a shared file and folders."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).schema
     fields: dict[str, StructField] = {}
@@ -30,13 +30,8 @@ def side_schema(
         if some:
             for each in _load(spark, some, table_format, options, None).schema.fields:
                 fields.setdefault(each.name, each)
-    infers = infers_types(spark)
-    # If a file has a partition column, too, the folder's value wins. As in Spark it comes last.
-    for name, values in side.partitions.items():
-        fields.pop(name, None)
-        kind = partition_type(values) if infers else "string"
-        fields[name] = StructType().add(name, kind)[0]
-    return StructType([*fields.values()])
+    types = side.partitions.types(infers=infers_types(spark))
+    return with_partitions(StructType([*fields.values()]), types)
 
 
 def rows_of(
@@ -46,9 +41,9 @@ def rows_of(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Return the rows of different files, with the given columns."""
+    """Return the rows of differing files, with the given columns."""
     if side.view is not None:
-        return load_delta(spark, side.view, {}).select(*map(_quoted, schema.names))
+        return load_delta(spark, side.view, {}).select(*map(column, schema.names))
     if not side.files:
         return spark.createDataFrame([], schema)
     parts = []
@@ -59,7 +54,7 @@ def rows_of(
         columns = [
             F.lit(values[each.name]).cast(each.dataType).alias(each.name)
             if each.name in values
-            else F.col(_quoted(each.name))
+            else column(each.name)
             for each in schema.fields
         ]
         parts.append(rows.select(*columns))
@@ -88,9 +83,5 @@ def _load(
     uris = [each.uri for each in files]
     with reading_files():
         rows = load(spark, uris, table_format, {**options, **_READING}, schema)
-        _ = rows.schema  # Spark Connect would not check it earlier.
+        _ = rows.schema  # Spark Connect checks nothing earlier.
     return rows
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

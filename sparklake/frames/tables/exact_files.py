@@ -1,4 +1,4 @@
-"""Tables of an exact list of files: nothing is listed, nothing is copied."""
+"""Tables of an exact list of files, without listing or copying."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ Types = Mapping[str, str]
 
 
 def infers_types(spark: SparkSession) -> bool:
-    """Return whether a session infers the types of partition columns."""
     return spark.conf.get(_INFERENCE) == "true"
 
 
@@ -49,19 +48,15 @@ def read_files(
             more = {**options, "basePath": root}
             parts.append(load(spark, some, table_format, more, schema))
         else:
-            values = {
-                name: lit(partition_value(text)).cast(types[name]) for name, text in partition
-            }
+            texts = ((name, partition_value(text)) for name, text in partition)
+            values = {name: lit(text).cast(types[name]) for name, text in texts}
             part = load(spark, some, table_format, options, written)
             parts.append(part.withColumns(values).select(schema.names))
     return union(parts)
 
 
 def with_partitions(written: StructType, types: Types) -> StructType:
-    """Join the schema of a table's files and its folders' columns.
-
-    If a file has a folder's column, too, the folder's type wins.
-    """
+    """Append the folders' columns to a schema. They replace columns of files, as in Spark."""
     schema = StructType([each for each in written.fields if each.name not in types])
     for name, kind in types.items():
         schema = schema.add(name, kind)
@@ -71,7 +66,7 @@ def with_partitions(written: StructType, types: Types) -> StructType:
 def scan_groups(
     uris: Sequence[str], relatives: Sequence[str]
 ) -> Iterator[tuple[str | None, Partition, list[str]]]:
-    """Yield the files of each scan, grouped by root or by partition, whichever has fewer groups."""
+    """Yield the files of each scan, grouped by root or partition, whichever has fewer groups."""
     roots = list(map(root_of, uris, relatives))
     partitions = [partition_of(relative) for relative in relatives]
     by_root = len(set(roots)) <= len(set(partitions))

@@ -18,7 +18,7 @@ READ_SETTINGS = (
     "spark.sql.sources.partitionColumnTypeInference.enabled",
     "spark.sql.parquet.mergeSchema",
 )
-"""The session settings that affect the schema of a table of Parquet files."""
+"""The session settings with an effect on the schema of Parquet files."""
 
 _NTZ = re.compile(r"timestamp_ntz")
 _FEATURES = {"timestamp_ntz": "timestampNtz"}
@@ -33,10 +33,7 @@ def read_settings(spark: SparkSession) -> list[str | None]:
 
 
 def type_names(schema: StructType) -> dict[str, str]:
-    """Return Spark's names of types by lower-case column name.
-
-    "" stands for a type that Parquet files do not show, such as a user-defined one.
-    """
+    """Return Spark's names of types by lower-case column name, "" for user-defined ones."""
     return {
         each.name.lower(): _NTZ.sub("timestamp", each.dataType.simpleString())
         if {kind.typeName() for kind in _types(each.dataType)} <= _PLAIN | set(_FEATURES)
@@ -46,10 +43,7 @@ def type_names(schema: StructType) -> dict[str, str]:
 
 
 def reader_features(schema: StructType) -> list[str] | None:
-    """Return the Delta reader features of a schema, or None if Delta does not support it.
-
-    Delta column names must differ by more than case, and Delta lacks some types of Spark.
-    """
+    """Return a schema's Delta features, None for unsupported types or names equal but for case."""
     kinds = {each.typeName() for each in _types(schema)}
     names = [name.lower() for name in schema.names]
     if len(set(names)) < len(names) or kinds - _PLAIN - set(_FEATURES):
@@ -59,12 +53,11 @@ def reader_features(schema: StructType) -> list[str] | None:
 
 def _types(kind: DataType) -> Iterator[DataType]:
     yield kind
-    inner: list[DataType] = []
     if isinstance(kind, StructType):
-        inner = [each.dataType for each in kind.fields]
+        for field in kind.fields:
+            yield from _types(field.dataType)
     elif isinstance(kind, ArrayType):
-        inner = [kind.elementType]
+        yield from _types(kind.elementType)
     elif isinstance(kind, MapType):
-        inner = [kind.keyType, kind.valueType]
-    for each in inner:
-        yield from _types(each)
+        yield from _types(kind.keyType)
+        yield from _types(kind.valueType)

@@ -1,9 +1,9 @@
-"""The types of partition columns, inferred from folders as Spark infers them."""
+"""Types of partition columns, inferred from folders as in Spark."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -25,16 +25,13 @@ _MAX_DIGITS = 38
 
 @dataclass(slots=True)
 class PartitionColumns:
-    """The partition columns of a table, with their types inferred from folders.
-
-    Memory does not depend on the number of folders.
-    """
+    """The partition columns of a table, in memory independent of the number of folders."""
 
     values: dict[str, ValueType] = field(default_factory=dict)
     _example: str | None = None
 
     def add(self, relative: pa.Array) -> None:
-        """Add the paths of files; raise InvalidInputError if their columns differ."""
+        """Add the paths of files. Files with other columns are rejected."""
         for folder in folders_of(relative).dictionary.to_pylist():
             partition = partition_of(folder)
             if self._example is None:
@@ -49,27 +46,17 @@ class PartitionColumns:
                 self.values[name].add(partition_value(text))
 
     def types(self, *, infers: bool) -> dict[str, str]:
-        """Return the names of the columns with their types, as DDL."""
-        return {name: found.type if infers else "string" for name, found in self.values.items()}
-
-
-def partition_type(values: Iterable[str | None]) -> str:
-    """Return the narrowest type that fits all values."""
-    found = ValueType()
-    for each in values:
-        found.add(each)
-    return found.type
+        return {name: each.type if infers else "string" for name, each in self.values.items()}
 
 
 @dataclass(slots=True)
 class ValueType:
-    """The narrowest type of the added values, which are not kept."""
+    """The narrowest type of the added values."""
 
     _fitting: list[str] | None = None
     _largest: int = 0
 
     def add(self, value: str | None) -> None:
-        """Add a value."""
         if value is None:
             return
         kinds = _HOLDS if self._fitting is None else self._fitting
@@ -79,35 +66,14 @@ class ValueType:
 
     @property
     def type(self) -> str:
-        """The type, as DDL."""
         kind = next(iter(self._fitting or ["string"]))
-        return _integer_type(self._largest) if kind == "integer" else kind
-
-
-def _integer_type(largest: int) -> str:
-    if largest <= _INT_MAX:
-        return "integer"
-    if largest <= _LONG_MAX:
-        return "long"
-    # Spark's decimal has at most 38 digits. Longer numbers stay text.
-    digits = len(str(largest))
-    return f"decimal({digits},0)" if digits <= _MAX_DIGITS else "string"
-
-
-def _is_integer(text: str) -> bool:
-    return bool(_INTEGER.fullmatch(text))
-
-
-def _is_number(text: str) -> bool:
-    return bool(_NUMBER.fullmatch(text))
-
-
-def _is_date(text: str) -> bool:
-    return bool(_DATE.fullmatch(text)) and _is_iso(text)
-
-
-def _is_timestamp(text: str) -> bool:
-    return bool(_TIMESTAMP.fullmatch(text)) and _is_iso(text[:_SECONDS_END])
+        if kind != "integer" or self._largest <= _INT_MAX:
+            return kind
+        if self._largest <= _LONG_MAX:
+            return "long"
+        # Spark's decimal has at most 38 digits. Longer numbers stay text.
+        digits = len(str(self._largest))
+        return f"decimal({digits},0)" if digits <= _MAX_DIGITS else "string"
 
 
 def _is_iso(text: str) -> bool:
@@ -118,10 +84,10 @@ def _is_iso(text: str) -> bool:
     return True
 
 
-_HOLDS = {
-    "integer": _is_integer,
-    "double": _is_number,
-    "date": _is_date,
-    "timestamp": _is_timestamp,
+_HOLDS: dict[str, Callable[[str], object]] = {
+    "integer": _INTEGER.fullmatch,
+    "double": _NUMBER.fullmatch,
+    "date": lambda text: _DATE.fullmatch(text) and _is_iso(text),
+    "timestamp": lambda text: _TIMESTAMP.fullmatch(text) and _is_iso(text[:_SECONDS_END]),
 }
-"""The types that are inferred from text, the narrowest first."""
+"""The types inferred from text, the narrowest first."""

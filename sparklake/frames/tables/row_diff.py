@@ -1,4 +1,4 @@
-"""Differences between the rows of two tables with a key."""
+"""Differing rows of two tables with a key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, MapType, NumericType, StructField, StructType
+from pyspark.sql.types import DataType, NumericType, StructField, StructType
 
 from sparklake.errors import InvalidInputError
 
@@ -19,7 +19,7 @@ DUPLICATE = "several rows of one side have the key"
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """A different column of two tables. A type is None where the column is missing."""
+    """A differing column of two tables. The type of a missing column is None."""
 
     column: str
     left: str | None
@@ -33,20 +33,17 @@ class SchemaChange:
 
 
 def schema_changes(left: StructType, right: StructType) -> tuple[SchemaChange, ...]:
-    """Return the different columns of two schemas, ignoring nullability."""
+    """Return the differing columns of two schemas, ignoring nullability."""
+    types = [{each.name: each.dataType.simpleString() for each in side} for side in (left, right)]
     names = dict.fromkeys([*left.names, *right.names])
-    types = ((name, _type_name(left, name), _type_name(right, name)) for name in names)
-    return tuple(SchemaChange(*each) for each in types if each[1] != each[2])
+    changes = (SchemaChange(name, *(each.get(name) for each in types)) for name in names)
+    return tuple(each for each in changes if each.left != each.right)
 
 
-def _type_name(schema: StructType, name: str) -> str | None:
-    return schema[name].dataType.simpleString() if name in schema.names else None
-
-
-def chosen(schema: StructType, key: Sequence[str], columns: Sequence[str] | None) -> StructType:
+def selected(schema: StructType, key: Sequence[str], columns: Sequence[str] | None) -> StructType:
     """Return the key columns of a schema and the columns to compare, by default all."""
-    wanted = schema.names if columns is None else [*key, *columns]
-    return StructType([each for each in schema.fields if each.name in wanted])
+    names = schema.names if columns is None else [*key, *columns]
+    return StructType([each for each in schema.fields if each.name in names])
 
 
 def check_columns(
@@ -73,8 +70,7 @@ def check_columns(
 def row_diff(left: DataFrame, right: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return the added, removed or changed rows from left to right.
 
-    Keys are compared as `<=>` does, so nulls are equal. A column missing on one side is null
-    there. A duplicate key fails the job that reads it.
+    Null keys are equal. A column missing on one side is null there. A duplicate key fails the job.
     """
     one, other = left.schema, right.schema
     keyed = [
@@ -129,7 +125,7 @@ def _same(left: StructType, right: StructType, name: str) -> Column:
 
 
 def _comparable(value: Column, own: DataType, other: DataType) -> Column:
-    """Convert a value to a form comparable with the same column of the other side."""
+    """Convert a value for comparison with the other side's column."""
     if _holds_map(own) or _holds_map(other) or "variant" in own.simpleString():
         return value.cast("string")
     return value if _fits(own, other) else value.cast("string")
@@ -138,7 +134,7 @@ def _comparable(value: Column, own: DataType, other: DataType) -> Column:
 def _keys(schema: StructType, other: StructType, key: Sequence[str]) -> list[Column]:
     columns = []
     for at, name in enumerate(key):
-        value = _column(name)
+        value = column(name)
         fits = _fits(schema[name].dataType, other[name].dataType)
         columns.append((value if fits else value.cast("string")).alias(_inner(at)))
     return columns
@@ -154,11 +150,11 @@ def _fits(one: DataType, other: DataType) -> bool:
 
 
 def _holds_map(kind: DataType) -> bool:
-    return isinstance(kind, MapType) or "map<" in kind.simpleString()
+    return "map<" in kind.simpleString()
 
 
 def _row(schema: StructType) -> Column:
-    return F.struct(*map(_column, schema.names))
+    return F.struct(*map(column, schema.names))
 
 
 def _none(schema: StructType) -> Column:
@@ -166,5 +162,6 @@ def _none(schema: StructType) -> Column:
     return F.lit(None).cast(StructType(fields))
 
 
-def _column(name: str) -> Column:
+def column(name: str) -> Column:
+    """Return a column by its literal name."""
     return F.col("`" + name.replace("`", "``") + "`")

@@ -1,4 +1,4 @@
-"""The sources of a Spark session, and errors for missing files."""
+"""Sources of a Spark session, and errors for missing files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-# Spark's messages of missing files: in a plan, without SQL state and stack; in a task; and in a
-# task of 3.5, on disk and in a bucket.
+# Spark's messages of missing files: in a plan; in a task; in a task of 3.5, on disk or in a bucket.
 _GONE = re.compile(
     r"^\s*\[PATH_NOT_FOUND\] (?P<path>[^\n]*?)\.?(?: SQLSTATE|\n|$)"
     r"|\[FAILED_READ_FILE\.FILE_NOT_EXIST\] [^\n]*? reading file (?P<read>[^\n]*?)\. File does not"
@@ -43,14 +42,14 @@ def load(
     options: Mapping[str, Any],
     schema: StructType | None = None,
 ) -> DataFrame:
-    """Return the rows of files. File names may have any characters."""
+    """Return the rows of files with literal names."""
     reader = spark.read.format(table_format).options(**options)
     reader = reader.schema(schema) if schema is not None else reader
     return reader.load([_GLOB.sub(r"\\\1", uri) for uri in uris])
 
 
 def load_delta(spark: SparkSession, uri: str, options: Mapping[str, Any]) -> DataFrame:
-    """Return the rows of a Delta table. Delta takes a path literally, unlike other sources."""
+    """Return the rows of a Delta table. Paths are literal, unlike those of other sources."""
     return spark.read.format("delta").options(**options).load(uri)
 
 
@@ -68,18 +67,13 @@ def has_delta(spark: SparkSession) -> bool:
 
 
 class _Missing(Enum):
-    """The missing parts of a session for Delta tables."""
-
     NOTHING = 0
     SETTINGS = 1
     JAR = 2
 
 
 def _missing_for_delta(spark: SparkSession) -> _Missing:
-    """Return a session's missing parts, from the error for a missing table.
-
-    The public API does not list installed sources.
-    """
+    """Return a session's missing parts, from the error for a table that does not exist."""
     with _asking:
         if spark not in _for_delta:
             _for_delta[spark] = _Missing.NOTHING
@@ -117,17 +111,14 @@ def check_delta(spark: SparkSession) -> None:
 
 @contextmanager
 def missing_files() -> Iterator[None]:
-    """Raise MissingFileError for Spark's error of a missing file in a plan or a task.
-
-    All other errors pass unchanged.
-    """
+    """Raise MissingFileError for Spark's error of a missing file in a plan or a task."""
     try:
         yield
     except Exception as error:  # (of Spark or of py4j, depending on the version)
-        gone = _GONE.search(str(error))
-        if gone is None:
+        match = _GONE.search(str(error))
+        if match is None:
             raise
-        place = next(filter(None, gone.groups()))
+        place = next(filter(None, match.groups()))
         raise MissingFileError(
             f"a data file of the table is missing: {place}. It was moved or deleted outside "
             "the lake. Restore it there, or commit its removal"
@@ -152,12 +143,12 @@ def reading_files() -> Iterator[None]:
 
 
 def lacks_source(error: BaseException) -> bool:
-    """Return whether an error is Spark's message of a missing data source."""
+    """Return whether a session lacks a data source, by Spark's error."""
     return _NO_SOURCE.search(str(error)) is not None
 
 
 def lacks_client(error: BaseException) -> bool:
-    """Return whether an error is Spark's message of a missing client for a bucket."""
+    """Return whether a session lacks a client for a bucket, by Spark's error."""
     return _NO_CLIENT.search(str(error)) is not None
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from sparklake.frames.tables.partitions import PartitionColumns
 
 Partition = tuple[tuple[str, str | None], ...]
 
@@ -23,14 +24,14 @@ class TableSide:
 
     `paths` are the repository paths of the different files. A table with its own log has a `view`,
     a Delta table of these files; other tables have `files`. `shared` is a file of both sides, if
-    any, and may have columns that the other files lack. `partitions` are the values of the
-    partition columns in all files of the table.
+    any, and may have columns that the other files lack. `partitions` are the partition columns of
+    all files of the table.
     """
 
     paths: tuple[str, ...] = ()
     files: tuple[SideFile, ...] = ()
     shared: SideFile | None = None
-    partitions: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
+    partitions: PartitionColumns = field(default_factory=PartitionColumns)
     view: str | None = None
 
     @property

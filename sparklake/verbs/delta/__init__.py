@@ -1,1 +1,1 @@
-"""Verbs on Delta tables: write, read and compare at refs, and unite in merges."""
+"""Verbs on Delta tables: write, read, compare and unite."""

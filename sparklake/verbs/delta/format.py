@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 # Lazy imports: Arrow takes 0.25 s, which opening a repository does not need.
 if TYPE_CHECKING:
     from sparklake.frames.tables.table_sides import TableSide
-    from sparklake.graveler.ranges import MetaRange
     from sparklake.verbs.base.context import Context
+    from sparklake.verbs.tables.diff_sides import FolderPair
     from sparklake.verbs.tables.version import TableVersion
     from sparklake.verbs.tables.view import View
 
@@ -20,13 +20,7 @@ class DeltaFormat:
 
         return find_delta_view(context, table, options)
 
-    def sides(
-        self,
-        context: Context,
-        folder: str,
-        refs: tuple[str, str],
-        trees: tuple[MetaRange, MetaRange],
-    ) -> tuple[TableSide, TableSide]:
+    def sides(self, compared: FolderPair) -> tuple[TableSide, TableSide]:
         from sparklake.verbs.delta.diff import delta_sides
 
-        return delta_sides(context, folder, refs, trees)
+        return delta_sides(compared)

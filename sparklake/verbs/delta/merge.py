@@ -1,4 +1,4 @@
-"""Unite Delta logs after changes on both sides of a merge."""
+"""Unions of Delta logs in merges."""
 
 from __future__ import annotations
 
@@ -27,21 +27,14 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.resolve import check_kept
+from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.merged_log import StoredValues, TableUnion
-from sparklake.verbs.delta.tree_log import (
-    Commits,
-    TreeLog,
-    commits_apart,
-    has_log,
-    log_sides,
-    read_log,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class MovedRanges:
-    """Ranges present only in a side or only in base, and their hulls."""
+    """Ranges in a side or in base alone, and their hulls."""
 
     ranges: Sequence[RangeInfo]
     hulls: Sequence[Interval]
@@ -49,57 +42,38 @@ class MovedRanges:
     @staticmethod
     def of(base: Ranges, side: Ranges) -> MovedRanges:
         apart = (each.sides for each in windows(base, side) if not each.alike)
-        found = [cluster.sides for sides in apart for cluster in clusters(sides)]
-        ranges = [each for sides in found for part in sides for each in part]
-        return MovedRanges(ranges, list(map(reach, found)))
+        groups = [cluster.sides for sides in apart for cluster in clusters(sides)]
+        ranges = [each for sides in groups for part in sides for each in part]
+        return MovedRanges(ranges, list(map(reach, groups)))
 
     def meets(self, interval: Interval) -> bool:
-        """Return whether the side may have changed a key in an interval."""
+        """Return whether the side may differ in a key of an interval."""
         at = bisect_right(self.hulls, interval.start, key=lambda each: each.start)
         near = self.hulls[max(0, at - 1) : at + 1]
         return any(not common(each, interval).is_empty for each in near)
 
 
-@dataclass(frozen=True, slots=True)
-class MovedSides:
-    """The moved ranges of both sides, found without opening any range."""
+def _places_of_logs(source: MovedRanges, dest: MovedRanges) -> Iterator[tuple[RangeInfo, bytes]]:
+    """Yield unread ranges, with the folders of logs possibly in them.
 
-    source: MovedRanges
-    dest: MovedRanges
-
-    @staticmethod
-    def of(base: Ranges, source: Ranges, dest: Ranges) -> MovedSides:
-        return MovedSides(MovedRanges.of(base, source), MovedRanges.of(base, dest))
-
-    def by_both(self, interval: Interval) -> bool:
-        """Return whether both sides may have changed a key in an interval."""
-        return self.source.meets(interval) and self.dest.meets(interval)
-
-    def places_of_logs(self) -> Iterator[tuple[RangeInfo, bytes]]:
-        """Yield unread ranges, with the folders of logs possibly in them.
-
-        If only one side moved a range with a log, and the other side changed another part of the
-        table, then the table extends beyond that range. So one of the range's edges is a key of the
-        table.
-        """
-        for side, other in ((self.source, self.dest), (self.dest, self.source)):
-            for each in side.ranges:
-                hull = Interval(each.min_key, successor(each.max_key))
-                if not other.meets(hull):
-                    folders = {*key_folders(each.min_key), *key_folders(each.max_key)}
-                    yield from (
-                        (each, log)
-                        for folder in folders
-                        if not common(hull, prefix_interval(log := folder + _LOG)).is_empty
-                        and other.meets(prefix_interval(folder))
-                    )
+    If one side moved a range with a log, and the other side changed another part of the table, then
+    the table extends beyond that range. So one of the range's edges is a key of the table.
+    """
+    for side, other in ((source, dest), (dest, source)):
+        for each in side.ranges:
+            hull = Interval(each.min_key, successor(each.max_key))
+            if not other.meets(hull):
+                yield from (
+                    (each, log)
+                    for folder in {*key_folders(each.min_key), *key_folders(each.max_key)}
+                    if not common(hull, prefix_interval(log := folder + _LOG)).is_empty
+                    and other.meets(prefix_interval(folder))
+                )
 
 
 _LOG = LOG_FOLDER.encode()
-
-
 _SOURCE, _DEST = 1, 2
-"""The positions of the sides that a table may be taken from."""
+"""The positions of the sides in trees and logs."""
 
 
 def table_unions(
@@ -108,19 +82,22 @@ def table_unions(
     """Return the unions of tables with observed or unread logs."""
     if not resolution.delta:
         return []
-    moved = MovedSides.of(*(context.trees.get(each).ranges for each in sides.trees))
-    unseen = (log for each, log in moved.places_of_logs() if has_log(context, (each,), log))
+    base, *others = (context.trees.get(each).ranges for each in sides.trees)
+    moved = [MovedRanges.of(base, each) for each in others]
+    unseen = (
+        log for each, log in _places_of_logs(*moved) if tree_log.has_log(context, (each,), log)
+    )
     logs = sorted({*seen, *unseen, *_logs_around(context, sides)})
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
-    found = (
+    unions = (
         _union(context, sides, folder, resolution.side(folder), moved)
         for folder in logs
         if resolution.unites(folder)
         and sides.path_filter.parts(prefix_interval(folder_of_log(folder)))
     )
     try:
-        return [each for each in found if each is not None]
+        return [each for each in unions if each is not None]
     except MissingFileError:
         check_kept(context, sides.bases)
         raise
@@ -134,9 +111,9 @@ def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
     for folder in {
         each for part in sides.path_filter.intervals for each in key_folders(part.start)
     }:
-        log = folder + LOG_FOLDER.encode()
+        log = folder + _LOG
         part = prefix_interval(log)
-        if any(has_log(context, overlapping(ranges, part), log) for ranges in trees):
+        if any(tree_log.has_log(context, overlapping(ranges, part), log) for ranges in trees):
             yield log
 
 
@@ -145,10 +122,10 @@ def _union(
     sides: ThreeWayTrees,
     folder: bytes,
     winner: Strategy | None,
-    moved: MovedSides,
+    moved: Sequence[MovedRanges],
 ) -> TableUnion | None:
     """Return the union of a table, or None if a merge by keys is correct."""
-    base, source, dest = logs = [read_log(context, tree, folder) for tree in sides.trees]
+    base, source, dest = logs = [tree_log.read_log(context, tree, folder) for tree in sides.trees]
     if source.ids == dest.ids:
         return None
     keys = sorted({*base.ids, *source.ids, *dest.ids})
@@ -161,31 +138,25 @@ def _union(
         dest.ids != base.ids or any(key not in sides.path_filter for key in changed)
     ):
         return replace(union, refusal="the chosen paths include only a part of its log")
-    if dest.ids == base.ids and not (sides.logs_grow and _takes_back(source, dest)):
+    if dest.ids == base.ids and not (sides.logs_grow and _is_older(source, dest)):
         return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:
-        base_log, source_log, dest_log = parted = log_sides(logs)
+        base_log, source_log, dest_log = tree_log.log_sides(logs)
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
-    apart = [each.commits for each in parted]
-    made = UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
+    apart = old, theirs, ours = [each.commits for each in (base_log, source_log, dest_log)]
+    signature = UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
     try:
-        commits = united(base_log, source_log, dest_log, made)
+        commits = united(base_log, source_log, dest_log, signature)
         needed = _needed(logs, apart, _DEST, commits)
     except UnmergeableTableError as error:
-        base_commits, source_commits, dest_commits = apart
         drops = {
-            Strategy.SOURCE_WINS: DroppedCommits.of(
-                "dest", dest_commits, source_commits, base_commits
-            ),
-            Strategy.DEST_WINS: DroppedCommits.of(
-                "source", source_commits, dest_commits, base_commits
-            ),
+            Strategy.SOURCE_WINS: DroppedCommits.of("dest", ours, theirs, old),
+            Strategy.DEST_WINS: DroppedCommits.of("source", theirs, ours, old),
         }
         refused = replace(union, refusal=str(error), drops=drops)
-        if any(each.metadata is None for each in (source_log, dest_log)):
-            # One side dropped the table and its files. No log lists the files that the other side
-            # needs.
+        if source_log.metadata is None or dest_log.metadata is None:
+            # One side dropped the table. No log lists the files that the other side needs.
             return refused
         if winner is None:
             return replace(refused, may_be_taken=True)
@@ -194,11 +165,10 @@ def _union(
     return replace(union, commits=bodies, needed=dict.fromkeys(needed))
 
 
-def _takes_back(source: TreeLog, dest: TreeLog) -> bool:
+def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:
     """Return whether source's log is dest's without the last versions.
 
-    False if source has no table or a table with another history, which is removed or added as a
-    whole.
+    It is not if source has no table or one with another history, which is removed or added whole.
     """
     same = source.commits.keys() & dest.commits.keys()
     return 0 <= source.latest < dest.latest and all(
@@ -210,69 +180,68 @@ def _taken(
     context: Context,
     sides: ThreeWayTrees,
     refused: TableUnion,
-    logs: Sequence[TreeLog],
-    apart: Sequence[Commits],
+    logs: Sequence[tree_log.TreeLog],
+    apart: Sequence[tree_log.Commits],
     winner: Strategy,
 ) -> TableUnion:
-    """Return the union of a table with one side taken as a whole, if possible."""
+    """Return the union of a table with the winner's side taken whole, if possible."""
     place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
     try:
         needed = _needed(logs, apart, place)
     except UnmergeableTableError as error:
         return replace(refused, refusal=str(error))
-    found = _record_ids(context, sides.trees[place], needed)
-    return replace(refused, needed=found, taken=winner, refusal=None)
+    ids = _record_ids(context, sides.trees[place], needed)
+    return replace(refused, needed=ids, taken=winner, refusal=None)
 
 
 def _of_one_side(
     context: Context,
     sides: ThreeWayTrees,
     union: TableUnion,
-    logs: Sequence[TreeLog],
+    logs: Sequence[tree_log.TreeLog],
     place: int,
-    moved: MovedSides,
+    moved: Sequence[MovedRanges],
 ) -> TableUnion | None:
-    """Return the union of a table with a log changed on one side only.
-
-    Returns None if a merge by keys keeps all files of the table.
-    """
+    """Return the union of a table with one changed log, None if a merge by keys is safe."""
     table = prefix_interval(folder_of_log(union.folder))
-    if sides.path_filter.holds(table) and not moved.by_both(table):
+    if sides.path_filter.holds(table) and not all(each.meets(table) for each in moved):
         return None
     alone = replace(union, is_of_one_side=True)
     try:
-        needed = _needed(logs, commits_apart(logs), place)
+        needed = _needed(logs, tree_log.commits_apart(logs), place)
     except UnmergeableTableError as error:
-        other = _DEST if place == _SOURCE else _SOURCE
-        gone = gone_files(context, union.folder, sides.base, sides.trees[other])
-        return replace(alone, refusal=str(error)) if gone else None
+        other = sides.trees[_DEST if place == _SOURCE else _SOURCE]
+        missing = gone_files(context, union.folder, sides.base, other)
+        return replace(alone, refusal=str(error)) if missing else None
     return replace(alone, needed=_record_ids(context, sides.trees[place], needed))
 
 
 def _needed(
-    logs: Sequence[TreeLog],
-    apart: Sequence[Commits],
+    logs: Sequence[tree_log.TreeLog],
+    apart: Sequence[tree_log.Commits],
     place: int,
     more: Sequence[Sequence[Action]] = (),
 ) -> list[bytes]:
-    """Return the keys of one side's files possibly lost in a merge by keys.
+    """Return the keys of one side's files that a merge by keys may lose.
 
-    These are the files that the side added, including those of `more` commits, and live files that
-    other commits removed, because a vacuum may have followed.
+    These are the added files, including those of `more` commits, and live files that other commits
+    removed, because a vacuum may have followed.
     """
-    again = {FileKey.of(each["remove"]).path for said in more for each in said if "remove" in each}
+    again = {
+        FileKey.of(each["remove"]).path for fields in more for each in fields if "remove" in each
+    }
     removed = (key.path for commits in apart for commit in commits for key in commit.removes)
     paths = {*removed} - again
     is_new = not any(each.commits for each in logs if each is not logs[place])
     # If only one side has a log, the sides have no common log to part from.
     live = logs[place].live(None if is_new else paths) if is_new or paths else {}
-    kept = live_after([*(each.actions for each in apart[place]), *more], live)
-    return [key for said in kept for key in file_keys(logs[place].folder, said)]
+    result = live_after([*(each.actions for each in apart[place]), *more], live)
+    return [key for fields in result.values() for key in file_keys(logs[place].folder, fields)]
 
 
 def _record_ids(
     context: Context, tree: MetaRangeId, keys: Iterable[bytes]
 ) -> dict[bytes, bytes | None]:
-    wanted = sorted({*keys})
-    found = context.open_ranges.lookup_many(context.trees.get(tree).ranges, wanted)
-    return dict(zip(wanted, map(stored_record_id, found), strict=True))
+    keys = sorted({*keys})
+    stored = context.open_ranges.lookup_many(context.trees.get(tree).ranges, keys)
+    return dict(zip(keys, map(stored_record_id, stored), strict=True))

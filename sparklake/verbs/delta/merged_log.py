@@ -25,19 +25,13 @@ from sparklake.verbs.base.context import Context
 _MAX_LABEL_CHARACTERS = 4_000
 
 FindMany = Callable[[Sequence[bytes]], Sequence[bytes | None]]
-"""A function from ascending keys to their stored values in the merged tree."""
+"""A look-up of ascending keys in the merged tree."""
 
 
 class StoredValues(NamedTuple):
-    """The stored values of base, source and dest for a key."""
-
     base: bytes | None
     source: bytes | None
     dest: bytes | None
-
-    @property
-    def source_differs(self) -> bool:
-        return stored_record_id(self.source) != stored_record_id(self.base)
 
     @property
     def outcome(self) -> KeyOutcome:
@@ -54,11 +48,11 @@ class StoredValues(NamedTuple):
 class TableUnion:
     """The merged log of one table, or the `refusal` to unite it.
 
-    `log` has the keys that a side changed. They become dest's log with `commits` added, or the log
-    of the side that is `taken` as a whole, or, if only one side changed the log, that side's.
-    `needed` has the keys of the table's files that a merge by keys may not keep, each with its
-    required record id, or None for any. A refused union `may_be_taken` if a strategy could decide
-    it, and `drops` are the commits that each strategy drops.
+    `log` has the changed keys. They become dest's log with `commits` added, or the log of the side
+    `taken` as a whole, or, if only one side changed the log, that side's. `needed` are the table's
+    files that a merge by keys may lose, each with its required record id, or None for any. A
+    refused union `may_be_taken` if a strategy could decide it, and `drops` are the commits that
+    each strategy drops.
     """
 
     folder: bytes
@@ -76,8 +70,7 @@ class TableUnion:
         return table_name(self.folder)
 
     @property
-    def said(self) -> str:
-        """The text about the table in an error."""
+    def message(self) -> str:
         why = f"Delta table {self.name!r} cannot be united: {self.refusal}"
         if not self.may_be_taken:
             return why
@@ -86,17 +79,16 @@ class TableUnion:
 
     @property
     def added(self) -> dict[bytes, bytes]:
-        """The bytes of the commits added to dest's log, by key."""
         return {commit_key(self.folder, each): body for each, body in self.commits.items()}
 
     def becomes(self, stored: StoredValues) -> bytes | None:
-        """Return the final value of an existing log key."""
+        """Return the final value of a changed log key."""
         if self.is_of_one_side:
             return stored.by_keys
         return stored.source if self.taken is Strategy.SOURCE_WINS else stored.dest
 
     def corrections(self) -> Iterator[Record]:
-        """Yield the log records unlike those of a merge by keys."""
+        """Yield the log records that differ from a merge by keys."""
         for key, stored in self.log.items():
             end = self.becomes(stored)
             if stored_record_id(end) != stored_record_id(stored.by_keys):
@@ -104,19 +96,26 @@ class TableUnion:
 
     def conflicts(self) -> list[Conflict]:
         """Return the conflicts to report for a refused union: source's worst changes."""
-        found = [each for each in self.log.items() if each[1].source_differs or self.is_of_one_side]
+        changes = [
+            each
+            for each in self.log.items()
+            if self.is_of_one_side
+            or stored_record_id(each[1].source) != stored_record_id(each[1].base)
+        ]
         for outcome in (KeyOutcome.CONFLICT, KeyOutcome.TAKE_SOURCE):
-            worst = [each for each in found if each[1].outcome is outcome]
+            worst = [each for each in changes if each[1].outcome is outcome]
             if worst:
                 return [_conflict(*each) for each in worst]
-        return [_conflict(*each) for each in found]
+        return [_conflict(*each) for each in changes]
 
     def checked(self, find_many: FindMany) -> TableUnion:
         """Return the union, refused if a needed file is missing from the tree or differs."""
         keys = sorted(self.needed)
-        found = zip(keys, map(stored_record_id, find_many(keys)), strict=True)
+        records = zip(keys, map(stored_record_id, find_many(keys)), strict=True)
         lost = [
-            key for key, there in found if there is None or self.needed[key] not in {None, there}
+            key
+            for key, record in records
+            if record is None or self.needed[key] not in {None, record}
         ]
         if not lost:
             return self
@@ -132,10 +131,9 @@ def _conflict(key: bytes, stored: StoredValues) -> Conflict:
 
 
 def refused_conflicts(refused: Iterable[TableUnion]) -> Iterator[tuple[Conflict, str]]:
-    """Yield the conflicts of refused logs, with reasons."""
     for each in refused:
         for conflict in each.conflicts():
-            yield conflict, each.said
+            yield conflict, each.message
 
 
 def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:
@@ -154,28 +152,25 @@ def merged_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
 
 
 def table_winners(unions: Iterable[TableUnion]) -> dict[str, str]:
-    """Return the strategy by table, for tables with one side taken."""
     return {each.name: each.taken.value for each in unions if each.taken and not each.refusal}
 
 
 def dropped_commits(unions: Iterable[TableUnion]) -> dict[str, DroppedCommits]:
-    """Return the dropped commits by table, where one side is taken."""
     return {each.name: each.drops[each.taken] for each in unions if each.taken and not each.refusal}
 
 
 def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
-    """Return the commit metadata about united and taken tables. Long lists are truncated."""
-    taken = [f"{name}={side}" for name, side in table_winners(unions).items()]
-    said = {
+    """Return commit metadata about united and taken tables. Long lists are truncated."""
+    drops = dropped_commits(unions).items()
+    tables = {
         MERGED_METADATA_KEY: merged_tables(unions),
-        WINNERS_METADATA_KEY: taken,
-        DROPPED_METADATA_KEY: [f"{name}: {each}" for name, each in dropped_commits(unions).items()],
+        WINNERS_METADATA_KEY: [f"{name}={side}" for name, side in table_winners(unions).items()],
+        DROPPED_METADATA_KEY: [f"{name}: {each}" for name, each in drops],
     }
-    return {key: _cut(tables) for key, tables in said.items() if tables}
-
-
-def _cut(tables: Sequence[str]) -> str:
-    said = ", ".join(tables)
-    if len(said) <= _MAX_LABEL_CHARACTERS:
-        return said
-    return f"{said[:_MAX_LABEL_CHARACTERS]}... ({len(tables):,} tables)"
+    labels = {key: ", ".join(names) for key, names in tables.items() if names}
+    return {
+        key: text
+        if len(text) <= _MAX_LABEL_CHARACTERS
+        else f"{text[:_MAX_LABEL_CHARACTERS]}... ({len(tables[key]):,} tables)"
+        for key, text in labels.items()
+    }

@@ -1,4 +1,4 @@
-"""The effect of a merge on Delta logs, for previews."""
+"""Previews of merged Delta logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import (
     FindMany,
-    TableUnion,
     dropped_commits,
     merged_tables,
     refused_conflicts,
@@ -27,7 +26,7 @@ from sparklake.verbs.delta.merged_log import (
 
 @dataclass(frozen=True, slots=True)
 class PreviewedUnions:
-    """The united tables, and their possibly negative change of the counts."""
+    """The united tables. `counts` are corrections of the merge's counts, possibly negative."""
 
     merged: tuple[str, ...]
     winners: Mapping[str, str]
@@ -43,37 +42,26 @@ def preview_unions(
     folders: Iterable[bytes],
     find_many: FindMany,
 ) -> PreviewedUnions:
-    """Return the effect of a merge on the logs changed on both sides.
-
-    `find_many` looks up keys in the merged tree.
-    """
     unions = [
         each if each.refusal is not None else each.checked(find_many)
         for each in table_unions(context, sides, resolution, folders)
     ]
-    refused = [each for each in unions if each.refusal is not None]
     counts: Counter[str] = Counter()
     for each in unions:
-        if each.refusal is None:
-            _count(each, counts)
-    # A refused table may be represented by a key that is no conflict of the tasks.
-    conflicts = [(each, one.key) for each in refused for one in each.conflicts()]
-    counts["conflicts"] = sum(
-        each.log[key].outcome is not KeyOutcome.CONFLICT for each, key in conflicts
-    )
-    reasons = tuple(refused_conflicts(refused))
+        if each.refusal is not None:
+            # A key that stands for a refused table may be no conflict of the tasks.
+            outcomes = (each.log[one.key].outcome for one in each.conflicts())
+            counts["conflicts"] += sum(one is not KeyOutcome.CONFLICT for one in outcomes)
+            continue
+        counts["added"] += len(each.added)
+        counts["added_bytes"] += sum(map(len, each.added.values()))
+        for key, stored in each.log.items():
+            counts.subtract(_change(key, stored.dest, stored.by_keys))
+            counts.update(_change(key, stored.dest, each.becomes(stored)))
+    reasons = tuple(refused_conflicts(each for each in unions if each.refusal is not None))
     return PreviewedUnions(
         merged_tables(unions), table_winners(unions), dropped_commits(unions), reasons, counts
     )
-
-
-def _count(union: TableUnion, counts: Counter[str]) -> None:
-    """Count the new commits, and the differences of the log from a merge by keys."""
-    counts["added"] += len(union.added)
-    counts["added_bytes"] += sum(map(len, union.added.values()))
-    for key, stored in union.log.items():
-        counts.subtract(_change(key, stored.dest, stored.by_keys))
-        counts.update(_change(key, stored.dest, union.becomes(stored)))
 
 
 def _change(key: bytes, old: bytes | None, new: bytes | None) -> Counter[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklake.delta_log.actions import FileKey, Said, adds_in, has_any, said_in
+from sparklake.delta_log.actions import Fields, FileKey, adds_in, fields_in, has_any
 from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, parse_commit
 from sparklake.delta_log.file_names import LogListing, log_listing
 from sparklake.delta_log.paths import name_of
@@ -22,12 +22,12 @@ from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.parquet_files import native_reader
 from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.sstable.range_files import read_together
-from sparklake.rows.objects import object_info
+from sparklake.rows.objects import ObjectInfo, object_info
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 
 MAX_COMMIT_BYTES = 256 * 1024 * 1024
-"""The most bytes of commits since the sides diverged. The driver keeps them in memory."""
+"""The maximum size of commits since the sides diverged, in the driver's memory."""
 
 _KINDS = ("metaData", "protocol")
 
@@ -37,8 +37,6 @@ Commits = Sequence[DeltaCommit]
 
 @dataclass(frozen=True)
 class TreeLog:
-    """The files of a table's log in one tree, by key."""
-
     folder: bytes
     records: Mapping[bytes, bytes]
     storage_namespace: str
@@ -54,15 +52,11 @@ class TreeLog:
 
     @property
     def commits(self) -> Mapping[int, bytes]:
-        """The keys of the commits by version."""
         return self.listing.commits
 
     @cached_property
     def checkpoints(self) -> Mapping[int, Sequence[bytes]]:
-        """The keys of the checkpoints by version. Some checkpoints have several parts.
-
-        A checkpoint that common ancestors disagree on is skipped, because any log may lack it.
-        """
+        """The keys by version, without disputed checkpoints of common ancestors."""
         return {
             version: keys
             for version, keys in self.listing.checkpoints.items()
@@ -71,11 +65,13 @@ class TreeLog:
 
     @property
     def latest(self) -> int:
-        """The latest version, -1 if there is none."""
         return max(self.commits, default=-1)
 
+    def _file(self, key: bytes) -> ObjectInfo:
+        return object_info((key, self.records[key]), self.storage_namespace)
+
     def body(self, key: bytes) -> bytes:
-        return read_body(object_info((key, self.records[key]), self.storage_namespace), "the log")
+        return read_body(self._file(key), "the log")
 
     def commit(self, version: int) -> DeltaCommit:
         key = self.commits[version]
@@ -84,56 +80,52 @@ class TreeLog:
         return parse_commit(version, self.body(key))
 
     def since(self, version: int) -> tuple[DeltaCommit, ...]:
-        """Return the commits starting at a version."""
         versions = range(version, self.latest + 1)
-        gone = [each for each in versions if each not in self.commits]
-        if gone:
-            raise UnmergeableTableError(f"the log no longer has commit {gone[0]}")
-        sizes = (
-            object_info((key, self.records[key]), self.storage_namespace).size
-            for key in (self.commits[each] for each in versions)
-        )
-        if sum(sizes) > MAX_COMMIT_BYTES:
+        missing = [each for each in versions if each not in self.commits]
+        if missing:
+            raise UnmergeableTableError(f"the log no longer has commit {missing[0]}")
+        if sum(self._file(self.commits[each]).size for each in versions) > MAX_COMMIT_BYTES:
             raise UnmergeableTableError(
                 f"its new commits have more than {MAX_COMMIT_BYTES:,} bytes"
             )
         return tuple(map(self.commit, versions))
 
-    def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Said]:
-        """Return the add actions of the wanted live files of the latest version."""
-        live = self.live({key.path for key in wanted})
-        return {key: said for key, said in live.items() if key in wanted}
+    def adds(self, keys: frozenset[FileKey]) -> dict[FileKey, Fields]:
+        """Return the add actions of the given files, as far as they are live."""
+        live = self.live({key.path for key in keys})
+        return {key: fields for key, fields in live.items() if key in keys}
 
-    def live(self, paths: Set[str] | None = None) -> dict[FileKey, Said]:
-        """Return the add actions of the live files: all, or those at the given paths.
-
-        A path has at most one live file, with any deletion vector.
-        """
-        found: dict[FileKey, Said] = {}
+    def live(self, paths: Set[str] | None = None) -> dict[FileKey, Fields]:
+        """Return the add actions of live files, by default all, at most one for each path."""
+        later: dict[FileKey, Fields] = {}
         decided: set[str] = set()
         for version in range(self.latest, -1, -1):
             if paths is not None and paths <= decided:
                 break
             if version in self.checkpoints:
-                saved = self._checkpoint_adds(version, None if paths is None else paths - decided)
-                return {key: each for key, each in saved.items() if key.path not in decided} | found
+                names = None if paths is None else paths - decided
+                parts = self._parts_with_files(version)
+                adds = [(FileKey.of(each), each) for part in parts for each in adds_in(part, names)]
+                return {key: each for key, each in adds if key.path not in decided} | later
             if version not in self.commits:
                 raise UnmergeableTableError(f"the log no longer has commit {version}")
             commit = self.commit(version)
-            for said in commit.said("add"):
-                key = FileKey.of(said)
+            for fields in commit.fields("add"):
+                key = FileKey.of(fields)
                 if key.path not in decided and (paths is None or key.path in paths):
-                    found[key] = said
+                    later[key] = fields
             decided.update(key.path for key in (*commit.adds, *commit.removes))
-        return found
+        return later
 
     def had_file_beside(self, version: int, paths: Set[str]) -> bool:
-        """Return whether the log shows a live file outside of `paths` at a version."""
+        """Return whether the log shows a live file beside `paths` at a version."""
         decided = set(paths)
         for each in range(version, -1, -1):
             try:
                 if each in self.checkpoints:
-                    return not self._checkpoint_paths(each) <= decided
+                    parts = self._parts_with_files(each, "add.path", "sidecar")
+                    adds = (fields for part in parts for fields in fields_in(part, "add"))
+                    return not {name_of(fields["path"]) for fields in adds} <= decided
                 if each not in self.commits:
                     return False
                 commit = self.commit(each)
@@ -144,29 +136,18 @@ class TreeLog:
             decided.update(key.path for key in commit.removes)
         return False
 
-    def _checkpoint_paths(self, version: int) -> set[str]:
-        found: set[str] = set()
-        for table in self._parts(version, "add.path", "sidecar"):
-            if has_any(table, "sidecar"):
-                raise UnmergeableTableError(f"checkpoint {version} has its files in sidecars")
-            found.update(name_of(each["path"]) for each in said_in(table, "add"))
-        return found
-
-    def _checkpoint_adds(self, version: int, paths: Set[str] | None) -> dict[FileKey, Said]:
-        found: dict[FileKey, Said] = {}
-        for table in self._parts(version):
-            if has_any(table, "sidecar"):
-                raise UnmergeableTableError(f"checkpoint {version} has its files in sidecars")
-            found.update((FileKey.of(said), said) for said in adds_in(table, paths))
-        return found
-
-    def checkpoint_state(self, version: int) -> dict[str, Said]:
-        """Return the metadata and protocol of a checkpoint."""
-        found: dict[str, Said] = {}
+    def checkpoint_state(self, version: int) -> dict[str, Fields]:
+        state: dict[str, Fields] = {}
         for table in self._parts(version):
             for kind in _KINDS:
-                found.update((kind, said) for said in islice(said_in(table, kind), 1))
-        return found
+                state.update((kind, fields) for fields in islice(fields_in(table, kind), 1))
+        return state
+
+    def _parts_with_files(self, version: int, *columns: str) -> Iterator[pa.Table]:
+        for table in self._parts(version, *columns):
+            if has_any(table, "sidecar"):
+                raise UnmergeableTableError(f"checkpoint {version} has its files in sidecars")
+            yield table
 
     def _parts(self, version: int, *columns: str) -> Iterator[pa.Table]:
         for key in self.checkpoints[version]:
@@ -187,7 +168,6 @@ _READ = (*_KINDS, "add", "sidecar")
 
 
 def has_log(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:
-    """Return whether the given ranges have a key of the log in a folder."""
     opened = (context.open_ranges.get_many([each])[0] for each in ranges)
     return any(len(restricted(each.block, prefix_interval(folder))) for each in opened)
 
@@ -202,89 +182,71 @@ def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
 
 
 def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:
-    """Return each side of a table since they diverged."""
-    at = _parting(logs)
-    shared = _Shared(logs, at)
-    return tuple(_side(each, at, shared) for each in logs)
+    at = _divergence(logs)
+    shared_state = cache(partial(_state, logs, at - 1))
+    return tuple(_side(each, at, shared_state) for each in logs)
 
 
 def commits_apart(logs: Sequence[TreeLog]) -> list[Commits]:
-    """Return the commits of each side since they diverged."""
-    at = _parting(logs)
+    at = _divergence(logs)
     return [each.since(at) if each.commits else () for each in logs]
 
 
-def _parting(logs: Sequence[TreeLog]) -> int:
+def _divergence(logs: Sequence[TreeLog]) -> int:
     """Return the first different version of the sides.
 
     A side's log lacks the versions before its first one, because they were cleaned up. So all sides
     must have the version before the divergence, or they must differ from the start. Otherwise they
     may be different tables.
     """
-    held = [each for each in logs if each.commits]
-    starts = [min(each.commits) for each in held]
-    latest = max((each.latest for each in held), default=-1)
+    logs = [each for each in logs if each.commits]
+    starts = [min(each.commits) for each in logs]
+    latest = max((each.latest for each in logs), default=-1)
     at = latest + 1
     for version in range(min(starts, default=0), latest + 1):
-        said = {
+        ids = {
             each.ids.get(each.commits.get(version, b""))
-            for each, start in zip(held, starts, strict=True)
+            for each, start in zip(logs, starts, strict=True)
             if version >= start
         }
-        if len(said) > 1:
+        if len(ids) > 1:
             at = version
             break
-    if at and any(at - 1 not in each.commits for each in held):
+    if at and any(at - 1 not in each.commits for each in logs):
         raise UnmergeableTableError("the log no longer has the commits where the sides diverged")
     return at
 
 
-def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
+def _side(log: TreeLog, at: int, shared_state: Callable[[], dict[str, Fields]]) -> LogSide:
     if not log.commits:
         return LogSide()
     commits = log.since(at)
-    found: dict[str, Said] = {}
+    state: dict[str, Fields] = {}
     for kind in _KINDS:
-        said = next((each for each in (c.last(kind) for c in commits[::-1]) if each), None)
-        found[kind] = said if said is not None else shared.said(kind)
-    before = partial(log.had_file_beside, shared.version)
-    return LogSide(commits, found["metaData"], found["protocol"], before, log.adds)
-
-
-class _Shared:
-    """The state before the sides diverge, searched backwards on demand."""
-
-    def __init__(self, logs: Sequence[TreeLog], at: int) -> None:
-        self._logs = logs
-        self._at = at
-
-    @property
-    def version(self) -> int:
-        """The last common version, -1 if there is none."""
-        return self._at - 1
-
-    def said(self, kind: str) -> Said:
-        """Return the metadata or the protocol."""
-        found = self._state.get(kind)
-        if found is None:
+        fields = next(filter(None, (each.last(kind) for each in commits[::-1])), None)
+        fields = fields or shared_state().get(kind)
+        if fields is None:
             raise UnmergeableTableError(f"the log no longer contains the table's {kind}")
-        return found
+        state[kind] = fields
+    before = partial(log.had_file_beside, at - 1)
+    return LogSide(commits, state["metaData"], state["protocol"], before, log.adds)
 
-    @cached_property
-    def _state(self) -> dict[str, Said]:
-        found: dict[str, Said] = {}
-        for version in range(self._at - 1, -1, -1):
-            saved = next((each for each in self._logs if version in each.checkpoints), None)
-            if saved is not None:
-                return {**saved.checkpoint_state(version), **found}
-            log = next((each for each in self._logs if version in each.commits), None)
-            if log is None:
-                break
-            commit = log.commit(version)
-            for kind in _KINDS:
-                said = commit.last(kind)
-                if said is not None:
-                    found.setdefault(kind, said)
-            if len(found) == len(_KINDS):
-                break
-        return found
+
+def _state(logs: Sequence[TreeLog], version: int) -> dict[str, Fields]:
+    """Return the metadata and protocol at a common version, as far as logs show."""
+    state: dict[str, Fields] = {}
+    for at in range(version, -1, -1):
+        saved = next((each for each in logs if at in each.checkpoints), None)
+        if saved is not None:
+            return {**saved.checkpoint_state(at), **state}
+        log = next((each for each in logs if at in each.commits), None)
+        if log is None:
+            break
+        commit = log.commit(at)
+        for kind in _KINDS:
+            fields = commit.last(kind)
+            if fields is not None:
+                state.setdefault(kind, fields)
+        if len(state) == len(_KINDS):
+            break
+    return state

@@ -1,4 +1,4 @@
-"""Writes to Delta tables: commits on a copy of the branch's log, then staged."""
+"""Writes to Delta tables: commits to a copy of the branch's log, then staged."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sparklake.delta_log.actions import Action, decode_actions, encode_actions, said_of
+from sparklake.delta_log.actions import Action, decode_actions, encode_actions, fields_of
 from sparklake.delta_log.delta_commits import is_blind_append, lets_append
 from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
 from sparklake.delta_log.rewrite import relative_places
@@ -27,7 +26,6 @@ from sparklake.verbs.base.once import Once, digest_of, once_scope
 from sparklake.verbs.base.resolve import get_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.delta.table_copy import BaseTable, copy_log, entry_bodies, new_entries
-from sparklake.verbs.objects.stage import stage_batches
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
 from sparklake.verbs.tables.version import TableVersion, open_table, table_prefix
@@ -36,6 +34,7 @@ from sparklake.verbs.tables.write import (
     may_write,
     open_table_to_write,
     removals,
+    stage_write,
     staged_rows,
 )
 from sparklake.verbs.tables.write_request import DELTA, RESULT, TableWrite, WriteMode, WriteRequest
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_ATTEMPTS = 5
-"""The most attempts of a write on a table that others change."""
+"""The maximum of attempts of a write against concurrent changes."""
 
 _STAGED_LOG = "_staged_log/"
 
@@ -64,14 +63,7 @@ def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 
 @contextmanager
-def edit_delta(
-    context: Context, branch: str, path: str, *, discards: bool = False
-) -> Iterator[str]:
-    """Yield the URI of a table copy for Delta to change, and stage the changes at the end.
-
-    With `discards`, nothing is staged. After a concurrent commit to the table, raises
-    TableChangedError and stages nothing.
-    """
+def _edit(context: Context, branch: str, path: str, *, repeated: bool) -> Iterator[EditLocation]:
     request = WriteRequest(
         branch=branch,
         path=path,
@@ -86,8 +78,10 @@ def edit_delta(
             raise InvalidInputError(
                 f"{branch!r} has no Delta table at {path!r}: write one with format 'delta'"
             )
-        yield copy.location
-        if not discards:
+        location = EditLocation(copy.location)
+        location.repeated = repeated
+        yield location
+        if not repeated:
             _stage(copy)
 
 
@@ -98,28 +92,26 @@ class EditLocation(str):
 
     repeated: bool
 
-    @staticmethod
-    def of(location: str, *, repeated: bool = False) -> EditLocation:
-        edit = EditLocation(location)
-        edit.repeated = repeated
-        return edit
-
 
 @contextmanager
-def edit_delta_once(
-    context: Context, branch: str, path: str, once: Once | None
+def edit_delta(
+    context: Context, branch: str, path: str, once: Once | None = None
 ) -> Iterator[EditLocation]:
-    """Yield a URI as `edit_delta` does, and discard a repeated edit of the key."""
+    """Yield the URI of a table copy for Delta to change, and stage the changes at the end.
+
+    A repeated edit of an idempotency key is discarded. After a concurrent commit to the table,
+    raises TableChangedError and stages nothing.
+    """
     if once is None:
-        with edit_delta(context, branch, path) as location:
-            yield EditLocation.of(location)
+        with _edit(context, branch, path, repeated=False) as location:
+            yield location
         return
     digest = digest_of("edit_delta", branch, once, {"path": path})
     with once_scope(context, once, digest, RESULT) as scope:
         repeated = scope.earlier is not None
         edited = context if repeated else scope.context
-        with edit_delta(edited, branch, path, discards=repeated) as location:
-            yield EditLocation.of(location, repeated=repeated)
+        with _edit(edited, branch, path, repeated=repeated) as location:
+            yield location
         if not repeated:
             scope.finish(RESULT.encode(TableWrite(path, 0, 0)))
 
@@ -136,8 +128,6 @@ def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A write, and the table with a copied log for its commits."""
-
     context: Context
     request: WriteRequest
     write: Write
@@ -145,7 +135,6 @@ class _Copy:
 
     @property
     def location(self) -> str:
-        """The URI of the copy for Spark."""
         return spark_uri(f"{self.context.info.storage_namespace}/{self.write.place}")
 
 
@@ -158,9 +147,8 @@ def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Ite
     check_delta(context.runners.session())
     check_native(context)
     with begun(context, request.branch) as write:
-        # An append names no existing files.
-        names_files = request.mode is not WriteMode.APPEND
-        base = copy_log(context, table, write, names_files=names_files)
+        # An append refers to no existing files.
+        base = copy_log(context, table, write, names_files=request.mode is not WriteMode.APPEND)
         yield _Copy(context, request, write, base)
 
 
@@ -170,9 +158,7 @@ def _check_format(copy: _Copy, table: TableVersion) -> None:
     if not copy.base.is_new:
         return
     check_no_other_table(request, table)
-    if request.mode is WriteMode.OVERWRITE:
-        return
-    if table.has_objects:
+    if request.mode is not WriteMode.OVERWRITE and table.has_objects:
         raise InvalidInputError(
             f"{request.folder!r} has objects on {request.branch!r}, but no Delta log: "
             "overwrite it, or choose another path"
@@ -188,7 +174,12 @@ def _stage(copy: _Copy) -> TableWrite:
     if not entries:
         return TableWrite(request.path, 0, 0)
     rows = [_put_entry(copy, at, each) for at, each in enumerate(entries)]
-    names = _added(entries, copy.base)
+    # Other files, such as those of a RESTORE, are already in the tree.
+    existing = set(copy.base.spelled.values())
+    added = (fields for each in entries for fields in fields_of(each, "add", "cdc"))
+    places = (place for fields in added for place in relative_places(fields))
+    written = {each.name for each in places if each.text not in existing}
+    names = pa.array(sorted(written), pa.string())
     with written_files(context, request.branch, write.place, names) as files:
         if files.num_rows != len(names):
             raise MissingFileError(
@@ -197,27 +188,9 @@ def _stage(copy: _Copy) -> TableWrite:
                 "storage"
             )
 
-        @restarts()
-        def land(_: Context) -> TableWrite:
-            return _land(copy, entries, files, rows)
-
-        return with_branch_queue(context, request.branch, lambda: land(context))
-
-
-def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
-    """Return the names of the files written by Delta. Other files are ignored.
-
-    A file that a RESTORE brings back is already in the tree.
-    """
-    places = (
-        place
-        for each in entries
-        for said in said_of(each, "add", "cdc")
-        for place in relative_places(said)
-    )
-    known = set(base.spelled.values())
-    names = {each.name for each in places if each.text not in known}
-    return pa.array(sorted(names), pa.string())
+        return with_branch_queue(
+            context, request.branch, lambda: _land(context, copy, entries, files, rows)
+        )
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
@@ -230,14 +203,16 @@ def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatc
     return pa.record_batch(columns, schema=FILE_SCHEMA)
 
 
+@restarts()
 def _land(
+    context: Context,
     copy: _Copy,
     entries: Sequence[Sequence[Action]],
     files: pa.Table,
     logged: Sequence[pa.RecordBatch],
 ) -> TableWrite:
     """Stage data files and entries, if the table's state still permits them."""
-    context, request, place = copy.context, copy.request, copy.write.place
+    request, place = copy.request, copy.write.place
     fence = get_branch(context, request.branch).fence
     seen = context.refs.staging.seal(request.branch, Guarded.STAGE)
     table = open_table(context, request.branch, request.path)
@@ -252,30 +227,14 @@ def _land(
         _check_format(copy, table)
         new = pa.concat_arrays([*files["name"].chunks, pa.array(names, pa.string())])
         batches.extend(removals(request, table, new))
-    runner = context.runner(files.num_rows, "write", request.branch)
-    # Every collection spares the files in the place of an open write. The fence is for the run.
-    made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
-    stage_batches(
-        context,
-        request.branch,
-        runner,
-        batches=batches,
-        seen=seen,
-        write=copy.write.id,
-        fence=fence,
-        result=lambda: made,
-    )
-    return made
+    return stage_write(context, request, copy.write, files, batches, seen, fence=fence)
 
 
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: TableVersion) -> int:
-    """Count the concurrent entries, if this write is still valid after them.
-
-    Raises TableChangedError if it may be invalid.
-    """
+    """Count the concurrent entries, or raise TableChangedError unless the write is valid."""
     request, base, now = copy.request, copy.base, dict(log_files(table))
-    found = [each for each in map(commit_version, now) if each is not None]
-    newer = sorted(each for each in found if each > base.files.version)
+    versions = (each for each in map(commit_version, now) if each is not None)
+    newer = sorted(each for each in versions if each > base.files.version)
     same = all(
         name in now and now[name].checksum == base.log[name].checksum for name in base.files.names
     )

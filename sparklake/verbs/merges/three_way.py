@@ -206,7 +206,7 @@ def _conflict_error(
     total = outcome.left_count + len(tables)
     some = ", ".join(repr(row.path) for row in rows[:3])
     count = "1 conflicting object" if total == 1 else f"{total:,} conflicting objects"
-    reasons = [*(each.said for each in refused[:3]), *(reason for _, reason in schemas[:3])]
+    reasons = [*(each.message for each in refused[:3]), *(reason for _, reason in schemas[:3])]
     why = "".join(f". {each}" for each in reasons)
     hint = (
         "Change one side, or choose a strategy, such as source-wins or dest-wins, for "

@@ -9,9 +9,9 @@ from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.graveler.ranges import MetaRange
 from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View
 
@@ -19,19 +19,13 @@ VERSION_AS_OF = "versionAsOf"
 
 
 class TableFormat(Protocol):
-    """A table format with a log of the valid files in the folder."""
+    """A table format with a log of its valid files."""
 
     def find_view(self, context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
         """Return the view of a table version, and write it if necessary."""
 
-    def sides(
-        self,
-        context: Context,
-        folder: str,
-        refs: tuple[str, str],
-        trees: tuple[MetaRange, MetaRange],
-    ) -> tuple[TableSide, TableSide]:
-        """Return the files in only one of two trees."""
+    def sides(self, compared: FolderPair) -> tuple[TableSide, TableSide]:
+        """Return the differing files."""
 
 
 def has_log(table: TableVersion) -> bool:
@@ -39,7 +33,7 @@ def has_log(table: TableVersion) -> bool:
 
 
 def check_no_log(table: TableVersion) -> None:
-    """Reject a Delta table: its folder also contains invalid files."""
+    """Reject a Delta table, because its folder also contains invalid files."""
     if has_log(table):
         raise InvalidInputError(
             f"{table.path!r} is a Delta table at {table.ref!r}, and only its log shows which "
@@ -48,7 +42,6 @@ def check_no_log(table: TableVersion) -> None:
 
 
 def log_files(table: TableVersion) -> Iterator[tuple[str, ObjectInfo]]:
-    """Yield the objects in the log folder with their names."""
     folder = f"{table.folder}{LOG_FOLDER}"
     for each in table.objects.within(prefix_interval(key_prefix(folder))):
         yield each.path.removeprefix(folder), each

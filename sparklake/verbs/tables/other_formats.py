@@ -1,9 +1,4 @@
-"""Tables of unsupported formats: Iceberg, Hudi, Lance.
-
-The files of such a table are Parquet or similar, and some contain overwritten or deleted rows. Only
-the table's own metadata shows the valid rows. So nothing in the folder of such a table is read as
-plain files, and nothing is written there.
-"""
+"""Tables of unsupported formats, whose metadata alone shows the valid rows."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.keys import Interval, key_prefix, prefix_interval
+from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.plan import SideStream, rows_in
 from sparklake.graveler.ranges import Ranges
 from sparklake.verbs.base.context import Context
@@ -22,8 +17,8 @@ from sparklake.verbs.objects.list import Folder, list_level
 class OtherFormat:
     """A table format, and its identifying files.
 
-    `pattern` is a regular expression for the names of such files, directly in the folder. Without
-    one, every file in the folder is metadata. `prefixes` are the names to try first.
+    `pattern` matches the names of such files, directly in the folder. Without one, every file in
+    the folder is metadata. `prefixes` are the names to try first.
     """
 
     name: str
@@ -46,11 +41,11 @@ _NAMES = {each.name.lower(): each.name for each in _FORMATS}
 
 @dataclass(frozen=True, slots=True)
 class OtherTable:
-    """A table of another format. `found` is the path of an identifying file."""
+    """A table of another format. `metadata` is the path of an identifying file."""
 
     format: str
     folder: str
-    found: str
+    metadata: str
 
 
 def find_other_table(
@@ -59,19 +54,22 @@ def find_other_table(
     """Return the table of another format at or above a folder, or None.
 
     The tree is read under staged layers, newest first, which need only the rows of `mark_prefixes`.
-    Without a key in a metadata folder at the path or above it, the cost is a few lookups and no
-    listing.
+    Without a key in a possible metadata folder, the cost is a few lookups and no listing.
     """
     places = {
         prefix_interval(key_prefix(above + each.folder)): (above, each)
         for above in _folders(folder)
         for each in _FORMATS
     }
-    for interval in _holding(context, base, staged, list(places)):
+    holders = set(context.open_ranges.holding(base, list(places)))
+    for side in staged:
+        holders.update(context.open_ranges.holding(side.ranges, list(places)))
+        holders.update(each for each in places if rows_in(side, each))
+    for interval in (each for each in places if each in holders):
         above, known = places[interval]
-        found = _find_mark(context, base, staged, above, known)
-        if found is not None:
-            return OtherTable(known.name, above, found)
+        mark = _find_mark(context, base, staged, above, known)
+        if mark is not None:
+            return OtherTable(known.name, above, mark)
     return None
 
 
@@ -81,7 +79,6 @@ def mark_prefixes(folder: str) -> list[bytes]:
 
 
 def check_supported(table_format: str) -> None:
-    """Reject a known but unsupported format."""
     name = _NAMES.get(table_format.lower())
     if name is not None:
         raise InvalidInputError(
@@ -90,13 +87,12 @@ def check_supported(table_format: str) -> None:
 
 
 def check_no_other(table: OtherTable | None, path: str, ref: str) -> None:
-    """Reject a path at or in a table of another format."""
     if table is None:
         return
     place = "" if path.strip("/") == table.folder.strip("/") else "in "
     raise InvalidInputError(
         f"{path!r} is {place}a table of the format {table.format} at {ref!r}, because it "
-        f"contains {table.found!r}. Its metadata shows which files and rows are valid: as "
+        f"contains {table.metadata!r}. Its metadata shows which files and rows are valid: as "
         f"plain files, it would show overwritten or deleted rows. {_remedy(table.format)}"
     )
 
@@ -115,21 +111,9 @@ def _folders(folder: str) -> Iterator[str]:
     yield ""
 
 
-def _holding(
-    context: Context, base: Ranges, staged: Sequence[SideStream], intervals: Sequence[Interval]
-) -> list[Interval]:
-    """Return, in order, the intervals with a key of the tree or a layer."""
-    held = set(context.open_ranges.holding(base, intervals))
-    for side in staged:
-        held.update(context.open_ranges.holding(side.ranges, intervals))
-        held.update(each for each in intervals if rows_in(side, each))
-    return [each for each in intervals if each in held]
-
-
 def _find_mark(
     context: Context, base: Ranges, staged: Sequence[SideStream], above: str, known: OtherFormat
 ) -> str | None:
-    """Return the path of an identifying file, if any."""
     folder = above + known.folder
     for prefix in known.prefixes:
         for each in list_level(context, base, staged, folder + prefix, known.pattern):

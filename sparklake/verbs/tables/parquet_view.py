@@ -27,8 +27,7 @@ PARQUET = "parquet"
 MERGE_SCHEMA = "mergeSchema"
 
 _VERSION = 1
-"""The only version of a view. It is not 0, because a reader could take that log for an empty one.
-"""
+"""The only version of a view. Readers could mistake a log of version 0 for an empty one."""
 
 _MERGES = "spark.sql.parquet.mergeSchema"
 
@@ -36,11 +35,7 @@ _MERGES = "spark.sql.parquet.mergeSchema"
 def find_parquet_view(
     context: Context, table: TableVersion, options: Mapping[str, Any]
 ) -> View | None:
-    """Return the view of a Parquet table, and write it if necessary.
-
-    Returns None if the store is read-only, or if Delta cannot represent the table: it does not know
-    the reader's options or lacks a type.
-    """
+    """Find or write the view, None if the store or Delta does not allow it."""
     from sparklake.frames.tables.parquet_views import read_settings
 
     if set(options) - {MERGE_SCHEMA}:
@@ -64,7 +59,7 @@ def find_parquet_view(
 def _shape(
     spark: SparkSession, view: View, table: TableVersion, listing: _FileTotals, *, merges: bool
 ) -> TableShape | None:
-    """Return the table's properties, with one file's schema or the merged schema."""
+    """Return the table's shape, with one file's or the merged schema."""
     from sparklake.frames.tables.exact_files import infers_types, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
     from sparklake.frames.tables.spark_sources import spark_schema

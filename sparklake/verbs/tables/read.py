@@ -1,4 +1,4 @@
-"""Read tables at any ref, and register the formats of Spark's own reader."""
+"""Reads of tables at refs, and the formats of Spark's own reader."""
 
 from __future__ import annotations
 
@@ -31,14 +31,9 @@ def read_table(
 ) -> DataFrame:
     """Return the rows of a table, including partition columns.
 
-    By default, a table with a Delta log is read as Delta, and others as Parquet.
-
-    Parquet and Delta are read through a Delta log of the version, so that Spark prunes partitions
-    and files. Other formats, and all formats without Delta, are read from a list of files.
-
-    Raises:
-        ObjectNotFoundError: The table has no data file.
-        MissingDependencyError: Spark has no client for the storage.
+    By default, a table with a Delta log is read as Delta, and others as Parquet. Both are read
+    through a Delta log of the version, so that Spark prunes partitions and files. Other formats,
+    and all formats without Delta, are read from a list of files.
     """
     # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import (
@@ -60,21 +55,19 @@ def read_table(
             view = _view(context, table, table_format, options)
         if view is None:
             return _read_files(context, table, table_format, options)
-        left = options if table_format == DELTA else {}
-        rest = {name: each for name, each in left.items() if name.lower() != VERSION_AS_OF.lower()}
-        found = load_delta(spark, view.uri, rest)
+        # A view is one version, and the options of a Parquet table are applied in its schema.
+        delta_options = options.items() if table_format == DELTA else ()
+        own = {name: each for name, each in delta_options if name.lower() != VERSION_AS_OF.lower()}
+        rows = load_delta(spark, view.uri, own)
         # Spark Connect checks nothing before the schema is requested.
-        _ = found.schema
-        return found
+        _ = rows.schema
+        return rows
 
 
 def view_table(
     context: Context, table: TableVersion, table_format: str | None, options: Mapping[str, Any]
 ) -> str:
-    """Return the URI of a Delta table with a table version's content.
-
-    The format defaults as in `read_table`.
-    """
+    """Return the URI of a Delta table with a table version's content."""
     table_format = table_format or _found_format(table)
     check_supported(table_format)
     if table_format not in (DELTA, PARQUET):
@@ -104,26 +97,16 @@ def _view(
 
 
 def _check_plain(context: Context, table: TableVersion) -> None:
-    """Reject an empty path or a path with its own metadata, before Spark starts.
-
-    Such a path is a Delta table, a partition of one, or at or in a table of another format.
-    """
+    """Reject an empty path, a Delta table or its partition, and other formats."""
     if next(iter(table.objects), None) is None:
         raise no_data_file(table)
     check_no_other(table.other, table.path, table.ref)
     check_no_log(table)
-    whole = _whole_table(table.path)
-    if whole is not None:
-        check_no_log(open_table(context, table.ref, whole))
-
-
-def _whole_table(path: str) -> str | None:
-    """Return the path of the whole table for a possible partition, or None."""
-    parts = path.strip("/").split("/")
-    above = list(parts)
+    parts = above = table.path.strip("/").split("/")
     while above and "=" in above[-1]:
-        above.pop()
-    return "/".join(above) if above and len(above) < len(parts) else None
+        above = above[:-1]
+    if above and above != parts:
+        check_no_log(open_table(context, table.ref, "/".join(above)))
 
 
 def _read_files(
@@ -131,11 +114,11 @@ def _read_files(
 ) -> DataFrame:
     from sparklake.frames.tables.exact_files import infers_types, read_files
 
-    columns, found = PartitionColumns(), []
+    columns, batches = PartitionColumns(), []
     for batch in data_files(table.objects.batches(), table.folder, spark_uris):
         columns.add(batch.column("relative"))
-        found.append(batch)
-    files = pa.Table.from_batches(found, FILE_SCHEMA)
+        batches.append(batch)
+    files = pa.Table.from_batches(batches, FILE_SCHEMA)
     if not files.num_rows:
         raise no_data_file(table)
     spark = context.runners.session()

@@ -1,4 +1,4 @@
-"""Different rows of a table at two refs. Only different files are read."""
+"""Differing rows of a table at two refs. Only differing files are read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.frames.tables.table_sides import TableSide
-from sparklake.graveler.ranges import MetaRange
 from sparklake.session import job_description
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import kept_commit
-from sparklake.verbs.tables.diff_sides import folder_sides
+from sparklake.verbs.tables.diff_sides import FolderPair, folder_sides
 from sparklake.verbs.tables.formats import check_no_log, has_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.spark_places import handled_uri
-from sparklake.verbs.tables.version import table_prefix, tree_table
+from sparklake.verbs.tables.version import table_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,8 +76,8 @@ class TableDiff:
             InvalidInputError: Several rows have the same key.
         """
         with job_description(self._rows.sparkSession, self._title), _duplicates():
-            found = self._rows.groupBy("change").count().collect()
-        return RowCounts(**{row["change"]: row["count"] for row in found})
+            counts = self._rows.groupBy("change").count().collect()
+        return RowCounts(**{row["change"]: row["count"] for row in counts})
 
     def saved(self, uri: str) -> TableDiff:
         """Write the rows as Parquet, and return the same diff with rows from there."""
@@ -96,8 +95,10 @@ class TableDiff:
         """
         from pyspark.sql import functions as F  # noqa: N812
 
-        columns = [F.col(f"`{name.replace('`', '``')}`") for name in self._rows.columns]
-        packed = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("row")
+        from sparklake.frames.tables.row_diff import column
+
+        columns = F.struct(*map(column, self._rows.columns))
+        packed = F.to_json(columns, {"ignoreNullFields": "false"}).alias("row")
         with job_description(self._rows.sparkSession, self._title), _duplicates():
             return [json.loads(each["row"]) for each in self._rows.select(packed).take(limit)]
 
@@ -111,43 +112,36 @@ def diff_table(
     columns: Sequence[str] | None,
     options: Mapping[str, Any],
 ) -> TableDiff:
-    """Return the differences of a table between two refs, as committed.
-
-    By default, a table with a Delta log is compared as Delta, and others as Parquet.
-
-    Raises:
-        ObjectNotFoundError: Neither ref has the table.
-        InvalidInputError: A key or a column does not exist.
-    """
+    """Compare a table at two refs, as committed, by default as Delta or Parquet."""
     if isinstance(key, str) or isinstance(columns, str):
         raise InvalidInputError(
             "the columns of the key, and the columns to compare, must be lists of names"
         )
     folder = table_prefix(path)
-    chosen_format = None if table_format is None else _format(table_format)
+    kind = None if table_format is None else _format(table_format)
     commits = [kept_commit(context, ref) for ref in refs]
     trees = context.tree(commits[0]), context.tree(commits[1])
-    if chosen_format is None:
-        chosen_format = _found_format(context, folder, refs, trees)
-    left, right = _sides(context, chosen_format, folder, refs, trees, options)
+    compared = FolderPair(context, folder, refs, trees)
+    kind = kind or _detect_format(compared)
+    left, right = _sides(compared, kind, options)
     if not (left.is_there or right.is_there):
         raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
-    spark, how = context.runners.session(), (chosen_format.value, options)
+    spark, how = context.runners.session(), (kind.value, options)
     # Lazy import: it loads Spark.
     from sparklake.frames.tables import diff_sides as side_files
     from sparklake.frames.tables import row_diff
 
-    found = [
+    schemas = [
         side_files.side_schema(spark, each, *how) if each.is_there else None
         for each in (left, right)
     ]
     # A missing table gets the columns of the other one, and no rows.
-    one, other = found[0] or found[1], found[1] or found[0]
+    one, other = schemas[0] or schemas[1], schemas[1] or schemas[0]
     assert one is not None
     assert other is not None
     row_diff.check_columns(one, other, key, columns)
     rows = [
-        side_files.rows_of(spark, side, row_diff.chosen(schema, key, columns), *how)
+        side_files.rows_of(spark, side, row_diff.selected(schema, key, columns), *how)
         for side, schema in ((left, one), (right, other))
     ]
     return TableDiff(
@@ -168,53 +162,43 @@ def _format(name: str) -> ComparedFormat:
         raise InvalidInputError(f"rows of {name!r} cannot be compared: choose {known}") from error
 
 
-def _found_format(
-    context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
-) -> ComparedFormat:
-    """Return the common format of a table at both refs."""
-    tables = [tree_table(context, tree, ref, folder) for ref, tree in zip(refs, trees, strict=True)]
-    is_delta = [has_log(each) for each in tables if next(iter(each.objects), None) is not None]
+def _detect_format(compared: FolderPair) -> ComparedFormat:
+    is_delta = [has_log(each) for each in compared.tables() if each.has_objects]
     if len(set(is_delta)) > 1:
+        refs = " and ".join(map(repr, compared.refs))
         raise InvalidInputError(
-            f"{folder!r} is a Delta table at only one of {' and '.join(map(repr, refs))}: to "
-            "compare the files of both, export them and compare the copies"
+            f"{compared.folder!r} is a Delta table at only one of {refs}: to compare the files of "
+            "both, export them and compare the copies"
         )
     return ComparedFormat.DELTA if any(is_delta) else ComparedFormat.PARQUET
 
 
 def _sides(
-    context: Context,
-    table_format: ComparedFormat,
-    folder: str,
-    refs: tuple[str, str],
-    trees: tuple[MetaRange, MetaRange],
-    options: Mapping[str, Any],
+    compared: FolderPair, kind: ComparedFormat, options: Mapping[str, Any]
 ) -> tuple[TableSide, TableSide]:
-    if table_format is not ComparedFormat.DELTA:
-        for ref, tree in zip(refs, trees, strict=True):
-            table = tree_table(context, tree, ref, folder)
-            check_no_other(table.other, folder, ref)
+    if kind is not ComparedFormat.DELTA:
+        for table in compared.tables():
+            check_no_other(table.other, compared.folder, table.ref)
             check_no_log(table)
-        return folder_sides(context, folder, refs, trees)
+        return folder_sides(compared)
     if options:
         raise InvalidInputError(f"Delta tables accept no options, but {sorted(options)} were given")
     from sparklake.frames.tables.spark_sources import check_delta
 
-    check_delta(context.runners.session())
-    return context.table_format.sides(context, folder, refs, trees)
+    check_delta(compared.context.runners.session())
+    return compared.context.table_format.sides(compared)
 
 
 @contextmanager
 def _duplicates() -> Iterator[None]:
-    """Turn Spark's error for a repeated key into InvalidInputError."""
     from sparklake.frames.tables.row_diff import DUPLICATE
 
     try:
         yield
     except Exception as error:
-        found = re.search(rf"{DUPLICATE} (\{{.*?\}})(?: SQLSTATE|\s|$)", str(error))
-        if found is None:
+        match = re.search(rf"{DUPLICATE} (\{{.*?\}})(?: SQLSTATE|\s|$)", str(error))
+        if match is None:
             raise
         raise InvalidInputError(
-            f"{DUPLICATE} {found[1]}: choose key columns that identify each row"
+            f"{DUPLICATE} {match[1]}: choose key columns that identify each row"
         ) from error

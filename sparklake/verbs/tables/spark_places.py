@@ -14,15 +14,12 @@ _NOWHERE = "_sparklake/no/such/path"
 
 
 def handled_uri(spark: SparkSession, uri: str) -> str:
-    """Return a URI with `s3a://` if nothing in the session handles `s3://`.
-
-    On EMR, EMRFS handles `s3://`. Spark Connect shows no Hadoop settings, so this attempts a read.
-    """
+    """Return a URI with `s3a://` unless a read shows that the session handles `s3://`."""
     if spark_uri(uri) == uri:
         return uri
     bucket = "/".join(uri.split("/")[:3])
     try:
-        # A path without objects: nothing is listed. Connect reads when the schema is requested.
+        # The path has no objects to list. Connect reads when the schema is requested.
         _ = spark.read.schema("value string").text(f"{bucket}/{_NOWHERE}").schema
     except Exception as error:  # noqa: BLE001  (of Spark or of py4j, depending on the version)
         return spark_uri(uri) if lacks_client(error) else uri

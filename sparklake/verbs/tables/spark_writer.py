@@ -1,9 +1,8 @@
-"""Write a table's files with Spark's own writers under a new prefix."""
+"""Writes of table files by Spark's own writers, under a new prefix."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from sparklake.stores.objects import describe_store, local_uri, open_store
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.udfs.tables import not_shared, upload_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.tables.write_request import DELTA, WriteMode, WriteRequest
+from sparklake.verbs.tables.write_request import WriteMode, WriteRequest
 from sparklake.verbs.tables.written import bytes_runner, file_shares, kept, visible_files
 
 if TYPE_CHECKING:
@@ -35,14 +34,14 @@ _COMMITTER = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
 }
 _NUMBERED = {"parquet", "orc", "json", "csv", "text", "avro"}
-"""Formats whose file names contain the partition number."""
+"""Formats with the partition number in the file names."""
 
 _NUMBER = "_sparklake_partition"
-_PART = re.compile(r"part-(?P<number>[0-9]+)[-.]")
+_PART = r"part-(?P<number>[0-9]+)[-.]"
 
 
 Check = Callable[[pa.ChunkedArray], None]
-"""A check on the names of all files of a write. It raises MissingFileError if some are missing."""
+"""A check for missing files, from the names of all files of a write."""
 
 
 def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> Check:
@@ -51,14 +50,13 @@ def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: s
     The caller must pass the names of the files to the returned check before staging them.
     """
     namespace = context.info.storage_namespace
+    check: Check = _unchecked
     if describe_store(namespace).is_local:
         with _observed(rows, request) as (observed, check):
-            _save(observed, request, f"{namespace}/{place}")
+            _save(observed, request, f"{namespace}/{place}", _COMMITTER)
     elif _speaks_s3(context):
-        check = _unchecked
-        _save(rows, request, spark_uri(f"{namespace}/{place}"))
+        _save(rows, request, spark_uri(f"{namespace}/{place}"), _COMMITTER)
     else:
-        check = _unchecked
         _save_and_upload(context, rows, request, place)
     if context.store.find(f"{place}/{SUCCESS}") is None:
         raise MissingFileError(
@@ -75,15 +73,12 @@ def _unchecked(names: pa.ChunkedArray) -> None:
 
 def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
     """Write rows to the Delta table at a URI, as Delta does in the given mode."""
-    # Spark Connect knows `errorifexists` only by its short name.
-    mode = "error" if request.mode is WriteMode.ERROR_IF_EXISTS else request.mode.value
-    options = dict(request.options)
     if request.mode is WriteMode.OVERWRITE_PARTITIONS:
-        options, mode = {**options, "partitionOverwriteMode": "dynamic"}, "overwrite"
-    writer = rows.write.format(DELTA).options(**options).mode(mode)
-    if request.partition_by:
-        writer = writer.partitionBy(*request.partition_by)
-    writer.save(uri)
+        _save(rows, request, uri, {"partitionOverwriteMode": "dynamic"}, "overwrite")
+    else:
+        # Spark Connect accepts only the short name of `errorifexists`.
+        mode = "error" if request.mode is WriteMode.ERROR_IF_EXISTS else request.mode.value
+        _save(rows, request, uri, {}, mode)
 
 
 def check_native(context: Context) -> None:
@@ -95,25 +90,30 @@ def check_native(context: Context) -> None:
         )
 
 
-def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
-    writer = rows.write.format(request.format).options(**{**request.options, **_COMMITTER})
+def _save(
+    rows: DataFrame,
+    request: WriteRequest,
+    uri: str,
+    options: Mapping[str, str],
+    mode: str = "error",
+) -> None:
+    writer = rows.write.format(request.format).options(**{**request.options, **options}).mode(mode)
     if request.partition_by:
         writer = writer.partitionBy(*request.partition_by)
     writer.save(uri)
 
 
 def _speaks_s3(context: Context) -> bool:
-    """Return whether Spark itself can write to the bucket, by Hadoop's client."""
     # Lazy import: the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import lacks_client
 
-    chosen = context.runners.s3_writes
-    if chosen is not S3Writes.AUTO:
-        return chosen is S3Writes.S3A
+    setting = context.runners.s3_writes
+    if setting is not S3Writes.AUTO:
+        return setting is S3Writes.S3A
     marker = spark_uri(f"{context.info.storage_namespace}/{NAMESPACE_MARKER_KEY}")
     reader = context.runners.session().read.format("text").schema("value string")
     try:
-        # Spark looks for the file during analysis. Connect does so when the schema is requested.
+        # Analysis looks up the file: at once, or in Connect when the schema is requested.
         _ = reader.load(marker).schema
     except Exception as error:
         if lacks_client(error):
@@ -122,14 +122,11 @@ def _speaks_s3(context: Context) -> bool:
     return True
 
 
-# --- by way of the local disk ---------------------------------------------------------------------
-
-
 def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> None:
     """Write with Spark to local disk, and upload the committed files in tasks."""
     with scratch_folder(disk_root()) as scratch:
         with _observed(rows, request) as (observed, check):
-            _save(observed, request, local_uri(f"{scratch}/table"))
+            _save(observed, request, local_uri(f"{scratch}/table"), _COMMITTER)
         with kept(visible_files(open_store(str(scratch)), "table/")) as files:
             check(files["name"])
             size = int(pc.sum(files["size"]).as_py() or 0)
@@ -147,9 +144,9 @@ def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, p
 def _observed(rows: DataFrame, request: WriteRequest) -> Iterator[tuple[DataFrame, Check]]:
     """Yield rows to write, and a check for missing files.
 
-    Without a shared disk, Spark's committer sees only the files on the driver's disk and assumes
-    that they are all. So the numbers of the partitions with rows are observed during the write, and
-    must occur among the file names.
+    Without a shared disk, Spark's committer sees only the files on the driver's disk. So the
+    numbers of the partitions with rows are observed during the write, and must occur among the file
+    names.
     """
     if request.format not in _NUMBERED:
         yield rows, _unchecked
@@ -163,27 +160,22 @@ def _observed(rows: DataFrame, request: WriteRequest) -> Iterator[tuple[DataFram
             numbers = rows.select(spark_partition_id().alias(_NUMBER)).distinct().collect()
             yield rows, partial(_check, lambda: {each[_NUMBER] for each in numbers})
         return
-    seen, number = Observation(), _free_name(rows)
+    observation, number = Observation(), _NUMBER
+    while number in {each.lower() for each in rows.columns}:
+        number += "_"
     # A column, because an observation rejects nondeterministic expressions.
     numbered = rows.withColumn(number, spark_partition_id())
     # One text, because Spark 3.5 returns no arrays from an observation.
     text = concat_ws(",", collect_set(col(number).cast("string"))).alias(number)
-    observed = numbered.observe(seen, text).drop(number)
+    observed = numbered.observe(observation, text).drop(number)
     yield (
         observed,
-        partial(_check, lambda: set(map(int, filter(None, seen.get[number].split(","))))),
+        partial(_check, lambda: set(map(int, filter(None, observation.get[number].split(","))))),
     )
 
 
-def _check(written: Callable[[], set[int]], names: pa.ChunkedArray) -> None:
-    numbers = pc.struct_field(pc.extract_regex(names, _PART.pattern), "number")
-    missing = written() - set(pc.unique(pc.cast(numbers, pa.int64())).to_pylist())
+def _check(partitions: Callable[[], set[int]], names: pa.ChunkedArray) -> None:
+    numbers = pc.struct_field(pc.extract_regex(names, _PART), "number")
+    missing = partitions() - set(pc.unique(pc.cast(numbers, pa.int64())).to_pylist())
     if missing:
         raise not_shared(f"the files of {len(missing)} partitions are missing")
-
-
-def _free_name(rows: DataFrame) -> str:
-    taken, name = {each.lower() for each in rows.columns}, _NUMBER
-    while name in taken:
-        name += "_"
-    return name

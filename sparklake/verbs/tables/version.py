@@ -30,10 +30,7 @@ def table_prefix(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """The objects under a path at one moment. Errors name it by its `ref`.
-
-    `other` is set if the path is at or in a table of an unsupported format.
-    """
+    """The objects under a path at one moment, maybe in a table of an `other` format."""
 
     ref: str
     path: str
@@ -51,26 +48,20 @@ class TableVersion:
 
 
 def open_table(context: Context, ref: str, path: str) -> TableVersion:
-    """Return the table under a path of a ref, including staged changes, to read its files."""
+    """Return the table under a path of a ref, including staged changes."""
     folder = table_prefix(path)
 
-    def read(found: ResolvedRef) -> TableVersion:
-        found.check_kept(context)
-        sides = StagedLayers(context, key_prefix(folder), *mark_prefixes(folder)).sides(
-            found.layers
-        )
-        return _table_over(context, ref, path, found.tree(context), sides)
+    def read(resolved: ResolvedRef) -> TableVersion:
+        resolved.check_kept(context)
+        layers = StagedLayers(context, key_prefix(folder), *mark_prefixes(folder))
+        sides = layers.sides(resolved.layers)
+        return tree_table(context, resolved.tree(context), ref, path, sides)
 
     return read_consistently(context, ref, read)
 
 
-def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> TableVersion:
-    """Return the table under a path of a tree, with or without a commit."""
-    return _table_over(context, what, path, tree)
-
-
-def _table_over(
-    context: Context, what: str, path: str, tree: MetaRange, sides: Sequence[SideStream] = ()
+def tree_table(
+    context: Context, tree: MetaRange, what: str, path: str, sides: Sequence[SideStream] = ()
 ) -> TableVersion:
     folder = table_prefix(path)
     plan = plan_listing(tree.ranges, sides, prefix_interval(key_prefix(folder)))

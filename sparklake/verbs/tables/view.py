@@ -1,8 +1,4 @@
-"""Delta tables of a version's own files, with logs in the storage namespace.
-
-The name of a view is a hash of its inputs, and a view never changes. Repeated reads of a version
-therefore write nothing.
-"""
+"""Views: Delta tables of a version's own files, named by a hash of their inputs."""
 
 from __future__ import annotations
 
@@ -43,24 +39,20 @@ if TYPE_CHECKING:
 
 
 _FORM = 1
-"""Part of the hash that names a view, so that a later layout gets other names."""
-
+"""The version of the layout, as a part of a view's name."""
 
 _ROW_GROUP = 50_000
-"""The approximate number of rows in a row group. A reader distributes row groups to its cores."""
+"""The approximate number of rows in a row group. Readers spread row groups over their cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The place of a version's view in the storage namespace."""
-
     store: ObjectStore
     id: str
     version: int
 
     @property
     def uri(self) -> str:
-        """The URI for Spark and other readers of Delta."""
         return spark_uri(f"{self.store.uri}/{self.folder}")
 
     @property
@@ -69,19 +61,18 @@ class View:
 
     @property
     def exists(self) -> bool:
-        """Whether the view is complete: its last file exists."""
         return self.store.find(f"{self.folder}/{log_key(self.version)}") is not None
 
     def put(self, files: Mapping[str, Path | bytes]) -> None:
-        """Put the log files, the commit of the version last."""
-        last = log_key(self.version)
+        """Put the log files. The commit comes last and completes the view."""
+        last = f"{self.folder}/{log_key(self.version)}"
         paths = {f"{self.folder}/{key}": each for key, each in files.items()}
         local = {key: each for key, each in paths.items() if isinstance(each, Path)}
         self.store.put_files_if_absent(local)
         bodies = {key: each for key, each in paths.items() if isinstance(each, bytes)}
-        final = bodies.pop(f"{self.folder}/{last}")
+        commit = bodies.pop(last)
         self.store.put_many_if_absent(bodies)
-        self.store.put_if_absent(f"{self.folder}/{last}", final)
+        self.store.put_if_absent(last, commit)
 
 
 def view_of(context: Context, table: TableVersion, version: int, *terms: Any) -> View:
@@ -89,29 +80,26 @@ def view_of(context: Context, table: TableVersion, version: int, *terms: Any) ->
 
     After a tree sweep, a range id may stand for other objects, so views get other names.
     """
-    named = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
+    inputs = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
     if context.workspace.tree_sweeps:
-        named.append(context.workspace.tree_sweeps)
-    return View(context.store, hashlib.sha256(msgspec.msgpack.encode(named)).hexdigest(), version)
+        inputs.append(context.workspace.tree_sweeps)
+    return View(context.store, hashlib.sha256(msgspec.msgpack.encode(inputs)).hexdigest(), version)
 
 
 def write_view(
     view: View, table: TableVersion, shape: TableShape, shared: NDArray[np.int64], size: int
 ) -> None:
-    """Write a log for plain files, streamed from their listing.
-
-    `size` is the total bytes of the files.
-    """
+    """Write a log for plain files of `size` bytes, streamed from their listing."""
     adds = add_batches(data_files(table.objects.batches(), table.folder, spark_uris), shared)
-    about = shape_batch(shape)
+    head = shape_batch(shape)
     with scratch_folder(disk_root()) as scratch:
-        written = scratch / "checkpoint.parquet"
-        actions = write_checkpoint(written, CHECKPOINT_SCHEMA, chain([about], adds))
+        checkpoint = scratch / "checkpoint.parquet"
+        actions = write_checkpoint(checkpoint, CHECKPOINT_SCHEMA, chain([head], adds))
         view.put(
             {
-                checkpoint_key(view.version): written,
+                checkpoint_key(view.version): checkpoint,
                 LAST_CHECKPOINT: last_checkpoint(view.version, actions),
-                checksum_key(view.version): version_checksum(shape, actions - len(about), size),
+                checksum_key(view.version): version_checksum(shape, actions - len(head), size),
                 log_key(view.version): checkpointed_commit(),
             }
         )
@@ -121,8 +109,8 @@ def write_checkpoint(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordB
     """Write actions to a file, and return their number."""
     size = 0
     with pq.ParquetWriter(path, schema) as writer:
-        for held in sliced(batches, _ROW_GROUP, len):
-            table = pa.Table.from_batches(held, schema)
+        for group in sliced(batches, _ROW_GROUP, len):
+            table = pa.Table.from_batches(group, schema)
             writer.write_table(table)
             size += table.num_rows
     return size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
-from sparklake.graveler.ports import Write
+from sparklake.graveler.ports import BranchState, Write
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
@@ -37,12 +37,7 @@ _SHOWN = 5
 
 
 def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    """Write a DataFrame below `data/` and stage its files as one run, or nothing.
-
-    Raises:
-        AlreadyExistsError: The mode is `errorifexists`, and the table has objects.
-        WriteFinishedError: The write was abandoned concurrently.
-    """
+    """Write a DataFrame below `data/` and stage its files as one run, or nothing."""
     table = open_table_to_write(context, request)
     if not may_write(request, table):
         return TableWrite(request.path, 0, 0)
@@ -58,7 +53,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 
 def open_table_to_write(context: Context, request: WriteRequest) -> TableVersion:
-    """Return the table on the branch, shared by the steps of a write before its landing."""
+    """Return the table on the branch before a write."""
     open_branch(context, request.branch, Action.STAGE)
     return open_table(context, request.branch, request.path)
 
@@ -76,7 +71,6 @@ def may_write(request: WriteRequest, table: TableVersion) -> bool:
 
 
 def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> None:
-    """Reject a write in conflict with the table's existing files."""
     check_no_other_table(request, table)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
         return
@@ -90,9 +84,9 @@ def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> 
         return
     columns = [name for name, _ in partition_of(file.path.removeprefix(request.folder))]
     if columns != list(request.partition_by):
-        said = f"by {', '.join(columns)}" if columns else "by no column"
+        how = f"by {', '.join(columns)}" if columns else "by no column"
         raise InvalidInputError(
-            f"{request.folder!r} is partitioned {said} on {request.branch!r}: write to it with "
+            f"{request.folder!r} is partitioned {how} on {request.branch!r}: write to it with "
             "the same partition_by, or overwrite all of it"
         )
     if request.schema_check and request.format == PARQUET:
@@ -100,7 +94,6 @@ def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> 
 
 
 def _check_schema(rows: DataFrame, request: WriteRequest, file: ObjectInfo) -> None:
-    """Reject rows with columns unlike those of a table's file."""
     # Lazy import: it loads Spark.
     from sparklake.frames.tables.parquet_views import type_names
 
@@ -143,56 +136,64 @@ def _find_file(table: TableVersion) -> ObjectInfo | None:
 @restarts()
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
     """Stage the files of a write. Removals of older files apply to the sealed state only."""
-    branch, seen, batches = request.branch, None, _staged(request, write.place, files)
-    fence = get_branch(context, branch).fence
+    seen = None
+    rows = (staged_rows(each, request.folder, write.place) for each in files.to_batches())
+    batches: Iterator[pa.RecordBatch] = rows
+    fence = get_branch(context, request.branch).fence
     if request.mode is not WriteMode.APPEND:
-        seen = context.refs.staging.seal(branch, Action.STAGE)
-        table = open_table(context, branch, request.path)
+        seen = context.refs.staging.seal(request.branch, Action.STAGE)
+        table = open_table(context, request.branch, request.path)
         if not may_write(request, table):
             return TableWrite(request.path, 0, 0)
-        batches = chain(batches, removals(request, table, files["name"]))
-    runner = context.runner(files.num_rows, "write", branch)
+        batches = chain(rows, removals(request, table, files["name"]))
+    return stage_write(context, request, write, files, batches, seen, fence=fence)
+
+
+def stage_write(
+    context: Context,
+    request: WriteRequest,
+    write: Write,
+    files: pa.Table,
+    batches: Iterable[pa.RecordBatch],
+    seen: BranchState | None,
+    *,
+    fence: int,
+) -> TableWrite:
+    """Stage rows of STAGE_SCHEMA, and close the write. `files` are the written data files."""
+    runner = context.runner(files.num_rows, "write", request.branch)
     # Every collection spares the files in the place of an open write. The fence is for the run.
-    made = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+    staged = TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
     stage_batches(
         context,
-        branch,
+        request.branch,
         runner,
         batches=batches,
         seen=seen,
         write=write.id,
         fence=fence,
-        result=lambda: made,
+        result=lambda: staged,
     )
-    return made
-
-
-def _staged(request: WriteRequest, place: str, files: pa.Table) -> Iterator[pa.RecordBatch]:
-    for batch in files.to_batches():
-        yield staged_rows(batch, request.folder, place)
+    return staged
 
 
 def staged_rows(
     files: pa.RecordBatch, folder: str, place: str, names: pa.Array | None = None
 ) -> pa.RecordBatch:
-    """Return files as rows of STAGE_SCHEMA, named in a folder of the tree.
-
-    `names` default to those below the place.
-    """
+    """Convert files to STAGE_SCHEMA, under their own or the given names in a folder."""
     name = files.column("name")
-    given = {
-        "path": _joined(folder, name if names is None else names),
-        "address": _joined(f"{place}/", name),
+    columns = {
+        **{each.name: pa.nulls(files.num_rows, each.type) for each in STAGE_SCHEMA},
+        "path": pc.binary_join_element_wise(folder, name if names is None else names, ""),
+        "address": pc.binary_join_element_wise(f"{place}/", name, ""),
         **{each: files.column(each) for each in ("size", "checksum", "mtime")},
     }
-    empty = {each.name: pa.nulls(files.num_rows, each.type) for each in STAGE_SCHEMA}
-    return pa.record_batch(list({**empty, **given}.values()), schema=STAGE_SCHEMA)
+    return pa.record_batch(list(columns.values()), schema=STAGE_SCHEMA)
 
 
 def removals(
     request: WriteRequest, table: TableVersion, names: pa.Array
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the removals of files replaced with `names` by an overwrite."""
+    """Yield an overwrite's removals of files other than `names`."""
     if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
         return
     depth = len(request.partition_by)
@@ -202,21 +203,16 @@ def removals(
     for batch in table.objects.batches():
         paths = batch.column("path")
         name = pc.utf8_slice_codeunits(paths, len(table.folder))
-        gone = pc.invert(pc.is_in(name, value_set=names))
+        removed = pc.invert(pc.is_in(name, value_set=names))
         if within is not None:
-            there = pc.is_in(_partition(name, depth), value_set=within)
-            gone = pc.and_(gone, there)
-        if pc.any(gone).as_py():
-            yield deletions(paths.filter(gone))
+            removed = pc.and_(removed, pc.is_in(_partition(name, depth), value_set=within))
+        if pc.any(removed).as_py():
+            yield deletions(paths.filter(removed))
 
 
 def _partition(names: pa.Array, depth: int) -> pa.Array:
-    """Return the partition folders of files, null for a file without partition."""
+    """Return the partition folders of files, null without a partition."""
     pattern = rf"^((?:[^/]*/){{{depth}}})(?s:.*)$"
     inside = pc.match_substring_regex(names, pattern)
     folders = pc.replace_substring_regex(names, pattern, r"\1")
     return pc.if_else(inside, folders, None)
-
-
-def _joined(prefix: str, names: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(prefix, names, "")

@@ -49,7 +49,7 @@ class TableWrite:
 
 
 RESULT: ResultCodec[TableWrite] = ResultCodec(asdict, lambda _, stored: TableWrite(**stored))
-"""The stored form of a write, for once keys."""
+"""The stored form of a write, for idempotency keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class WriteRequest:
     @property
     def merges_schema(self) -> bool:
         """Whether the rows may add columns to the table."""
-        given = {name.lower(): str(value).lower() for name, value in self.options.items()}
-        return given.get("mergeschema") == "true"
+        options = {name.lower(): str(value).lower() for name, value in self.options.items()}
+        return options.get("mergeschema") == "true"
 
     @property
     def is_delta(self) -> bool:
@@ -91,38 +91,32 @@ def write_request(
 ) -> WriteRequest:
     if not hasattr(rows, "sparkSession"):
         raise InvalidInputError(f"write needs a Spark DataFrame, not {type(rows)}")
-    _check_options(options)
+    for key in options:
+        # Spark's sources ignore it silently.
+        if key.lower() == "partitionby":
+            raise InvalidInputError(
+                f"{key} is not supported as an option of the writer: use partition_by"
+            )
     check_supported(table_format)
     if isinstance(partition_by, str):
         partition_by = (partition_by,)
-    chosen, name = _mode(mode), table_format.lower()
-    if chosen is WriteMode.OVERWRITE_PARTITIONS and not partition_by and name != DELTA:
+    write_mode, name = _mode(mode), table_format.lower()
+    if write_mode is WriteMode.OVERWRITE_PARTITIONS and not partition_by and name != DELTA:
         raise InvalidInputError(
             "overwrite-partitions needs partition columns: set partition_by, or use overwrite"
         )
-    rest = {key: value for key, value in options.items() if key.lower() != _OVERWRITES}
-    if chosen is WriteMode.OVERWRITE and _is_dynamic(rows, options, partition_by, name):
-        chosen = WriteMode.OVERWRITE_PARTITIONS
-    folder, columns = table_prefix(path), tuple(partition_by)
+    if write_mode is WriteMode.OVERWRITE and _is_dynamic(rows, options, partition_by, name):
+        write_mode = WriteMode.OVERWRITE_PARTITIONS
     return WriteRequest(
-        branch=branch,
-        path=path,
-        folder=folder,
+        branch,
+        path,
+        folder=table_prefix(path),
         format=name,
-        mode=chosen,
-        partition_by=columns,
-        options=rest,
+        mode=write_mode,
+        partition_by=tuple(partition_by),
+        options={key: value for key, value in options.items() if key.lower() != _OVERWRITES},
         schema_check=schema_check,
     )
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    """Reject options silently ignored by Spark's sources."""
-    for name in options:
-        if name.lower() == "partitionby":
-            raise InvalidInputError(
-                f"{name} is not supported as an option of the writer: use partition_by"
-            )
 
 
 def _mode(mode: str) -> WriteMode:
@@ -140,8 +134,8 @@ def _is_dynamic(
     """Return whether Spark would overwrite only the partitions of the new rows."""
     if not partition_by and name != DELTA:
         return False
-    given = {key.lower(): str(value) for key, value in options.items()}
-    if "replacewhere" in given:
+    values = {key.lower(): str(value) for key, value in options.items()}
+    if "replacewhere" in values:
         return False
-    said = given.get(_OVERWRITES) or rows.sparkSession.conf.get(_OVERWRITES_SETTING, "static")
-    return str(said).lower() == "dynamic"
+    mode = values.get(_OVERWRITES) or rows.sparkSession.conf.get(_OVERWRITES_SETTING, "static")
+    return str(mode).lower() == "dynamic"

@@ -1,9 +1,9 @@
-"""A table's written files, and the register of writes."""
+"""Written files of tables, and the register of writes."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
@@ -18,7 +18,7 @@ from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
 from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteFinishedError
 from sparklake.graveler.arrow_batches import pack_batches
-from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
+from sparklake.graveler.ports import ObjectStore, Write, WriteState
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.udfs.tables import checksum_body
@@ -26,7 +26,7 @@ from sparklake.udfs.tasks import task_table
 from sparklake.verbs.base.context import Context, OnceRun
 
 READ_BY_TASKS_BYTES = 256 * 1024 * 1024
-"""The size from which the files of a write are hashed or uploaded by Spark tasks."""
+"""The minimum size of a write for Spark tasks to hash or upload its files."""
 
 _BATCH_ROWS = 8192
 _SHARE_BYTES = 128 * 1024 * 1024
@@ -35,29 +35,33 @@ _MICROSECOND = 1_000
 
 _TEMPORARY = "_temporary"
 _RUN_LETTERS = 16
-"""The number of digits of a write's id that stand for a once key."""
+"""The number of digits of a write's id that identify an idempotency key."""
 
 
 @contextmanager
 def written_files(
     context: Context, branch: str, place: str, names: pa.Array | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the files in a place as FILE_SCHEMA, on local disk until the end.
+    """Yield the committed files in a place as FILE_SCHEMA, with `names` only the given ones.
 
-    Only committed files, and of them the given `names`, are listed: Spark's committer keeps other
-    files below `_temporary` until the commit, and then removes them.
+    Spark's committer keeps other files below `_temporary` until the commit, and then removes them.
     """
-    with kept(_named(visible_files(context.store, f"{place}/"), names)) as files:
+    batches = visible_files(context.store, f"{place}/")
+    if names is not None:
+        batches = (each.filter(pc.is_in(each.column("name"), value_set=names)) for each in batches)
+    with kept(batches) as files:
         if pc.all(pc.not_equal(files["checksum"], "")).as_py():
             yield files
         else:
-            with kept(_hashed(context, branch, place, files)) as whole:
+            runner = bytes_runner(context, branch, int(pc.sum(files["size"]).as_py() or 0))
+            hashes = partial(checksum_body, context.workspace, place)
+            with kept(runner.collect(hashes, file_shares(files))) as whole:
                 yield whole
 
 
 @contextmanager
 def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Write batches of FILE_SCHEMA to a file, and yield them as a memory-mapped table."""
+    """Yield batches of FILE_SCHEMA as a memory-mapped table on local disk."""
     with scratch_folder(disk_root()) as scratch:
         path = str(scratch / "files")
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, FILE_SCHEMA) as writer:
@@ -69,33 +73,19 @@ def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def visible_files(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
     """Yield the files under a prefix, without hidden and uncommitted ones."""
-    found = (each for each in store.list(prefix) if _counts(each.key.removeprefix(prefix)))
-    while chunk := list(islice(found, _BATCH_ROWS)):
-        yield _rows(chunk, len(prefix))
-
-
-def _named(batches: Iterable[pa.RecordBatch], names: pa.Array | None) -> Iterator[pa.RecordBatch]:
-    for each in batches:
-        if names is None:
-            yield each
-        else:
-            yield each.filter(pc.is_in(each.column("name"), value_set=names))
-
-
-def _rows(found: list[StoredObject], cut: int) -> pa.RecordBatch:
-    mtimes = pa.array([each.mtime // _MICROSECOND for each in found])
-    return pa.record_batch(
-        [
-            pa.array([each.key[cut:] for each in found], pa.string()),
-            pa.array([each.size for each in found], pa.int64()),
-            pa.array([each.checksum for each in found], pa.string()),
+    objects = (each for each in store.list(prefix) if _is_visible(each.key.removeprefix(prefix)))
+    while chunk := list(islice(objects, _BATCH_ROWS)):
+        mtimes = pa.array([each.mtime // _MICROSECOND for each in chunk])
+        columns = [
+            pa.array([each.key.removeprefix(prefix) for each in chunk], pa.string()),
+            pa.array([each.size for each in chunk], pa.int64()),
+            pa.array([each.checksum for each in chunk], pa.string()),
             mtimes.cast(FILE_SCHEMA.field("mtime").type),
-        ],
-        schema=FILE_SCHEMA,
-    )
+        ]
+        yield pa.record_batch(columns, schema=FILE_SCHEMA)
 
 
-def _counts(name: str) -> bool:
+def _is_visible(name: str) -> bool:
     # Hadoop's local file system leaves a `.part-0.crc` next to each file. Folders with these names
     # contain files that a committer has not moved or could not remove.
     first, _, _ = name.partition("/")
@@ -103,20 +93,15 @@ def _counts(name: str) -> bool:
     return first != _TEMPORARY and not hidden
 
 
-def _hashed(context: Context, branch: str, place: str, files: pa.Table) -> Iterator[pa.RecordBatch]:
-    runner = bytes_runner(context, branch, int(pc.sum(files["size"]).as_py() or 0))
-    return runner.collect(partial(checksum_body, context.workspace, place), file_shares(files))
-
-
 def bytes_runner(context: Context, branch: str, size: int) -> Runner:
-    """Return the runner for tasks reading this many bytes."""
+    """Return the runner for tasks over files of `size` bytes."""
     if context.runners.engine is not Engine.LOCAL and size >= READ_BY_TASKS_BYTES:
         return context.runners.on_spark(context.title("write", branch))
     return context.runner(0, "write", branch)
 
 
 def file_shares(files: pa.Table) -> pa.Table:
-    """Return files as rows of TASK_SCHEMA, each of up to 8,192 files or about 128 MiB."""
+    """Pack files into TASK_SCHEMA, at most 8,192 files or about 128 MiB per row."""
     before = np.cumsum(files["size"].to_numpy()) // _SHARE_BYTES
     cuts = {*np.flatnonzero(np.diff(before)) + 1, *range(0, files.num_rows, _BATCH_ROWS)}
     bounds = [*sorted(cuts), files.num_rows]
@@ -128,11 +113,7 @@ def file_shares(files: pa.Table) -> pa.Table:
 
 @contextmanager
 def begun(context: Context, branch: str) -> Iterator[Write]:
-    """Register a write to a new place, and abandon it at the end unless it landed.
-
-    The write stays open if its driver dies, or if Postgres is unreachable at the end. A run with an
-    idempotency key abandons the open writes of earlier runs with this key.
-    """
+    """Register a write, and abandon it at the end unless it landed or Postgres is unreachable."""
     name = uuid.uuid4().hex
     if context.once is not None:
         name = f"{_abandon_earlier(context, context.once)}{name[_RUN_LETTERS:]}"
@@ -145,7 +126,7 @@ def begun(context: Context, branch: str) -> Iterator[Write]:
 
 
 def _abandon_earlier(context: Context, run: OnceRun) -> str:
-    """Abandon the writes of earlier runs with an idempotency key, and return their id prefix.
+    """Abandon the open writes of earlier runs with an idempotency key; return their id prefix.
 
     The key's queue slot is held: earlier runs died or lost the slot, and must not stage any more.
     """
@@ -157,25 +138,15 @@ def _abandon_earlier(context: Context, run: OnceRun) -> str:
     return prefix
 
 
-def list_writes(context: Context) -> Sequence[Write]:
-    """Return the open and abandoned writes."""
-    return context.refs.writes.list()
-
-
 def abandon_write(context: Context, write_id: str) -> Write:
-    """Abandon an open write, and return it. Repeated calls are no-ops.
-
-    Raises:
-        NotFoundError: The write does not exist.
-        WriteFinishedError: The write landed.
-    """
-    found = next(iter(context.refs.writes.abandon([write_id])), None)
-    found = found or context.refs.writes.find(write_id)
-    if found is None:
+    """Abandon an open write, and return it. Repeated calls are no-ops."""
+    write = next(iter(context.refs.writes.abandon([write_id])), None)
+    write = write or context.refs.writes.find(write_id)
+    if write is None:
         raise NotFoundError(
             f"{context.info.name} has no write {write_id!r}; `sparklake writes` shows the "
             "open and abandoned writes"
         )
-    if found.state is WriteState.DONE:
-        raise WriteFinishedError.of(write_id, found.branch)
-    return found
+    if write.state is WriteState.DONE:
+        raise WriteFinishedError.of(write_id, write.branch)
+    return write

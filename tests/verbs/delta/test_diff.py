@@ -14,6 +14,7 @@ from sparklake.frames.tables.table_sides import TableSide
 from sparklake.testing.lakes import contents, memory_lake
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.delta.diff import delta_sides
+from sparklake.verbs.tables.diff_sides import FolderPair
 from tests.support.delta import (
     LOG,
     TABLE,
@@ -43,7 +44,7 @@ def change(repo: Repository, folder: Path, *changes: Change) -> None:
 def sides(repo: Repository, left: str, right: str) -> tuple[TableSide, TableSide]:
     context, refs = repo._context, (left, right)
     one, other = (context.tree(get_commit(context, ref)) for ref in refs)
-    return delta_sides(context, f"{TABLE}/", refs, (one, other))
+    return delta_sides(FolderPair(context, f"{TABLE}/", refs, (one, other)))
 
 
 def ids(side: TableSide) -> list[int]:
