@@ -60,7 +60,6 @@ def packed_tasks(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 def shipped(runner: SparkRunner, batches: Iterable[pa.RecordBatch], ddl: str) -> DataFrame:
-    """Return batches as a DataFrame, one per partition, in order."""
     return runner.tasks(packed_tasks(batches)).mapInArrow(packed_rows, ddl)
 
 
@@ -236,14 +235,13 @@ def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run a body in a task, and report an error of sparklake on one line to the driver.
 
-    The line is JSON: the message of the error, and its other arguments if they are short.
+    The line is JSON: the message of the error, and its attributes if they are short.
     """
     try:
         yield from body(batches)
     except errors.SparklakeError as error:
-        more = error.__reduce__()[1][1:]
-        is_short = all(isinstance(each, str | int) for each in more)
-        line = json.dumps([str(error), *(more if is_short else ())])
+        is_short = all(isinstance(each, str | int) for each in vars(error).values())
+        line = json.dumps([str(error), vars(error) if is_short else {}])
         report = type(error)(line).with_traceback(error.__traceback__)
         # The first cause gets it, too: Connect of Spark 3.5 truncates reports to 2,048 characters.
         cause: BaseException = error
@@ -269,8 +267,10 @@ def _find_raised(report: str) -> errors.SparklakeError | None:
     for name, line in _RAISED.findall(report):
         kind: type[errors.SparklakeError] | None = getattr(errors, name, None)
         if kind is not None:
-            arguments = [line]
+            message, attributes = line, dict[str, object]()
             with suppress(json.JSONDecodeError):
-                arguments = json.loads(line)
-            return kind(*arguments)
+                message, attributes = json.loads(line)
+            error = kind(message)
+            vars(error).update(attributes)
+            return error
     return None
