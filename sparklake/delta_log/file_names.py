@@ -115,7 +115,6 @@ class ChangedLogs:
 
 
 def log_folders_batch(changes: BlockChanges) -> pa.RecordBatch:
-    """Return the folders of different logs as keys."""
     logs = ChangedLogs()
     logs.observe(changes)
     return pa.record_batch([pa.array(logs.in_order(), pa.binary())], names=["key"])

@@ -54,7 +54,6 @@ class Hook:
     properties: Properties
 
     def runs_after(self, *, has_failed: bool) -> bool:
-        """Return whether the hook runs after the results of its file's previous hooks."""
         return self.condition in ("always", "failure" if has_failed else "success")
 
 
@@ -68,7 +67,6 @@ class HookFile:
     hooks: tuple[Hook, ...]
 
     def is_on(self, event: EventName, ref: str) -> bool:
-        """Return whether the file applies to an event of a branch or tag."""
         globs = self.on.get(event)
         return globs is not None and (not globs or any(is_word(each, ref) for each in globs))
 

@@ -23,7 +23,6 @@ _PORTS = {"http": "80", "https": "443"}
 
 
 def is_function(pattern: str, function: str) -> bool:
-    """Match a Python function by modules."""
     return is_path(pattern.translate(_SEPARATORS), function.translate(_SEPARATORS))
 
 
@@ -41,12 +40,10 @@ def is_address(pattern: str, url: str) -> bool:
 
 
 def is_host(pattern: str, host: str) -> bool:
-    """Match a host by labels."""
     return is_path(pattern.lower().replace(".", "/"), host.lower().replace(".", "/"))
 
 
 def is_path(pattern: str, text: str) -> bool:
-    """Match a path by folders."""
     return path_pattern(pattern).fullmatch(text) is not None
 
 

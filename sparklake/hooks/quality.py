@@ -109,7 +109,6 @@ def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
 
 
 def _counts(rows: DataFrame, checks: Checks) -> dict[str, int]:
-    """Count all rows, and the failing rows by check."""
     # Lazy import: hook files are also read without Spark installed.
     from pyspark.sql import functions as f
 

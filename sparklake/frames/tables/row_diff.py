@@ -49,7 +49,6 @@ def selected(schema: StructType, key: Sequence[str], columns: Sequence[str] | No
 def check_columns(
     left: StructType, right: StructType, key: Sequence[str], columns: Sequence[str] | None
 ) -> None:
-    """Reject missing columns and unsuitable keys."""
     both = [name for name in left.names if name in right.names]
     for name in key:
         if name not in both:

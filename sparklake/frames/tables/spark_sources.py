@@ -89,7 +89,6 @@ def _missing_for_delta(spark: SparkSession) -> _Missing:
 
 
 def check_delta(spark: SparkSession) -> None:
-    """Reject a session without Delta."""
     missing = _missing_for_delta(spark)
     if missing is _Missing.NOTHING:
         return

@@ -74,7 +74,6 @@ def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKe
 
 
 def _apart(files: Files, others: Files, log_folder: bytes, changed: set[bytes]) -> list[Fields]:
-    """Return the files without an equal one on the other side."""
     return [
         fields
         for key, fields in sorted(files.items(), key=lambda each: (each[0].path, each[0].vector))

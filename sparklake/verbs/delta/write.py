@@ -153,7 +153,6 @@ def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Ite
 
 
 def _check_format(copy: _Copy, table: TableVersion) -> None:
-    """Reject a new log among unlisted files."""
     request = copy.request
     if not copy.base.is_new:
         return

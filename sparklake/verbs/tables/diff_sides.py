@@ -41,12 +41,10 @@ class FolderPair:
         return diff_trees(self.context, *self.trees, self.folder, " -> ".join(self.refs))
 
     def addresses(self, side: int, names: Iterable[str]) -> pa.ChunkedArray:
-        """Look up files of one side by their paths below the folder."""
         snapshot = snapshot_over(self.context, self.refs[side], self.trees[side])
         return snapshot.lookup([self.folder + each for each in names]).column("address")
 
     def changed_paths(self) -> tuple[set[str], set[str]]:
-        """Return the differing paths below the folder, in left and in right."""
         left, right = set[str](), set[str]()
         for row in self.changes():
             relative = row.path.removeprefix(self.folder)

@@ -59,7 +59,6 @@ def find_parquet_view(
 def _shape(
     spark: SparkSession, view: View, table: TableVersion, listing: _FileTotals, *, merges: bool
 ) -> TableShape | None:
-    """Return the table's shape, with one file's or the merged schema."""
     from sparklake.frames.tables.exact_files import infers_types, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
     from sparklake.frames.tables.spark_sources import spark_schema

@@ -67,7 +67,6 @@ def read_table(
 def view_table(
     context: Context, table: TableVersion, table_format: str | None, options: Mapping[str, Any]
 ) -> str:
-    """Return the URI of a Delta table with a table version's content."""
     table_format = table_format or _found_format(table)
     check_supported(table_format)
     if table_format not in (DELTA, PARQUET):

@@ -82,7 +82,6 @@ def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def check_native(context: Context) -> None:
-    """Reject a session without access to the storage namespace."""
     if not context.store.traits.is_local and not _speaks_s3(context):
         raise MissingDependencyError(
             "this Spark session lacks the S3 client S3A, which writes Delta tables in "

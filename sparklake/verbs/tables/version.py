@@ -48,7 +48,6 @@ class TableVersion:
 
 
 def open_table(context: Context, ref: str, path: str) -> TableVersion:
-    """Return the table under a path of a ref, including staged changes."""
     folder = table_prefix(path)
 
     def read(resolved: ResolvedRef) -> TableVersion:

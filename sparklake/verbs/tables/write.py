@@ -53,7 +53,6 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 
 def open_table_to_write(context: Context, request: WriteRequest) -> TableVersion:
-    """Return the table on the branch before a write."""
     open_branch(context, request.branch, Action.STAGE)
     return open_table(context, request.branch, request.path)
 
