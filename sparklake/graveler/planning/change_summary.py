@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.buffers import Mask
 from sparklake.graveler.keys import Interval, common, prefix_interval, successor
+from sparklake.graveler.planning.path_filter import covering
 from sparklake.graveler.planning.segments import changed_intervals, joined_evenly
 from sparklake.graveler.ranges import Ranges
 
@@ -106,7 +106,7 @@ def summary_between(before: Ranges, after: Ranges, changed: KnownKeys | None) ->
         return ChangeSummary(
             name_hashes(()), tuple(changed_intervals(before, after, MOST_INTERVALS))
         )
-    covered = _Cover(changed.within)
+    covered = covering(changed.within)
     windows = changed_intervals(before, after, _MOST_WINDOWS)
     others = [each for each in windows if not covered.holds(each)]
     return ChangeSummary(names_hashed(changed.keys), tuple(joined_evenly(others, MOST_INTERVALS)))
@@ -159,24 +159,3 @@ def decode_summary(stored: bytes) -> ChangeSummary | None:
     if fields.version != _VERSION:
         return None
     return ChangeSummary(names, tuple(Interval(start, stop) for start, stop in fields.intervals))
-
-
-class _Cover:
-    """The union of ordered intervals."""
-
-    def __init__(self, intervals: Sequence[Interval]) -> None:
-        self._joined: list[Interval] = []
-        for each in intervals:
-            last = self._joined[-1] if self._joined else None
-            if last is not None and (last.stop is None or each.start <= last.stop):
-                self._joined[-1] = Interval(last.start, each.stop)
-            else:
-                self._joined.append(each)
-        self._starts = [each.start for each in self._joined]
-
-    def holds(self, interval: Interval) -> bool:
-        at = bisect_right(self._starts, interval.start) - 1
-        if at < 0:
-            return False
-        stop = self._joined[at].stop
-        return stop is None or (interval.stop is not None and interval.stop <= stop)

@@ -24,20 +24,17 @@ class Task:
 
 def pack_tasks(plan: Plan, task_records: int) -> list[Task]:
     """Return tasks of about `task_records` records each. A piece is never cut."""
-    tasks: list[Task] = []
-    batch: list[TaskPiece] = []
+    batches: list[list[TaskPiece]] = []
     records = 0
     for position, piece in enumerate(plan.pieces):
         if not isinstance(piece, OpenPiece):
             continue
-        if batch and records + piece.records > task_records:
-            tasks.append(Task(tuple(batch)))
-            batch, records = [], 0
-        batch.append(TaskPiece(position, piece))
+        if not batches or records + piece.records > task_records:
+            batches.append([])
+            records = 0
+        batches[-1].append(TaskPiece(position, piece))
         records += piece.records
-    if batch:
-        tasks.append(Task(tuple(batch)))
-    return tasks
+    return [Task(tuple(batch)) for batch in batches]
 
 
 def coalesced(plan: Plan, task_records: int) -> Plan:

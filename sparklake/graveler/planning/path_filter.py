@@ -87,11 +87,16 @@ def filter_for(paths: Sequence[str] | None) -> PathFilter:
         raise InvalidInputError(
             "the list of paths is empty: name an object, or a prefix that ends with '/'"
         )
-    return PathFilter(tuple(_disjoint(map(_interval, sorted(keys)))))
+    return covering(map(_interval, sorted(keys)))
 
 
 def _interval(key: bytes) -> Interval:
     return prefix_interval(key) if key.endswith(b"/") else Interval(key, successor(key))
+
+
+def covering(intervals: Iterable[Interval]) -> PathFilter:
+    """Return the filter for the union of intervals with ascending starts."""
+    return PathFilter(tuple(_disjoint(intervals)))
 
 
 def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
