@@ -27,10 +27,7 @@ _FOLDERS_KEPT = 65536
 
 
 class OwnNamespace:
-    """A lookup of addresses in a namespace, resolved as the store resolves them.
-
-    On a file system, symbolic links of folders and of the file itself are followed.
-    """
+    """A lookup of addresses in a namespace, through the symbolic links of a file system."""
 
     def __init__(self, namespace: str) -> None:
         self.uri = namespace
@@ -60,10 +57,7 @@ class OwnNamespace:
         return self._without_links(full_addresses(self.uri, entries))
 
     def canonical(self, addresses: pa.StringArray) -> pa.StringArray:
-        """Return addresses in one spelling per object, because any spelling may be staged.
-
-        An address outside that links into the namespace becomes the object's address there.
-        """
+        """Return addresses in one spelling per object, with links into the namespace resolved."""
         return self._without_links(canonical_addresses(addresses))
 
     def _without_links(self, addresses: pa.StringArray) -> pa.StringArray:

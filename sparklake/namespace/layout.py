@@ -1,8 +1,4 @@
-"""Keys and folders below a storage namespace, each spelled once.
-
-Folders end with '/'. lakeFS uses `data/` and `_lakefs/` too, and ignores `_sparklake/`. The module
-imports nothing, so every layer may import it.
-"""
+"""Keys and folders below a storage namespace, each spelled once. Folders end with '/'."""
 
 from __future__ import annotations
 
@@ -53,11 +49,7 @@ COLLECTED_KEY = f"{COLLECTIONS_FOLDER}collected.json"
 
 
 def sweep_marker_key(sweep_id: str) -> str:
-    """Return the key of the marker of an open sweep.
-
-    A collection writes it before it looks for referenced objects, and removes it after its last
-    deletion. No other sweep has the same key, so a late removal ends only its own.
-    """
+    """Return the key of an open sweep's marker, unique to it, older than its first read."""
     return f"{SWEEP_MARKER_KEY}-{sweep_id}"
 
 
@@ -82,11 +74,7 @@ OPEN_PURGES_FOLDER = f"{PURGES_FOLDER}open/"
 
 
 def open_purge_key(purge_id: str) -> str:
-    """Return the key of the marker of an open purge.
-
-    A purge writes it before it looks for referenced objects, and removes it after its last
-    deletion.
-    """
+    """Return the key of an open purge's marker, older than its first read."""
     return f"{OPEN_PURGES_FOLDER}{purge_id}"
 
 

@@ -15,10 +15,7 @@ from sparklake.stores.objects.temporary import ABANDONED_SECONDS, remove_tempora
 
 
 def unfinished_checks(store: ObjectStore) -> dict[str, list[StoredObject]]:
-    """Return the exchanged files of unfinished checks, by the id of the check.
-
-    Does not read the reports, however many there are.
-    """
+    """Return the exchanged files of unfinished checks, by check. Reads no reports."""
     prefix = f"{CHECKS_FOLDER}{OPEN_CHECKS}"
     found: dict[str, list[StoredObject]] = {}
     for each in store.list(prefix):
@@ -44,10 +41,7 @@ def abandoned_keys(store: ObjectStore, before: int) -> Iterator[str]:
 
 
 def remove_leftovers(store: ObjectStore, grace: timedelta) -> int:
-    """Remove the leftovers of dead processes; return their number.
-
-    A file must be older than the grace period and than a day: a living process may still use it.
-    """
+    """Remove leftovers older than the grace period and a day; return their number."""
     age = max(grace.total_seconds(), ABANDONED_SECONDS)
     before = time.time_ns() - int(age * SECOND)
     removed = 0

@@ -11,10 +11,7 @@ ENDED = b"ended"
 
 
 def decide_once(store: ObjectStore, key: str, decision: bytes) -> bytes:
-    """Return the stored decision of a key: the given one, or an earlier one.
-
-    After a lost answer, the store finds the file of the first request.
-    """
+    """Return the stored decision of a key: the given one, or an earlier one."""
     return decision if store.put_if_absent(key, decision) else store.get(key)
 
 
@@ -39,10 +36,7 @@ def sweep_ended_error() -> CollectionRunningError:
 
 
 def marked_run(store: ObjectStore, marker: str) -> str:
-    """Return the collection id in a marker.
-
-    A damaged marker raises CorruptFileError: nothing else says what that collection may delete.
-    """
+    """Return the collection id in a marker. A damaged marker raises CorruptFileError."""
     run_id = store.get(marker).decode(errors="replace")
     if not is_run_id(run_id):
         raise CorruptFileError(

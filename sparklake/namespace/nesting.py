@@ -1,8 +1,4 @@
-"""Ownership markers of namespaces above or below another one.
-
-On a file system every answer resolves symbolic links as of now, because a link may be newer than a
-repository.
-"""
+"""Ownership markers of namespaces above or below another one, with links resolved as of now."""
 
 from __future__ import annotations
 
@@ -22,10 +18,7 @@ _FOLDERS_KEPT = 65536
 
 
 def find_enclosing(uri: str) -> str | None:
-    """Return the nearest marked storage namespace above a root, or None.
-
-    The marker may be of any lake. Unreadable folders count as unmarked.
-    """
+    """Return the nearest marked namespace above a root. Unreadable folders count as unmarked."""
     path = find_local_path(uri)
     if path is not None:
         return _find_marked_folder(path)
@@ -33,11 +26,7 @@ def find_enclosing(uri: str) -> str | None:
 
 
 class NamespaceMarks:
-    """The ownership markers of namespaces above the objects of a store.
-
-    Each folder is checked once, however many objects it has. With `own_root`, the root of the store
-    counts, too: it may be the namespace of another repository.
-    """
+    """Cached lookups of marked namespaces above a store's objects; `own_root` counts, too."""
 
     def __init__(self, store: ObjectStore, *, own_root: bool = False) -> None:
         self._store = store

@@ -27,10 +27,7 @@ def encode_ids(table_ids: Iterable[str]) -> bytes:
 
 
 def put_tables(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
-    """Write tree files unless they exist, durably; return the keys of the new ones.
-
-    Raises CollectionRunningError for a file that a collection may be deleting.
-    """
+    """Write tree files unless they exist or are being deleted; return the new keys."""
     if not files:
         return ()
     check_kept_tables(store, files.keys())
@@ -49,11 +46,7 @@ def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
 
 
 def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
-    """Verify tree files written before the latest fence was read.
-
-    CollectionRunningError means that a collection may be deleting one of them,
-    CollectionStartedError that one is deleted.
-    """
+    """Verify that no collection is deleting or has deleted given tree files."""
     keys = [table_key(each) for each in table_ids]
     check_kept_tables(store, keys)
     gone = find_missing(store, keys)

@@ -23,7 +23,6 @@ CHANGE_FIELDS = (
     pa.field("size", pa.int64(), nullable=False),
 )
 
-
 DIFF_SCHEMA = pa.schema(
     [
         *CHANGE_FIELDS,
@@ -34,9 +33,7 @@ DIFF_SCHEMA = pa.schema(
 """`type` is a ChangeType. `size` is in bytes, of the right side if it has the object, else of the
 left."""
 
-
 CHANGE_DDL = "type string, path string, size bigint"
-
 
 DIFF_DDL = f"{CHANGE_DDL}, left_checksum string, right_checksum string"
 
@@ -63,7 +60,6 @@ def diff_rows(batch: pa.RecordBatch) -> Iterator[DiffRow]:
 
 _SIDES = ("base", "source", "dest")
 
-
 SIDE_TYPE = pa.struct(
     [
         pa.field("size", pa.int64()),
@@ -73,13 +69,10 @@ SIDE_TYPE = pa.struct(
 )
 """`size` is in bytes."""
 
-
 THREE_WAY_SCHEMA = pa.schema([*CHANGE_FIELDS, *(pa.field(side, SIDE_TYPE) for side in _SIDES)])
 """A side is null if it has no object. `base` is also null without a conflict."""
 
-
 _SIDE_DDL = "struct<size: bigint, checksum: string, mtime: timestamp>"
-
 
 THREE_WAY_DDL = ", ".join([CHANGE_DDL, *(f"{side} {_SIDE_DDL}" for side in _SIDES)])
 
@@ -201,7 +194,6 @@ def _side_object(key: bytes, stored: bytes | None) -> SideObject | None:
 
 COUNTS = ("added", "removed", "changed", "conflict", "bytes_added", "bytes_removed")
 
-
 FOLDER_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -210,7 +202,6 @@ FOLDER_SCHEMA = pa.schema(
 )
 """`path` ends in '/' for a folder. A changed object counts in both columns of bytes, a conflict in
 neither."""
-
 
 FOLDER_DDL = ", ".join(["path string", *(f"{name} bigint" for name in COUNTS)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -82,132 +83,108 @@ _REPAIR = "`sparklake repair` lists what it can restore it from"
 _REFS = "`sparklake repair` takes it from a dump of refs that has it"
 _GC = "`sparklake gc run` removes it when it is older than the grace period"
 
-_E, _W, _L = Severity
+_K = FindingKind
+_E, _W, _L = (partial(KindFacts, each) for each in Severity)
 
 KIND_FACTS: Mapping[FindingKind, KindFacts] = {
-    FindingKind.COMMIT_DAMAGED: KindFacts(_E, "a commit in Postgres does not match its id", _REFS),
-    FindingKind.GENERATION_WRONG: KindFacts(
-        _E, "the generation of a commit is not above those of its parents", _REFS
+    _K.COMMIT_DAMAGED: _E("a commit in Postgres does not match its id", _REFS),
+    _K.GENERATION_WRONG: _E("the generation of a commit is not above those of its parents", _REFS),
+    _K.PARENT_MISSING: _E("a parent of a commit is missing", _REFS),
+    _K.SUMMARY_WRONG: _E(
+        "the change summary of a commit lacks a change", "`sparklake repair` deletes the summary"
     ),
-    FindingKind.PARENT_MISSING: KindFacts(_E, "a parent of a commit is missing", _REFS),
-    FindingKind.SUMMARY_WRONG: KindFacts(
-        _E,
-        "the change summary of a commit lacks a change",
-        "`sparklake repair` deletes the summary",
+    _K.REF_WITHOUT_COMMIT: _E("a ref names a missing commit", _REFS),
+    _K.REF_EXPIRED: _E("a ref names an expired commit", "move the branch, or delete the tag"),
+    _K.DEFAULT_BRANCH_MISSING: _E(
+        "the default branch is missing", "`sparklake repair` restores it from a dump of refs"
     ),
-    FindingKind.REF_WITHOUT_COMMIT: KindFacts(_E, "a ref names a missing commit", _REFS),
-    FindingKind.REF_EXPIRED: KindFacts(
-        _E, "a ref names an expired commit", "move the branch, or delete the tag"
-    ),
-    FindingKind.DEFAULT_BRANCH_MISSING: KindFacts(
-        _E, "the default branch is missing", "`sparklake repair` restores it from a dump of refs"
-    ),
-    FindingKind.LOG_DIFFERS: KindFacts(
-        _W,
+    _K.LOG_DIFFERS: _W(
         "a ref is not where the operations log says",
         "somebody changed Postgres by hand: compare with `sparklake op log`, and hard-reset",
     ),
-    FindingKind.STAGED_ROW_DAMAGED: KindFacts(
-        _E, "a staged row is not a record of an object", "stage the path again, or reset the branch"
+    _K.STAGED_ROW_DAMAGED: _E(
+        "a staged row is not a record of an object", "stage the path again, or reset the branch"
     ),
-    FindingKind.NAMESPACE_MARKER_WRONG: KindFacts(
-        _E,
+    _K.NAMESPACE_MARKER_WRONG: _E(
         "the ownership marker of the namespace is missing or has another repository",
         "mount the disk, or let `sparklake repair` write the marker",
     ),
-    FindingKind.GC_MARKER_DAMAGED: KindFacts(
-        _E,
+    _K.GC_MARKER_DAMAGED: _E(
         "the in-progress marker of a garbage collection is damaged",
         "`sparklake repair` writes the id of the unfinished collection into it",
     ),
-    FindingKind.DUMP_DAMAGED: KindFacts(
-        _W,
+    _K.DUMP_DAMAGED: _W(
         "the dump of refs cannot be restored",
         "`sparklake repair`, or `sparklake refs dump`, writes a new one",
     ),
-    FindingKind.FOREIGN_DUMP: KindFacts(
-        _W,
+    _K.FOREIGN_DUMP: _W(
         "the dump of refs was written by another program",
         "compare both, then dump with --overwrite",
     ),
-    FindingKind.COMMIT_LOST: KindFacts(_E, "Postgres lacks a commit of the dump", _REFS),
-    FindingKind.REF_LOST: KindFacts(
-        _E,
+    _K.COMMIT_LOST: _E("Postgres lacks a commit of the dump", _REFS),
+    _K.REF_LOST: _E(
         "Postgres lacks a ref that the dump or the log has",
         "`sparklake repair` creates it again where the log or the dump of refs has it",
     ),
-    FindingKind.BRANCH_BEHIND: KindFacts(
-        _E,
+    _K.BRANCH_BEHIND: _E(
         "Postgres never had a branch at the commit of the dump",
         "Postgres is probably an older backup: `sparklake repair` moves the branch on",
     ),
-    FindingKind.TREE_MISSING: KindFacts(_E, "a metarange is missing", _REPAIR),
-    FindingKind.TREE_DAMAGED: KindFacts(
-        _E, "a metarange does not match its id, directory or index", _REPAIR
+    _K.TREE_MISSING: _E("a metarange is missing", _REPAIR),
+    _K.TREE_DAMAGED: _E("a metarange does not match its id, directory or index", _REPAIR),
+    _K.RANGES_OVERLAP: _E("ranges of a metarange overlap", _REPAIR),
+    _K.RANGE_MISSING: _E("a range is missing", _REPAIR),
+    _K.RANGE_DAMAGED: _E("a range does not match its id, directory or index", _REPAIR),
+    _K.RANGE_METADATA_MISMATCH: _E(
+        "the metadata of a range in a metarange does not match the range", _REPAIR
     ),
-    FindingKind.RANGES_OVERLAP: KindFacts(_E, "ranges of a metarange overlap", _REPAIR),
-    FindingKind.RANGE_MISSING: KindFacts(_E, "a range is missing", _REPAIR),
-    FindingKind.RANGE_DAMAGED: KindFacts(
-        _E, "a range does not match its id, directory or index", _REPAIR
+    _K.RECORD_DAMAGED: _E("a range has records whose ids or entries are wrong", _REPAIR),
+    _K.TOMBSTONE_COMMITTED: _E(
+        "a commit contains tombstones", "restore the paths from another commit, and commit"
     ),
-    FindingKind.RANGE_METADATA_MISMATCH: KindFacts(
-        _E, "the metadata of a range in a metarange does not match the range", _REPAIR
+    _K.OBJECT_MISSING: _E("an object is missing at its address", _REPAIR),
+    _K.OBJECT_SIZE_DIFFERS: _E("an object has another size", _REPAIR),
+    _K.OBJECT_CONTENT_DIFFERS: _E("an object has other content", _REPAIR),
+    _K.OBJECT_UNREADABLE: _E(
+        "an object cannot be read", "read the message: correct the disk or the permissions"
     ),
-    FindingKind.RECORD_DAMAGED: KindFacts(
-        _E, "a range has records whose ids or entries are wrong", _REPAIR
+    _K.ADDRESS_UNUSABLE: _W(
+        "no store that sparklake knows has this address", "import the object again"
     ),
-    FindingKind.TOMBSTONE_COMMITTED: KindFacts(
-        _E, "a commit contains tombstones", "restore the paths from another commit, and commit"
+    _K.RECEIPT_DAMAGED: _W(
+        "a part of a purge's receipt is unreadable", "restore the file from a backup"
     ),
-    FindingKind.OBJECT_MISSING: KindFacts(_E, "an object is missing at its address", _REPAIR),
-    FindingKind.OBJECT_SIZE_DIFFERS: KindFacts(_E, "an object has another size", _REPAIR),
-    FindingKind.OBJECT_CONTENT_DIFFERS: KindFacts(_E, "an object has other content", _REPAIR),
-    FindingKind.OBJECT_UNREADABLE: KindFacts(
-        _E, "an object cannot be read", "read the message: correct the disk or the permissions"
+    _K.PURGE_UNFINISHED: _W(
+        "a purge has not ended", "`sparklake purge resume`, unless it is still running"
     ),
-    FindingKind.ADDRESS_UNUSABLE: KindFacts(
-        _W, "no store that sparklake knows has this address", "import the object again"
+    _K.COLLECTION_UNFINISHED: _L(
+        "a garbage collection has not ended", "`sparklake gc run` completes or removes it"
     ),
-    FindingKind.RECEIPT_DAMAGED: KindFacts(
-        _W, "a part of a purge's receipt is unreadable", "restore the file from a backup"
-    ),
-    FindingKind.PURGE_UNFINISHED: KindFacts(
-        _W, "a purge has not ended", "`sparklake purge resume`, unless it is still running"
-    ),
-    FindingKind.COLLECTION_UNFINISHED: KindFacts(
-        _L, "a garbage collection has not ended", "`sparklake gc run` completes or removes it"
-    ),
-    FindingKind.OBJECT_UNREFERENCED: KindFacts(_L, "nothing names an object below data/", _GC),
-    FindingKind.OBJECT_YOUNG: KindFacts(
-        _L, "nothing names an object below data/ yet, or a crash left it", _GC
-    ),
-    FindingKind.TREE_FILE_UNREFERENCED: KindFacts(
-        _L,
+    _K.OBJECT_UNREFERENCED: _L("nothing names an object below data/", _GC),
+    _K.OBJECT_YOUNG: _L("nothing names an object below data/ yet, or a crash left it", _GC),
+    _K.TREE_FILE_UNREFERENCED: _L(
         "no kept commit, staged change or dump names a table",
         "it does no harm; `sparklake gc run` removes it under a rule with --trees",
     ),
-    FindingKind.TEMPORARY_FILE: KindFacts(
-        _L,
+    _K.TEMPORARY_FILE: _L(
         "a write or a run left a temporary file, or is in progress",
         "`sparklake gc run` removes it when it is a day old",
     ),
-    FindingKind.WRITE_OPEN: KindFacts(
-        _L, "a write of a table is open", "`sparklake abandon-write`, if its driver has died"
+    _K.WRITE_OPEN: _L(
+        "a write of a table is open", "`sparklake abandon-write`, if its driver has died"
     ),
-    FindingKind.BRANCH_EXPIRED: KindFacts(
-        _L, "a branch has expired", "`sparklake branch prune` deletes it"
-    ),
+    _K.BRANCH_EXPIRED: _L("a branch has expired", "`sparklake branch prune` deletes it"),
 }
 
 
 _HIDE_NAMES = {
-    FindingKind.COMMIT_DAMAGED,
-    FindingKind.PARENT_MISSING,
-    FindingKind.REF_WITHOUT_COMMIT,
-    FindingKind.DEFAULT_BRANCH_MISSING,
-    FindingKind.COMMIT_LOST,
-    FindingKind.REF_LOST,
-    FindingKind.BRANCH_BEHIND,
+    _K.COMMIT_DAMAGED,
+    _K.PARENT_MISSING,
+    _K.REF_WITHOUT_COMMIT,
+    _K.DEFAULT_BRANCH_MISSING,
+    _K.COMMIT_LOST,
+    _K.REF_LOST,
+    _K.BRANCH_BEHIND,
 }
 
 

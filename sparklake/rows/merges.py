@@ -13,17 +13,13 @@ from sparklake.rows.results import TaskResult
 MAX_FOLDERS = 1_000
 """The most folders with a sample. Further ones are left out."""
 
-
 Samples = dict[bytes, bytes]
 """The key of a file for each folder."""
 
 
 @dataclass(slots=True)
 class AddedFiles:
-    """Samples of the files added by source and by dest since base.
-
-    A folder is that of a table: partition folders, such as `day=1/`, belong to it.
-    """
+    """Samples of the files added by source and dest since base, by folder of a table."""
 
     source: Samples = field(default_factory=dict)
     dest: Samples = field(default_factory=dict)
@@ -56,10 +52,7 @@ class ConflictResult(TaskResult, frozen=True, tag="conflict"):
 
 
 class KeptObject(NamedTuple):
-    """An object of a conflict's side on `key`, to keep under the key `wanted`.
-
-    The record id in `stored` is that of `key`.
-    """
+    """An object of a side to keep under `wanted`. The record id in `stored` is that of `key`."""
 
     key: bytes
     wanted: bytes

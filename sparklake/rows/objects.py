@@ -47,7 +47,6 @@ STAGE_SCHEMA = pa.schema(
 `checksum` is computed from the object. A missing `mtime` is the time of staging. A missing
 `content_type` is the default one; "" is kept, because imported objects have it."""
 
-
 OBJECT_DDL = (
     "path string, size bigint, checksum string, mtime timestamp, address string, "
     "metadata map<string, string>, content_type string"
@@ -179,7 +178,6 @@ def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:
 
 _COARSE_UNITS = {"s": SECOND_MICROS, "ms": SECOND_MICROS // 1000}
 """Microseconds per unit."""
-
 
 FILE_SCHEMA = pa.schema(
     [

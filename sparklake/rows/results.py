@@ -19,10 +19,7 @@ RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 
 
 class TaskResult(msgspec.Struct, frozen=True):
-    """A message from a task. Each subclass is a kind of result with a tag on the wire.
-
-    A feature defines its kinds as subclasses, in a module imported by its tasks and its verb.
-    """
+    """A message from a task. A feature's kinds are subclasses with a tag on the wire."""
 
 
 class PieceResult(TaskResult, frozen=True, tag="piece"):
@@ -57,10 +54,7 @@ _encode = msgspec.msgpack.Encoder().encode
 def encode_results(
     results: Iterable[TaskResult], replaced: Mapping[RangeId, RangeId] = MappingProxyType({})
 ) -> pa.RecordBatch:
-    """Return results and the cache statistics as a batch of RESULT_SCHEMA.
-
-    `replaced` maps the ids of a sink's ranges to the ids they were put under.
-    """
+    """Encode results and cache statistics. `replaced` maps range ids to the ids in use."""
     cache = CacheResult(*TALLY.report())
     said = (*results, cache) if cache.counts.reads else results
     if replaced:

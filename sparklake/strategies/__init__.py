@@ -1,7 +1,4 @@
-"""Merge strategies: by side, by path, or by functions of users.
-
-This package exports the names for a strategy of one's own. See docs/merging.md.
-"""
+"""Merge strategies and the names for one's own. See docs/merging.md."""
 
 from __future__ import annotations
 

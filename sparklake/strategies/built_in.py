@@ -31,11 +31,7 @@ def union_lines(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
 
 
 def merged_lines(base: bytes, source: bytes, dest: bytes) -> bytes:
-    """Return the union of lines. Each ends with a newline.
-
-    A line may occur several times. The counts of each line are merged in three ways: the changes of
-    both sides apply, and equal changes apply once.
-    """
+    """Return the three-way union of lines, by count. Each ends with a newline."""
     listed = [_lines(text) for text in (base, source, dest)]
     counts = [Counter(lines) for lines in listed]
     left = {line: _count(*(count[line] for count in counts)) for line in {**counts[1], **counts[2]}}
@@ -114,18 +110,12 @@ def _beyond(lines: list[bytes], elsewhere: Counter[bytes]) -> list[bytes]:
 
 
 def newest_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
-    """Take the object with the later mtime. A changed object wins over a deletion.
-
-    The conflict remains if both have the same microsecond.
-    """
+    """Take the later object, or a changed one instead of a deletion; a tie stays."""
     return _higher(conflicts, "mtime")
 
 
 def larger_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
-    """Take the larger object. A changed object wins over a deletion.
-
-    The conflict remains if both have the same size.
-    """
+    """Take the larger object, or a changed one instead of a deletion; a tie stays."""
     return _higher(conflicts, "size")
 
 

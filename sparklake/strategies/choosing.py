@@ -50,11 +50,7 @@ def parse_resolution(
     delta: bool = True,
     schema_check: bool = True,
 ) -> Resolution:
-    """Return the resolution of a strategy and rules.
-
-    Raises:
-        InvalidInputError: One of them is invalid or unknown.
-    """
+    """Return the resolution of a strategy and rules."""
     pairs: Any = rules.items() if isinstance(rules, Mapping) else rules or ()
     if not isinstance(pairs, Iterable):
         raise InvalidInputError(f"rules must be pairs of a glob and a strategy, not {rules!r}")
@@ -71,11 +67,7 @@ def parse_resolution(
 
 
 def parse_strategy(strategy: StrategyLike) -> Chosen:
-    """Return a strategy.
-
-    Raises:
-        InvalidInputError: It is unknown or unusable.
-    """
+    """Return a strategy, imported if it is a name."""
     if strategy is None or isinstance(strategy, Strategy):
         return strategy
     if isinstance(strategy, str):
@@ -101,11 +93,7 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
 
 
 def named_strategy(name: str) -> Chosen:
-    """Return the strategy of a name, without an import.
-
-    Raises:
-        InvalidInputError: The name is unknown.
-    """
+    """Return the strategy of a name, without an import."""
     if name == NO_STRATEGY:
         return None
     if name in {each.value for each in Strategy}:
@@ -130,22 +118,14 @@ def strategy_names() -> list[str]:
 
 
 def check_rule(text: str) -> None:
-    """Verify the syntax of `GLOB=STRATEGY`. Imports nothing.
-
-    Raises:
-        InvalidInputError: The rule is invalid.
-    """
+    """Verify the syntax of `GLOB=STRATEGY`. Imports nothing."""
     glob, name = rule_pair(text)
     glob_pattern(glob)
     named_strategy(name)
 
 
 def rule_pair(text: str) -> tuple[str, str]:
-    """Return the glob and the strategy of `GLOB=STRATEGY`.
-
-    Raises:
-        InvalidInputError: A part is missing.
-    """
+    """Return the glob and the strategy of `GLOB=STRATEGY`."""
     glob, _, name = text.rpartition("=")
     if not (glob and name):
         raise InvalidInputError(f"{text!r} is not GLOB=STRATEGY, such as 'tables/**=source-wins'")

@@ -52,10 +52,7 @@ class Take(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Keep dest's object in place, and source's under another path.
-
-    If that path has other content, a number is added to its name.
-    """
+    """Keep dest's object in place, and source's under another path, numbered if it is taken."""
 
     path: str | bytes
 

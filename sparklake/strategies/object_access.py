@@ -28,10 +28,7 @@ class NewObject:
 
 @dataclass(frozen=True)
 class Objects:
-    """A reader of objects by address, and a writer of new ones into the namespace.
-
-    Garbage collection deletes written objects without a decision, and those of a failed merge.
-    """
+    """A reader of objects and a writer of new ones, which gc deletes without a decision."""
 
     storage_namespace: str
     only_previews: bool = False
@@ -58,10 +55,7 @@ class Objects:
         content_type: str = DEFAULT_CONTENT_TYPE,
         metadata: Mapping[str, str] | None = None,
     ) -> NewObject:
-        """Write an object to a new key, durably, and return it as a decision.
-
-        A preview writes nothing.
-        """
+        """Write an object to a new key, durably, except in a preview; return the decision."""
         key = f"{DATA_FOLDER}{uuid.uuid4().hex}"
         if not self.only_previews:
             self._store.put_if_absent(key, body)

@@ -18,11 +18,7 @@ from sparklake.uri import is_utf8
 
 @lru_cache(maxsize=1024)
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """Compile a glob to a pattern for whole paths.
-
-    Raises:
-        InvalidInputError: The glob is invalid.
-    """
+    """Compile a glob to a pattern for whole paths."""
     if not isinstance(glob, str):
         raise InvalidInputError(f"a glob must be a string, not {glob!r}")
     if not glob:

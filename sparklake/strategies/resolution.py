@@ -29,11 +29,7 @@ class NamedStrategy:
     target: str
 
     def load(self) -> Function:
-        """Import the function.
-
-        Raises:
-            InvalidInputError: It cannot be imported.
-        """
+        """Import the function."""
         return imported(self.target)
 
 
@@ -90,10 +86,7 @@ class Resolution:
         return self.strategy
 
     def unites(self, folder: bytes) -> bool:
-        """Return whether the Delta log in a folder is united instead of merged by keys.
-
-        A rule applies to the log's files only if its glob names the log folder itself.
-        """
+        """Return whether a Delta log is united, unless the glob of a rule names its folder."""
         first = commit_key(folder, 0)
         named = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
         return self.delta and not any(matches(glob, first) for glob in named)
@@ -137,11 +130,7 @@ def strategy_name(chosen: Chosen) -> str:
 
 @cache
 def imported(target: str) -> Function:
-    """Import the function of `module:function`.
-
-    Raises:
-        InvalidInputError: It cannot be imported, or is no function.
-    """
+    """Import the function of `module:function`, once."""
     module, _, name = target.partition(":")
     try:
         found: Any = attrgetter(name)(import_module(module))

@@ -12,10 +12,7 @@ __all__ = ["CacheCounts", "CacheUsage", "DiskCache", "find_cache", "open_cached_
 
 
 def open_cached_store(uri: str, settings: CacheSettings, instance: str = "") -> ObjectStore:
-    """Return the store at a path or URI. Tables of a remote store are cached on disk.
-
-    Instances of a repository at the same place do not share cached tables.
-    """
+    """Return the store at a URI. Tree files of a remote store are cached on disk, by instance."""
     store = open_store(uri)
     if store.traits.is_local:
         return store

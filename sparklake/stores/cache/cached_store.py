@@ -142,11 +142,7 @@ class CachedStore:
         return content
 
     def _keep(self, key: str, content: bytes) -> None:
-        """Cache a new table: the next commit reads its metarange and some ranges.
-
-        Only if this call wrote it: tables of one id may have records with other addresses,
-        and the store's table must be read.
-        """
+        """Cache a tree file written by this call: one of the same id may have other addresses."""
         table_id = _find_table_id(key)
         if table_id is not None:
             self._cache.keep(self._name, table_id, content)
@@ -158,11 +154,7 @@ def _find_table_id(key: str) -> str | None:
 
 
 def _name(uri: str, instance: str) -> str:
-    """Return the cache's name of a store. Tables of one id may differ between stores.
-
-    Buckets of one name may exist at several endpoints, and a later instance of a repository may
-    use an emptied place again.
-    """
+    """Return the cache's name of a store: endpoints and instances may share a place."""
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     endpoint = next(filter(None, map(os.environ.get, variables)), "")
     return sha256(f"{endpoint} {uri} {instance}".encode()).hexdigest()[:16]

@@ -63,10 +63,7 @@ class Tally:
             return self._process, self._counts[self._process]
 
     def note(self, process: str, counts: CacheCounts) -> None:
-        """Store a process's report. A report of this process itself changes nothing.
-
-        The report with the most reads is the latest.
-        """
+        """Store a process's report. The report with the most reads is the latest."""
         with self._lock:
             known = self._counts.get(process, CacheCounts())
             self._counts[process] = max(known, counts, key=lambda each: each.reads)

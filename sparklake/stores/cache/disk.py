@@ -57,11 +57,7 @@ class _CachedFile:
 
 
 class DiskCache:
-    """An LRU cache of several stores' tables on local disk.
-
-    Its files never exceed `max_bytes`, except for one table left by a process that was killed
-    during a write. A disk failure costs time but raises no error: see `_forgiven`.
-    """
+    """An LRU cache of several stores' tree files. A failure of the disk raises no error."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self.folder = folder
@@ -173,11 +169,7 @@ class DiskCache:
 
     @contextmanager
     def _forgiven(self) -> Iterator[None]:
-        """Treat a failure of the local disk as a cache miss, with one warning.
-
-        The store has everything that a cache has, so a full or broken local disk must not
-        stop work.
-        """
+        """Treat a failure of the local disk as a cache miss, with one warning."""
         try:
             yield
         except OSError as error:

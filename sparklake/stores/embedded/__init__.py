@@ -44,10 +44,7 @@ class EmbeddedServer:
         atexit.register(self._leave)
 
     def restart(self) -> str:
-        """Start the server unless it runs, and return its DSN.
-
-        If several processes share a killed server, one starts it and the others reuse it.
-        """
+        """Start the server unless it runs, once for all its users; return its DSN."""
         with locked(start_lock(self._layout.folder), _LOCK_SECONDS):
             self.dsn = _running(self._layout)
         return self.dsn
@@ -93,10 +90,7 @@ def embedded_dsn(home: Path) -> EmbeddedServer:
 
 
 def running_dsn(home: Path) -> str:
-    """Return the connection string of a home's server without a share in it.
-
-    Nothing is created or started: raises RefStoreUnavailableError if no server runs.
-    """
+    """Return the DSN of a running server, without a share in it. Nothing is started."""
     layout = find_layout(home)
     found = None if layout is None else server.find_running(layout)
     if found is None:
@@ -111,10 +105,7 @@ def stop_unused(home: Path) -> None:
 
 
 def _running(layout: Layout) -> str:
-    """Return the DSN of the server, watched and started if needed.
-
-    The caller has a share, and the start lock.
-    """
+    """Return the DSN of the server, watched and started under the start lock if needed."""
     server.ensure_watched(layout)
     return server.ensure_running(layout)
 

@@ -1,8 +1,4 @@
-"""The programs of the Postgres in a Python wheel.
-
-Only its files are used. An import of the wheel's package would start its server manager, which
-opens private folders to everyone if it runs as root.
-"""
+"""The programs of the Postgres in a Python wheel. Its package is never imported."""
 
 from __future__ import annotations
 
@@ -26,10 +22,7 @@ _SAMPLES = ("bin/postgres", "share/postgresql/postgres.bki")
 
 
 def programs(account: Account) -> Path:
-    """Return the folder of `initdb` and `pg_ctl`, readable for an account.
-
-    If the wheel is in a private folder, root keeps a copy in the system folder.
-    """
+    """Return the folder of `initdb` and `pg_ctl`, copied if the account cannot read it."""
     site = _wheel()
     own = account.uid == os.geteuid()
     if own or all(account.may_read(site / _INSTALLATION / sample) for sample in _SAMPLES):

@@ -38,10 +38,7 @@ def is_private(path: Path, owner: Account) -> bool:
 
 
 def system_folder(account: Account) -> Path:
-    """Return root's data folder for an account without access to its home.
-
-    Others may enter it, but not list it. Its contents have their own permissions.
-    """
+    """Return root's data folder, which others may enter but not list."""
     path = Path(os.environ.get("SPARKLAKE_SYSTEM_FOLDER") or _SYSTEM_FOLDER).resolve()
     _make(path, _ENTER_ONLY)
     status = path.lstat()

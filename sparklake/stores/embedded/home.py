@@ -58,10 +58,7 @@ class Layout:
 
 
 def home_folder(home: Path) -> Path:
-    """Return our folder in a home, both created as private if needed.
-
-    Root may work in a folder that an ordinary user created.
-    """
+    """Return our folder in a home, both created as private if needed."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = home.resolve() / "postgres"
     return private_folder(folder, owner_account(folder))
@@ -122,11 +119,7 @@ def _short_folder(account: Account) -> Path:
 
 
 def _system_base(folder: Path, account: Account) -> Path:
-    """Return the home's own folder in the system folder.
-
-    The note stays valid if the home is moved. A copy of a home has a note, too, but no
-    database.
-    """
+    """Return the home's own folder in the system folder. A moved home keeps it, a copy fails."""
     root = system_folder(account)
     name = hashlib.sha256(os.fsencode(folder.parent)).hexdigest()[:16]
     try:
@@ -149,10 +142,7 @@ def _system_base(folder: Path, account: Account) -> Path:
 def _lost_base(
     folder: Path, bases: Sequence[Path], error: CorruptFileError
 ) -> RefStoreUnavailableError:
-    """Return the error for a note without the place of the data.
-
-    To begin with an empty database would hide all refs, so the user says which folder it is.
-    """
+    """Return the error for a damaged note. An empty database would hide all refs."""
     of_home = f', "home": "{folder.parent}"}}'
     wanted = " or ".join(
         f'{{"base": "{each}"{of_home}' for each in bases if (each / "data").exists()
@@ -172,10 +162,7 @@ def _sound_note(folder: Path) -> dict[str, str]:
 
 
 def _read_note(folder: Path, *, moved: bool = False) -> dict[str, str]:
-    """Return the note of a home; with `moved`, even a note written for another home.
-
-    Raises CorruptFileError.
-    """
+    """Return the note of a home; with `moved`, even a note written for another home."""
     file = folder / "place.json"
     try:
         note = decode_json(file.read_bytes(), dict[str, str], str(file))

@@ -30,10 +30,7 @@ class FileLock:
         self._wait(fcntl.LOCK_EX, seconds)
 
     def try_take(self) -> bool:
-        """Take an exclusive lock, or return False if another process holds it.
-
-        A shared lock of this object may be lost then.
-        """
+        """Try to take an exclusive lock. A shared lock of this object may be lost then."""
         return self._try(fcntl.LOCK_EX)
 
     def fileno(self) -> int:

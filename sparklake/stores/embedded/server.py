@@ -1,7 +1,4 @@
-"""One Postgres server: initialise, start, find and stop it.
-
-The caller holds the home's start lock for starts and stops.
-"""
+"""One Postgres server: initialise, start, find and stop it, under the home's start lock."""
 
 from __future__ import annotations
 
@@ -68,11 +65,7 @@ def ensure_running(layout: Layout) -> str:
 
 
 def ensure_watched(layout: Layout) -> None:
-    """Start the watcher unless it is running. It stops a server without users.
-
-    A program that embeds Python, or that has given up its permissions, may have no interpreter to
-    run it. Then a server without users stays until a later user stops it.
-    """
+    """Start the watcher unless it is running, or this program has no interpreter."""
     python = Path(sys.executable or "")
     lock = FileLock(layout.watched)
     try:
@@ -147,11 +140,7 @@ def _wait_while(layout: Layout, condition: Callable[[], bool]) -> None:
 
 
 def _is_alive(layout: Layout) -> bool:
-    """Return whether a server or a remaining session process uses the data directory.
-
-    All of them hold the lock inherited from the first process. The lock is visible from other
-    containers, too, and without the right to inspect processes.
-    """
+    """Return whether a process of the server, in any container, holds its inherited lock."""
     lock = FileLock(layout.alive)
     try:
         return not lock.try_take() or _postmaster(layout) is not None
@@ -160,11 +149,7 @@ def _is_alive(layout: Layout) -> bool:
 
 
 def _postmaster(layout: Layout) -> int | None:
-    """Return the server's process id; 0 if it answers without a visible process.
-
-    The file with the process id may be stale, and another process may have that id now. Or the
-    id may be that of another container.
-    """
+    """Return the server's process id, which may be stale in its file; 0 for an invisible one."""
     lines = _pid_lines(layout)
     listener = _listener(layout, lines)
     if listener or not lines:
@@ -230,10 +215,7 @@ def _ready(lines: list[str]) -> bool:
 
 
 def _clear_away(layout: Layout, sockets: Path) -> None:
-    """Remove the files of a crashed server. The caller knows that none is alive.
-
-    Postgres trusts a stale process id if any process has it now, even a zombie.
-    """
+    """Remove the files of a dead server: Postgres trusts the stale id of any live process."""
     for file in (_pid_file(layout), sockets / f"{_SOCKET}.lock"):
         file.unlink(missing_ok=True)
 

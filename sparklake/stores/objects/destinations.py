@@ -65,10 +65,7 @@ class ExpectedObject:
 
 
 class Destination(Protocol):
-    """A folder or prefix for copies. Existing objects are replaced atomically.
-
-    Several threads may call the methods at once.
-    """
+    """A folder or prefix for copies, which replace atomically. Thread-safe."""
 
     @property
     def uri(self) -> str:
@@ -104,10 +101,7 @@ class Destination(Protocol):
 
 
 class CheckedStream(io.RawIOBase):
-    """A stream that verifies an object before its end.
-
-    So a sender never completes a wrong object.
-    """
+    """A stream that verifies an object before its end, so no wrong one is ever complete."""
 
     def __init__(self, stream: BinaryIO, wanted: ExpectedObject) -> None:
         super().__init__()

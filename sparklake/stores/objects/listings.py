@@ -78,10 +78,7 @@ def lists_columns(store: ObjectStore) -> bool:
 def find_columns(
     store: ObjectStore, part: ListingPart, *, exact: bool = False
 ) -> Iterator[FileColumns] | None:
-    """Return the files of a part in columns; None without columnar listings.
-
-    With `exact`, names that are not UTF-8 are kept as invalid texts.
-    """
+    """Return columns of a part's files. `exact` keeps names that are not UTF-8."""
     if isinstance(store, LocalStore):
         return store.scan_columns(part.prefix, level=part.level, exact=exact)
     return None

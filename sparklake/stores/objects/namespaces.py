@@ -1,8 +1,4 @@
-"""Overlaps of storage namespaces.
-
-On a file system every answer resolves symbolic links as of now, because a link may be newer than a
-repository.
-"""
+"""Overlaps of storage namespaces, with symbolic links resolved as of now."""
 
 from __future__ import annotations
 

@@ -16,11 +16,7 @@ BYTES_AHEAD = 64 << 20
 
 
 def overlapped(get: Callable[[str], bytes], keys: Sequence[str]) -> Iterator[bytes]:
-    """Yield the result of `get` for each key, in order, and read ahead.
-
-    An error is raised at its key's turn. After an error or a close of the iterator, only reads
-    in progress are finished.
-    """
+    """Yield the result of `get` for each key, in order; raise errors at their key's turn."""
     if len(keys) <= 1:
         yield from map(get, keys)
         return

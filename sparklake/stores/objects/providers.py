@@ -13,10 +13,7 @@ from sparklake.stores.objects.destinations import Destination
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A change of a URI's start, as a regular expression and its replacement.
-
-    Both are in the syntax that `re` and RE2 share.
-    """
+    """A change of a URI's start, in the regular expressions that `re` and RE2 share."""
 
     pattern: str
     replacement: str

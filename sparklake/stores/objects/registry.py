@@ -1,10 +1,4 @@
-"""The registry of object stores, by URI scheme.
-
-One rule for unusual names: **a URI is verbatim**. Nothing is percent-encoded or decoded, and '?'
-and '#' are ordinary characters, so the tail of a `file://` URI is the exact path. Hadoop's `Path`
-and the AWS tools do the same, so one string means the same place to sparklake, to Spark and to a
-shell.
-"""
+"""The registry of object stores, by URI scheme. URIs are verbatim, never percent-encoded."""
 
 from __future__ import annotations
 
@@ -67,10 +61,7 @@ def _forms() -> str:
 
 
 def normalise_store_uri(uri_or_path: str) -> str:
-    """Return the canonical URI of a root: `file:///path` or `s3://bucket/prefix`.
-
-    Paths become absolute, and `~/` is the home directory. Symbolic links are not resolved.
-    """
+    """Return the canonical URI of a root. Symbolic links are not resolved."""
     return provider_of(uri_or_path).canonical_root(uri_or_path)
 
 

@@ -190,11 +190,7 @@ class Connections:
                 self._give_back(connection)
 
     def retried(self, work: Callable[[Session], _Result]) -> _Result:
-        """Run a transaction that takes several locks; return the result of `work`.
-
-        While another session holds one of the locks, the transaction is rolled back and retried.
-        Otherwise sessions that need only the locks it already has would wait behind it.
-        """
+        """Run a transaction of several locks; roll back and retry while one is held elsewhere."""
 
         def attempt() -> _Result:
             with self.transaction(lock_seconds=LOCK_SECONDS / _LOCK_ATTEMPTS) as connection:
@@ -254,10 +250,7 @@ class Connections:
             return self._idle.pop() if self._idle else None
 
     def _leave_to_parent(self) -> None:
-        """Drop connections inherited by fork. The parent's sessions go on.
-
-        The descriptors are redirected first, because closing a connection ends its session.
-        """
+        """Drop connections inherited by fork, without ending the parent's sessions."""
         if self._pid == os.getpid():
             return
         with Path(os.devnull).open("rb") as nowhere:

@@ -33,11 +33,7 @@ def known_migrations() -> tuple[Migration, ...]:
 
 
 def migrate(connections: Connections) -> None:
-    """Apply the missing migrations in one transaction; a no-op if none is missing.
-
-    One of several processes does it while the others wait. Raises RefStoreUnavailableError for
-    a schema newer than this version.
-    """
+    """Apply the missing migrations in one transaction; concurrent processes wait."""
     migrations = known_migrations()
     newest = migrations[-1].version
     with connections.transaction() as connection:

@@ -57,11 +57,7 @@ class PostgresOnceKeys(RepositoryPart):
 
 
 def add_once_record(connection: Session, uid: str, record: OnceRecord | None) -> None:
-    """Add a record, if there is one, as the first statement of a transaction.
-
-    The statement locks the repository, which comes first in the order of locks. It waits for the
-    end of a transaction that adds the same key.
-    """
+    """Add a record as the first statement: it locks the repository, and waits for the key."""
     if record is None:
         return
     try:

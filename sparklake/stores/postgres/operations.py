@@ -13,7 +13,6 @@ _OPERATION = """
     mod(floor(extract(epoch FROM date) * 1000000), 1000000)::int
 """
 
-
 _LATEST = f"""
     SELECT DISTINCT ON (ref) {_OPERATION} FROM sparklake.operations
     WHERE repository_uid = %(uid)s ORDER BY ref, sequence DESC

@@ -44,7 +44,6 @@ _NOW = """
     FROM sparklake.repositories WHERE uid = %(uid)s
 """
 
-
 _EXPIRED = """
     SELECT commit_id, expired_at, tree_collected
     FROM sparklake.expired_commits WHERE repository_uid = %(uid)s

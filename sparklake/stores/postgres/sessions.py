@@ -73,11 +73,7 @@ class Session(psycopg.Connection[TupleRow]):
         ((self.server_pid,),) = cursor.fetchall()
 
     def read(self, query: LiteralString, values: Mapping[str, object]) -> list[TupleRow]:
-        """Run one read-only statement.
-
-        Its waits are not bounded, because a timeout would cost another round trip, and only a lock
-        on a whole table stops a read.
-        """
+        """Run one read-only statement, unbounded: a timeout would cost another round trip."""
         self.server_pid = self.info.backend_pid
         return self.execute(query, values).fetchall()
 

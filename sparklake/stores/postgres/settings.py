@@ -55,10 +55,7 @@ def lock_settings(connection: Session, scope: Scope) -> None:
 
 
 def hold_settings(connection: Session, scope: Scope) -> RepositorySettings:
-    """Keep the settings unchanged until the transaction ends; return them.
-
-    Raises ReadOnlyError, unless forced. For a deleted repository it returns the defaults.
-    """
+    """Keep the settings until the transaction ends; return them, or defaults without any."""
     rows = connection.execute(_SELECT + " FOR SHARE", {"uid": scope.uid}).fetchall()
     settings = settings_of(*rows[0]) if rows else RepositorySettings()
     if settings.read_only and not scope.force:
@@ -100,11 +97,7 @@ def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:
 
 
 def _guard_branches(connection: Session, uid: str, settings: RepositorySettings) -> None:
-    """Update the guards of all branches.
-
-    Their layers are sealed. This waits for writes in progress, and makes later writers lock the
-    branch, whose guard then refuses them.
-    """
+    """Update all guards. Sealed layers make later writers look at the branch."""
     rows = connection.execute(
         "SELECT name, read_only, protected FROM sparklake.branches"
         " WHERE repository_uid = %s ORDER BY name FOR UPDATE",

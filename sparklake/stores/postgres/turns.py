@@ -30,10 +30,7 @@ def holding(connections: Connections) -> Iterator[Session]:
 
 
 def wait_for_turn(connection: Session, turn: str, seconds: float) -> bool:
-    """Take a lock for the rest of the transaction; return whether it is held.
-
-    Postgres serves waiters in FIFO order.
-    """
+    """Take a lock, in FIFO order, for the rest of the transaction; return whether it is held."""
     # A timeout of 0 would mean none.
     bound = f"{max(round(seconds * 1000), 1)}ms"
     connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))

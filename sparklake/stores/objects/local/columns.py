@@ -38,10 +38,7 @@ class FileColumns:
 
 
 def file_columns(rows: list[tuple[str, int, int]], *, exact: bool = False) -> FileColumns:
-    """Return the columns of keys, sizes and times.
-
-    File names that are not UTF-8 are changed, or with `exact` kept as invalid texts.
-    """
+    """Return the columns of files. `exact` keeps names that are not UTF-8 as invalid texts."""
     names, sizes, mtimes = zip(*rows, strict=True) if rows else ((), (), ())
     try:
         keys = pa.array(names, pa.string())
@@ -54,10 +51,7 @@ def file_columns(rows: list[tuple[str, int, int]], *, exact: bool = False) -> Fi
 
 @kernels.defines(kernels.file_checksums)
 def file_checksums(paths: pa.StringArray, sizes: Any) -> pa.StringArray:
-    """Return the MD5s of small files; null for others, and without compiled kernels for all.
-
-    Links, and files that cannot be read, have null, too. `sizes` are the expected sizes.
-    """
+    """Return MD5s; null for large files, links, unreadable files, and without kernels."""
     return pa.nulls(len(paths), pa.string())
 
 

@@ -31,10 +31,7 @@ _MOST_PATH_BYTES = 4095
 
 @dataclass(frozen=True, slots=True)
 class LocalDestination:
-    """A directory, created on the first write.
-
-    Every object is a separate file, not a link. Edits of it do not affect the lake.
-    """
+    """A directory of separate files, which are never links into the lake."""
 
     root: Path
     _dirty: set[Path] = field(default_factory=set)

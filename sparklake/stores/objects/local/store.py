@@ -119,11 +119,7 @@ class LocalStore:
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        """Write each local file unless its key exists; return the written keys.
-
-        A file on the same file system is hard-linked, so it must not be changed in place
-        afterwards. No file is written in parts.
-        """
+        """Hard-link or copy files, which must never change afterwards, unless keys exist."""
         return self._publish({key: partial(link_or_copy, path) for key, path in files.items()})
 
     def find(self, key: str) -> StoredObject | None:
@@ -145,11 +141,7 @@ class LocalStore:
         return digest.hexdigest()
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects with a key prefix, each file once.
-
-        A symbolic link to a directory of the store is skipped. A link that leads out of the
-        store is an error, because skipping it would hide data.
-        """
+        """Yield each file once. A link to a directory is skipped, or raises if it leads out."""
         check_prefix(prefix)
         with store_errors(self.root):
             self._check_root()
@@ -171,10 +163,7 @@ class LocalStore:
     def scan_columns(
         self, prefix: str, *, level: bool = False, exact: bool = False
     ) -> Iterator[FileColumns]:
-        """Yield files in columns and without folders.
-
-        With `exact`, names that are not UTF-8 are kept as invalid texts.
-        """
+        """Yield files in columns. `exact` keeps names that are not UTF-8."""
         with store_errors(self.root):
             self._check_root()
         # It imports numpy and Arrow, which small commands do not need.

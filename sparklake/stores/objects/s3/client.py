@@ -110,10 +110,7 @@ _NO_CREDENTIALS = (
 
 
 def s3_client() -> Any:  # boto3 creates a client's methods at run time
-    """Return this process's client for the current AWS_* environment.
-
-    Processes do not share a client: two forked ones would read each other's answers.
-    """
+    """Return this process's client for its AWS_* environment. Forked ones must not share."""
     settings = ((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
     pid = os.getpid()
     with _CREATING.setdefault(pid, Lock()):
@@ -196,10 +193,7 @@ def error_code(error: ClientError) -> str:
 
 @contextmanager
 def s3_errors(address: str) -> Iterator[None]:
-    """Convert boto3's errors into the store's. Messages never include the service's text.
-
-    `address` is the object of the call.
-    """
+    """Convert boto3's errors into the store's, without the service's text."""
     try:
         yield
     except ClientError as error:

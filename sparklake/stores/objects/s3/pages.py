@@ -1,9 +1,4 @@
-"""Pages of a bucket's listing, parsed ten times faster than by botocore.
-
-botocore walks a model for each field of each object, and parses its time by a general parser. The
-parser of this module takes the objects out of an answer before that. Every answer that is not as
-expected is left to botocore as a whole.
-"""
+"""Pages of a bucket's listing, parsed ten times faster than by botocore's model."""
 
 from __future__ import annotations
 
