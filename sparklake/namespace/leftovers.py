@@ -17,10 +17,10 @@ from sparklake.stores.objects.temporary import ABANDONED_SECONDS, remove_tempora
 def unfinished_checks(store: ObjectStore) -> dict[str, list[StoredObject]]:
     """Return the exchanged files of unfinished checks, by check. Reads no reports."""
     prefix = f"{CHECKS_FOLDER}{OPEN_CHECKS}"
-    found: dict[str, list[StoredObject]] = {}
+    by_check: dict[str, list[StoredObject]] = {}
     for each in store.list(prefix):
-        found.setdefault(each.key.removeprefix(prefix).partition("/")[0], []).append(each)
-    return found
+        by_check.setdefault(each.key.removeprefix(prefix).partition("/")[0], []).append(each)
+    return by_check
 
 
 def probes(store: ObjectStore) -> Iterator[StoredObject]:

@@ -13,5 +13,5 @@ OBJECT_THREADS = 16
 def find_missing(store: ObjectStore, keys: Sequence[str]) -> str | None:
     """Return the first key without an object, or None."""
     with Threads(OBJECT_THREADS, "sparklake-look") as threads:
-        found = zip(keys, threads.map(store.find, keys), strict=True)
-        return next((key for key, each in found if each is None), None)
+        results = zip(keys, threads.map(store.find, keys), strict=True)
+        return next((key for key, each in results if each is None), None)

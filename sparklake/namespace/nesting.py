@@ -45,8 +45,8 @@ class NamespaceMarks:
         return self._above(real) if f"{real.rstrip('/')}/".startswith(root) else None
 
     def check(self, key: str) -> None:
-        if (found := self.find(key)) is not None:
-            raise nested_error(found)
+        if (root := self.find(key)) is not None:
+            raise nested_error(root)
 
     def _find(self, folder: str) -> str | None:
         if self._root is not None:

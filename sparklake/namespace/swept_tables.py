@@ -36,10 +36,10 @@ def put_tables(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
 
 def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
     candidates = _candidates(store)
-    found = next((each for each in keys if each in candidates), None)
-    if found is not None:
+    match = next((each for each in keys if each in candidates), None)
+    if match is not None:
         raise CollectionRunningError(
-            f"nothing was written: a running garbage collection may delete {found}, which this "
+            f"nothing was written: a running garbage collection may delete {match}, which this "
             "operation needs. Try again after `sparklake gc run` finishes. If it was "
             "interrupted, run it again"
         )
@@ -49,20 +49,20 @@ def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
     """Verify that no collection is deleting or has deleted given tree files."""
     keys = [table_key(each) for each in table_ids]
     check_kept_tables(store, keys)
-    gone = find_missing(store, keys)
-    if gone is not None:
+    missing = find_missing(store, keys)
+    if missing is not None:
         raise CollectionStartedError(
-            f"nothing was published: a garbage collection deleted {gone}, which this operation "
+            f"nothing was published: a garbage collection deleted {missing}, which this operation "
             "wrote. Try again"
         )
 
 
 def _candidates(store: ObjectStore) -> Collection[str]:
-    found: set[str] = set()
+    keys: set[str] = set()
     for marker in open_markers(store):
         # Without its file, a sweep has just ended, or deletes no tables.
         with suppress(MissingFileError):
             ids = store.get(candidates_key(marked_run(store, marker)))
             starts = range(0, len(ids), _ID_BYTES)
-            found.update(table_key(ids[at : at + _ID_BYTES].hex()) for at in starts)
-    return found
+            keys.update(table_key(ids[at : at + _ID_BYTES].hex()) for at in starts)
+    return keys

@@ -120,8 +120,8 @@ class ThreeWayRow:
     @property
     def size(self) -> int:
         """The size in bytes of source's object, or else of dest's."""
-        shown = self.source or self.dest
-        return shown.size if shown else 0
+        side = self.source or self.dest
+        return side.size if side else 0
 
     def commits_document(self) -> Mapping[str, Any]:
         """Return the commits of source and dest for JSON. An unknown commit is None."""
@@ -149,10 +149,10 @@ class ThreeWayRow:
 
 
 def _side_text(side: SideObject | None, commit: Commit | None) -> str:
-    shown = "removed" if side is None else str(side)
+    text = "removed" if side is None else str(side)
     if commit is None:
-        return shown
-    return f"{shown}, by {commit.committer} in {commit.id[:COMMIT_DIGITS]}"
+        return text
+    return f"{text}, by {commit.committer} in {commit.id[:COMMIT_DIGITS]}"
 
 
 def three_way_rows(batch: pa.RecordBatch) -> Iterator[ThreeWayRow]:

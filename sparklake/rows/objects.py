@@ -77,12 +77,12 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
     )
     inside = is_relative(address, address_type)
     address = f"{storage_namespace}/{address}" if inside else shown_address(address)
-    shown = shown_nanoseconds(mtime)
+    shown_mtime = shown_nanoseconds(mtime)
     return ObjectInfo(
         path=key_path(record[0]),
         size=size,
         checksum=checksum,
-        mtime=shown,
+        mtime=shown_mtime,
         address=address,
         metadata=metadata,
         content_type=kind,

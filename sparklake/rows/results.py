@@ -56,20 +56,20 @@ def encode_results(
 ) -> pa.RecordBatch:
     """Encode results and cache statistics. `replaced` maps range ids to the ids in use."""
     cache = CacheResult(*TALLY.report())
-    said = (*results, cache) if cache.counts.reads else results
+    messages = (*results, cache) if cache.counts.reads else results
     if replaced:
-        said = [_as_put(each, replaced) for each in said]
-    column = pa.array([_encode(result) for result in said], pa.binary())
+        messages = [_as_put(each, replaced) for each in messages]
+    column = pa.array([_encode(result) for result in messages], pa.binary())
     return pa.record_batch([column], schema=RESULT_SCHEMA)
 
 
 def _as_put(result: TaskResult, replaced: Mapping[RangeId, RangeId]) -> TaskResult:
     if not isinstance(result, PieceResult):
         return result
-    written = tuple(
+    ranges = tuple(
         WrittenRange(as_put(each.info, replaced), each.closed) for each in result.written
     )
-    return PieceResult(result.position, written)
+    return PieceResult(result.position, ranges)
 
 
 def decode_results(batches: Iterable[pa.RecordBatch]) -> Iterator[TaskResult]:

@@ -41,17 +41,17 @@ def _decision(key: bytes, has_source: bool, has_dest: bool) -> Decision:
     return Both(marked(key, _MARK))
 
 
-def kept_keys(key: bytes, wanted: bytes) -> Iterator[bytes]:
+def kept_keys(key: bytes, target: bytes) -> Iterator[bytes]:
     """Yield keys for the kept object of `key`: `wanted`, then with numbers from 2.
 
     The number follows `.source`, also in a name without an extension: `_SUCCESS.source-2`. In other
     names it precedes the extension.
     """
-    yield wanted
-    is_own = wanted == marked(key, _MARK)
+    yield target
+    is_own = target == marked(key, _MARK)
     for number in count(2):
         mark = b"-%d" % number
-        yield marked(key, _MARK + mark) if is_own else marked(wanted, mark)
+        yield marked(key, _MARK + mark) if is_own else marked(target, mark)
 
 
 def marked(key: bytes, mark: bytes) -> bytes:

@@ -34,13 +34,15 @@ def merged_lines(base: bytes, source: bytes, dest: bytes) -> bytes:
     """Return the three-way union of lines, by count. Each ends with a newline."""
     listed = [_lines(text) for text in (base, source, dest)]
     counts = [Counter(lines) for lines in listed]
-    left = {line: _count(*(count[line] for count in counts)) for line in {**counts[1], **counts[2]}}
-    kept = []
+    remaining = {
+        line: _count(*(count[line] for count in counts)) for line in {**counts[1], **counts[2]}
+    }
+    union = []
     for line in (*listed[2], *_beyond(listed[1], counts[2])):
-        if left[line] > 0:
-            left[line] -= 1
-            kept.append(line)
-    return b"".join(line + b"\n" for line in kept)
+        if remaining[line] > 0:
+            remaining[line] -= 1
+            union.append(line)
+    return b"".join(line + b"\n" for line in union)
 
 
 def _decision(row: dict[str, Any], objects: Objects) -> Decision:

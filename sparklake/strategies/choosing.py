@@ -71,17 +71,17 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
     if strategy is None or isinstance(strategy, Strategy):
         return strategy
     if isinstance(strategy, str):
-        chosen = named_strategy(strategy)
-        if isinstance(chosen, NamedStrategy):
-            chosen.load()
-        return chosen
+        parsed_strategy = named_strategy(strategy)
+        if isinstance(parsed_strategy, NamedStrategy):
+            parsed_strategy.load()
+        return parsed_strategy
     if not callable(strategy):
         raise InvalidInputError(f"{strategy!r} is not a merge strategy: use a name or a function")
     name = getattr(strategy, "__qualname__", type(strategy).__qualname__)
     module = getattr(strategy, "__module__", None) or type(strategy).__module__
     # The name goes into the metadata of a commit, which are UTF-8.
-    named = f"{module}:{name}".encode(errors="backslashreplace").decode()
-    carried = PickledStrategy(named, strategy)
+    label = f"{module}:{name}".encode(errors="backslashreplace").decode()
+    carried = PickledStrategy(label, strategy)
     try:
         pickle.dumps(carried)
     except Exception as error:  # Objects inside of a user's function may raise any error.
@@ -105,9 +105,9 @@ def named_strategy(name: str) -> Chosen:
     offered = entry_point_targets()
     if name in offered:
         return NamedStrategy(name, offered[name])
-    known = ", ".join(strategy_names())
+    names = ", ".join(strategy_names())
     raise InvalidInputError(
-        f"{name!r} is not a merge strategy: choose {known}, or name a function as module:function"
+        f"{name!r} is not a merge strategy: choose {names}, or name a function as module:function"
     )
 
 
@@ -143,5 +143,5 @@ def _rule(pair: object) -> Rule:
 @cache
 def entry_point_targets() -> dict[str, str]:
     """Return the targets of installed packages' strategies, by name."""
-    found = entry_points(group=ENTRY_POINTS)
-    return {each.name: each.value.partition("[")[0].strip() for each in found}
+    points = entry_points(group=ENTRY_POINTS)
+    return {each.name: each.value.partition("[")[0].strip() for each in points}

@@ -28,11 +28,11 @@ def is_same_content(conflict: Conflict) -> bool:
     if source is None or dest is None or (_STORED_TYPE in source) == (_STORED_TYPE in dest):
         return False
     try:
-        left, right = (record_entry((conflict.key, each)) for each in (source, dest))
+        one, other = (record_entry((conflict.key, each)) for each in (source, dest))
     except CorruptFileError:
         return False  # Not records of objects.
-    types = {left.content_type, right.content_type}
-    return _untyped(left) == _untyped(right) and types == {"", DEFAULT_CONTENT_TYPE}
+    types = {one.content_type, other.content_type}
+    return _untyped(one) == _untyped(other) and types == {"", DEFAULT_CONTENT_TYPE}
 
 
 def _untyped(entry: Entry) -> tuple[int, str, dict[str, str]]:

@@ -74,8 +74,8 @@ class Judge:
         self.conflicts += len(conflicts) - len(same)
         decisions: list[Decision] = [Take.DEST] * len(conflicts)
         rest = [row for row in self._of_no_log(conflicts) if row not in same]
-        for chosen, rows in self._shared_out(conflicts, rest):
-            answers = self._answers(chosen, [conflicts[row] for row in rows])
+        for strategy, rows in self._shared_out(conflicts, rest):
+            answers = self._answers(strategy, [conflicts[row] for row in rows])
             for row, answer in zip(rows, answers, strict=True):
                 decisions[row] = answer
         return [
@@ -96,23 +96,23 @@ class Judge:
         if not self.resolution.rules:
             return [(self.resolution.strategy, places)] if places else []
         # Keyed by identity, because a function may not be hashable.
-        chosen: dict[int, Chosen] = {}
+        strategies: dict[int, Chosen] = {}
         rows: defaultdict[int, list[int]] = defaultdict(list)
         for row in places:
             each = self.resolution.chosen(conflicts[row].key)
-            chosen[id(each)] = each
+            strategies[id(each)] = each
             rows[id(each)].append(row)
-        return [(chosen[name], each) for name, each in rows.items()]
+        return [(strategies[name], each) for name, each in rows.items()]
 
-    def _answers(self, chosen: Chosen, conflicts: Sequence[Conflict]) -> Sequence[Decision]:
-        if chosen is None:
+    def _answers(self, strategy: Chosen, conflicts: Sequence[Conflict]) -> Sequence[Decision]:
+        if strategy is None:
             return [Take.CONFLICT] * len(conflicts)
-        if isinstance(chosen, Strategy):
-            side = Take.SOURCE if chosen is Strategy.SOURCE_WINS else Take.DEST
+        if isinstance(strategy, Strategy):
+            side = Take.SOURCE if strategy is Strategy.SOURCE_WINS else Take.DEST
             return [side] * len(conflicts)
         expired = self.resolution.expired_base
         try:
-            return _asked(chosen, conflicts, self._objects)
+            return _asked(strategy, conflicts, self._objects)
         except StrategyError as error:
             if expired is not None and isinstance(error.__cause__, MissingFileError):
                 raise _base_expired(conflicts[0], expired) from error
@@ -169,22 +169,22 @@ def too_many_kept() -> StrategyError:
 
 
 def _asked(
-    chosen: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], objects: Objects
+    strategy: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], objects: Objects
 ) -> list[Decision]:
     """Return the checked decisions of a function. Turns all its errors into StrategyError."""
     try:
-        function = chosen.load()
+        function = strategy.load()
         returned = function(conflict_batch(conflicts, objects.storage_namespace), objects)
         answers = _listed(returned)
     except Exception as error:  # A user's function may raise any error.
         what = (
             str(error) if isinstance(error, SparklakeError) else f"{type(error).__name__}: {error}"
         )
-        raise _failure(chosen, conflicts, f"failed: {what}") from error
+        raise _failure(strategy, conflicts, f"failed: {what}") from error
     if len(answers) != len(conflicts):
         words = f"returned {len(answers)} decisions for {len(conflicts)} conflicts"
-        raise _failure(chosen, conflicts, words)
-    return [_checked(chosen, *pair) for pair in zip(conflicts, answers, strict=True)]
+        raise _failure(strategy, conflicts, words)
+    return [_checked(strategy, *pair) for pair in zip(conflicts, answers, strict=True)]
 
 
 def _listed(returned: object) -> list[Any]:
@@ -196,56 +196,58 @@ def _listed(returned: object) -> list[Any]:
 
 
 def _checked(
-    chosen: NamedStrategy | PickledStrategy, conflict: Conflict, answer: object
+    strategy: NamedStrategy | PickledStrategy, conflict: Conflict, answer: object
 ) -> Decision:
     if isinstance(answer, str) and answer in _TAKES:
         return _TAKES[answer]
     if isinstance(answer, NewObject):
-        _check_new(chosen, conflict, answer)
+        _check_new(strategy, conflict, answer)
         return answer
     if isinstance(answer, Both):
-        _check_both(chosen, conflict, answer)
+        _check_both(strategy, conflict, answer)
         return answer
-    known = ", ".join(_TAKES)
-    words = f"decided {answer!r}: it must be one of {known}, a new object or Both"
-    raise _failure(chosen, [conflict], words)
+    names = ", ".join(_TAKES)
+    words = f"decided {answer!r}: it must be one of {names}, a new object or Both"
+    raise _failure(strategy, [conflict], words)
 
 
 def _check_new(
-    chosen: NamedStrategy | PickledStrategy, conflict: Conflict, answer: NewObject
+    strategy: NamedStrategy | PickledStrategy, conflict: Conflict, answer: NewObject
 ) -> None:
     try:
         new_record(conflict.key, answer)
     except (InvalidRowsError, UnicodeEncodeError) as error:
-        raise _failure(chosen, [conflict], f"wrote an invalid object: {error}") from error
+        raise _failure(strategy, [conflict], f"wrote an invalid object: {error}") from error
 
 
-def new_record(key: bytes, made: NewObject) -> Record:
+def new_record(key: bytes, new: NewObject) -> Record:
     """Return the record of a new object at a key."""
-    check_entry(key, made.entry)
+    check_entry(key, new.entry)
     # Not `entry_record`, because an existing key may not be UTF-8.
-    return encode_record(key, entry_identity(made.entry), encode_entry(made.entry))
+    return encode_record(key, entry_identity(new.entry), encode_entry(new.entry))
 
 
-def _check_both(chosen: NamedStrategy | PickledStrategy, conflict: Conflict, answer: Both) -> None:
+def _check_both(
+    strategy: NamedStrategy | PickledStrategy, conflict: Conflict, answer: Both
+) -> None:
     if conflict.source is None or conflict.dest is None:
-        raise _failure(chosen, [conflict], "decided to keep both, but one side has no object")
+        raise _failure(strategy, [conflict], "decided to keep both, but one side has no object")
     try:
-        wanted = answer.path if isinstance(answer.path, bytes) else object_key(answer.path)
-        encode_record(wanted, b"0", b"")
+        target = answer.path if isinstance(answer.path, bytes) else object_key(answer.path)
+        encode_record(target, b"0", b"")
     except (InvalidKeyError, AttributeError, TypeError) as error:
         words = f"decided to keep an object under {answer.path!r}: {error}"
-        raise _failure(chosen, [conflict], words) from error
-    if wanted == conflict.key:
-        raise _failure(chosen, [conflict], "decided to keep both objects under one path")
+        raise _failure(strategy, [conflict], words) from error
+    if target == conflict.key:
+        raise _failure(strategy, [conflict], "decided to keep both objects under one path")
 
 
 def _failure(
-    chosen: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], what: str
+    strategy: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], what: str
 ) -> StrategyError:
     some = ", ".join(repr(find_path(each.key) or each.key) for each in conflicts[:3])
     rest = f" and {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
     return StrategyError(
-        f"the merge strategy {strategy_name(chosen)!r}, called for {some}{rest}, {what}. Correct "
+        f"the merge strategy {strategy_name(strategy)!r}, called for {some}{rest}, {what}. Correct "
         "the strategy, or choose another one for these paths with a rule"
     )

@@ -88,8 +88,8 @@ class Resolution:
     def unites(self, folder: bytes) -> bool:
         """Return whether a Delta log is united, unless the glob of a rule names its folder."""
         first = commit_key(folder, 0)
-        named = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
-        return self.delta and not any(matches(glob, first) for glob in named)
+        globs = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
+        return self.delta and not any(matches(glob, first) for glob in globs)
 
     def side(self, folder: bytes) -> Strategy | None:
         """Return the winning side of every kind of file of a log folder's table."""
@@ -117,15 +117,15 @@ class Resolution:
         """The text in a commit's metadata. For a single strategy it equals lakeFS's."""
         if not self.rules:
             return DEFAULT_LABEL if self.strategy is None else strategy_name(self.strategy)
-        said = [f"{rule.glob}={strategy_name(rule.strategy)}" for rule in self.rules]
-        return "; ".join([*said, f"else {strategy_name(self.strategy)}"])
+        labels = [f"{rule.glob}={strategy_name(rule.strategy)}" for rule in self.rules]
+        return "; ".join([*labels, f"else {strategy_name(self.strategy)}"])
 
 
-def strategy_name(chosen: Chosen) -> str:
+def strategy_name(strategy: Chosen) -> str:
     """Return the name of a strategy."""
-    if chosen is None:
+    if strategy is None:
         return NO_STRATEGY
-    return chosen.value if isinstance(chosen, Strategy) else chosen.name
+    return strategy.value if isinstance(strategy, Strategy) else strategy.name
 
 
 @cache
@@ -133,17 +133,17 @@ def imported(target: str) -> Function:
     """Import the function of `module:function`, once."""
     module, _, name = target.partition(":")
     try:
-        found: Any = attrgetter(name)(import_module(module))
+        function: Any = attrgetter(name)(import_module(module))
     except Exception as error:  # The import of a user's module may raise any error.
         raise InvalidInputError(
             f"the merge strategy {target!r} cannot be imported: {type(error).__name__}: "
             f"{error}; install its module where Python finds it, also on executors"
         ) from error
-    if not callable(found):
+    if not callable(function):
         raise InvalidInputError(
-            f"the merge strategy {target!r} is not a function, but a {type(found).__name__}"
+            f"the merge strategy {target!r} is not a function, but a {type(function).__name__}"
         )
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def _unpacked(name: str, packed: bytes) -> PickledStrategy:

@@ -97,10 +97,10 @@ class CachedStore:
         self._inner.replace(key, body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        written = self._inner.put_many_if_absent(bodies)
-        for key in written:
+        new_keys = self._inner.put_many_if_absent(bodies)
+        for key in new_keys:
             self._keep(key, bodies[key])
-        return written
+        return new_keys
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None

@@ -65,8 +65,8 @@ class Tally:
     def note(self, process: str, counts: CacheCounts) -> None:
         """Store a process's report. The report with the most reads is the latest."""
         with self._lock:
-            known = self._counts.get(process, CacheCounts())
-            self._counts[process] = max(known, counts, key=lambda each: each.reads)
+            previous = self._counts.get(process, CacheCounts())
+            self._counts[process] = max(previous, counts, key=lambda each: each.reads)
 
     def total(self) -> CacheCounts:
         with self._lock:

@@ -93,10 +93,10 @@ class DiskCache:
         with self._forgiven(), self._locked() as lock:
             if path.exists():
                 return
-            held = _read_number(lock)
-            if held is None or held + size > self.max_bytes:
-                held = self._evict(size)
-            _write_number(lock, held + size)
+            total = _read_number(lock)
+            if total is None or total + size > self.max_bytes:
+                total = self._evict(size)
+            _write_number(lock, total + size)
             self._write(path, content)
 
     def drop(self, store: str, table_id: str) -> None:
@@ -105,16 +105,16 @@ class DiskCache:
 
     def usage(self) -> CacheUsage:
         with store_errors(self.folder):
-            kept = self._kept()
-            return CacheUsage(len(kept), sum(each.size for each in kept))
+            files = self._kept()
+            return CacheUsage(len(files), sum(each.size for each in files))
 
     def clear(self) -> CacheUsage:
         with store_errors(self.folder), self._locked() as lock:
-            kept = self._kept()
-            for path in (*(each.path for each in kept), self.folder / _INCOMING):
+            files = self._kept()
+            for path in (*(each.path for each in files), self.folder / _INCOMING):
                 path.unlink(missing_ok=True)
             _write_number(lock, 0)
-            return CacheUsage(len(kept), sum(each.size for each in kept))
+            return CacheUsage(len(files), sum(each.size for each in files))
 
     def _path(self, store: str, table_id: str) -> Path:
         return self.folder / store / table_id
@@ -133,25 +133,25 @@ class DiskCache:
 
     def _evict(self, room: int) -> int:
         """Delete least recently used tables until there is room; return the bytes left."""
-        kept = sorted(self._kept(), key=lambda each: each.used)
-        held = sum(each.size for each in kept)
-        for each in kept:
-            if held <= max(0, self.max_bytes * _KEPT_WHEN_FULL - room):
+        files = sorted(self._kept(), key=lambda each: each.used)
+        total = sum(each.size for each in files)
+        for each in files:
+            if total <= max(0, self.max_bytes * _KEPT_WHEN_FULL - room):
                 break
             # Processes that have the file open can still read it.
             each.path.unlink(missing_ok=True)
-            held -= each.size
-        return held
+            total -= each.size
+        return total
 
     def _kept(self) -> list[_CachedFile]:
-        kept = []
+        files = []
         for folder in filter(Path.is_dir, self.folder.iterdir()):
             with os.scandir(folder) as entries:
                 for entry in entries:
                     with suppress(FileNotFoundError):
                         status = entry.stat()
-                        kept.append(_CachedFile(Path(entry.path), status.st_size, status.st_mtime))
-        return kept
+                        files.append(_CachedFile(Path(entry.path), status.st_size, status.st_mtime))
+        return files
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -208,8 +208,8 @@ def _content(header: bytes, content: bytes) -> bytes | None:
 
 
 def _read_number(lock: int) -> int | None:
-    noted = os.pread(lock, 32, 0)
-    return int(noted) if noted.isdigit() else None
+    text = os.pread(lock, 32, 0)
+    return int(text) if text.isdigit() else None
 
 
 def _write_number(lock: int, number: int) -> None:

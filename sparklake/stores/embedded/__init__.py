@@ -92,10 +92,10 @@ def embedded_dsn(home: Path) -> EmbeddedServer:
 def running_dsn(home: Path) -> str:
     """Return the DSN of a running server, without a share in it. Nothing is started."""
     layout = find_layout(home)
-    found = None if layout is None else server.find_running(layout)
-    if found is None:
+    dsn = None if layout is None else server.find_running(layout)
+    if dsn is None:
         raise RefStoreUnavailableError(f"no Postgres runs in {home}")
-    return found
+    return dsn
 
 
 def stop_unused(home: Path) -> None:

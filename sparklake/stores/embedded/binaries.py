@@ -35,13 +35,13 @@ def programs(account: Account) -> Path:
 
 
 def _wheel() -> Path:
-    found = util.find_spec(_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    spec = util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise MissingDependencyError(
             "a lake without a DSN keeps its refs in an embedded Postgres, which is not "
             "installed: pip install 'sparklake[embedded]', or set the DSN of a Postgres"
         )
-    return Path(found.submodule_search_locations[0]).parent
+    return Path(spec.submodule_search_locations[0]).parent
 
 
 def _copy(site: Path, target: Path) -> None:

@@ -15,8 +15,8 @@ _ENTER_ONLY = 0o711
 
 
 def private_folder(path: Path, owner: Account) -> Path:
-    made = _make(path, _PRIVATE)
-    if made and owner.uid != os.geteuid():
+    is_new = _make(path, _PRIVATE)
+    if is_new and owner.uid != os.geteuid():
         os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
     if not is_private(path, owner):
         raise RefStoreUnavailableError(

@@ -94,12 +94,12 @@ def socket_folder(layout: Layout) -> Path:
     usual = layout.base / "socket"
     if _fits(usual):
         return private_folder(usual, layout.account)
-    noted = _sound_note(layout.folder).get("sockets")
-    if noted and is_private(Path(noted), layout.account):
-        return Path(noted)
-    made = _short_folder(layout.account)
-    _write_note(layout.folder, {"sockets": str(made)})
-    return made
+    sockets = _sound_note(layout.folder).get("sockets")
+    if sockets and is_private(Path(sockets), layout.account):
+        return Path(sockets)
+    place = _short_folder(layout.account)
+    _write_note(layout.folder, {"sockets": str(place)})
+    return place
 
 
 def _fits(folder: Path) -> bool:
@@ -109,10 +109,10 @@ def _fits(folder: Path) -> bool:
 def _short_folder(account: Account) -> Path:
     for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108 - made private by mkdtemp
         if parent and os.access(parent, os.W_OK) and _fits(Path(parent, "sparklake-12345678")):
-            made = Path(tempfile.mkdtemp(prefix="sparklake-", dir=parent))
+            place = Path(tempfile.mkdtemp(prefix="sparklake-", dir=parent))
             if account.uid != os.geteuid():
-                os.chown(made, account.uid, account.gid)
-            return made
+                os.chown(place, account.uid, account.gid)
+            return place
     raise RefStoreUnavailableError(
         "no temporary folder has a path short enough for a socket: set TMPDIR to a shorter one"
     )
@@ -144,12 +144,12 @@ def _lost_base(
 ) -> RefStoreUnavailableError:
     """Return the error for a damaged note. An empty database would hide all refs."""
     of_home = f', "home": "{folder.parent}"}}'
-    wanted = " or ".join(
+    notes = " or ".join(
         f'{{"base": "{each}"{of_home}' for each in bases if (each / "data").exists()
     )
     return RefStoreUnavailableError(
         f"{error}, or write into it the location of the refs of {folder.parent}: "
-        f"{wanted or 'no folder was found by the path of this home, so it has been moved'}"
+        f"{notes or 'no folder was found by the path of this home, so it has been moved'}"
     )
 
 

@@ -271,7 +271,7 @@ def _run(layout: Layout, command: list[str], *inherited: int) -> None:
     ):
         assert process.stderr is not None
         try:
-            said = process.stderr.read()
+            errors = process.stderr.read()
         except BaseException:
             # Kill the whole group: a remaining process would disturb the next start. A
             # running server stays.
@@ -280,7 +280,7 @@ def _run(layout: Layout, command: list[str], *inherited: int) -> None:
             raise
     if process.returncode:
         raise RefStoreUnavailableError(
-            f"{command[0]} failed in {layout.base}: {said.strip()}\n{_log_tail(layout)}".rstrip()
+            f"{command[0]} failed in {layout.base}: {errors.strip()}\n{_log_tail(layout)}".rstrip()
         )
 
 

@@ -43,8 +43,8 @@ class ExpectedObject:
         if digest and contradicts(self.checksum, digest, find):
             raise self.corrupt(f"has the MD5 {digest}, not {self.checksum}")
         if _ETAG_OF_PARTS.fullmatch(self.checksum):
-            found = find()
-            if found is not None and found.checksum != self.checksum:
+            stored = find()
+            if stored is not None and stored.checksum != self.checksum:
                 raise self.corrupt(f"no longer has the ETag {self.checksum}")
 
     @property
@@ -78,7 +78,7 @@ class Destination(Protocol):
     def unsupported_reason(self, key: str) -> str:
         """Return why an object of a key is impossible here; "" if it is possible."""
 
-    def copy(self, key: str, wanted: ExpectedObject, store: ObjectStore, source: str) -> None:
+    def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
         """Copy an object of a store, at the key `source`.
 
         Raises:
@@ -103,10 +103,10 @@ class Destination(Protocol):
 class CheckedStream(io.RawIOBase):
     """A stream that verifies an object before its end, so no wrong one is ever complete."""
 
-    def __init__(self, stream: BinaryIO, wanted: ExpectedObject) -> None:
+    def __init__(self, stream: BinaryIO, expected: ExpectedObject) -> None:
         super().__init__()
         self._stream = stream
-        self._wanted = wanted
+        self._wanted = expected
         self._digest = hashlib.md5(usedforsecurity=False)
         self._size = 0
 
@@ -115,13 +115,13 @@ class CheckedStream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         parts = []
-        left = self._wanted.size - self._size if size < 0 else size
-        while left > 0 and (part := self._stream.read(left)):
+        remaining = self._wanted.size - self._size if size < 0 else size
+        while remaining > 0 and (part := self._stream.read(remaining)):
             self._digest.update(part)
             self._size += len(part)
-            left -= len(part)
+            remaining -= len(part)
             parts.append(part)
-        if left or self._size >= self._wanted.size:
+        if remaining or self._size >= self._wanted.size:
             extra = len(self._stream.read(1))
             self._wanted.check(self._size + extra, self._digest.hexdigest(), lambda: None)
         return b"".join(parts)

@@ -22,5 +22,5 @@ def contradicts(checksum: str, digest: str, find: Callable[[], StoredObject | No
     """
     if not may_be_md5(checksum) or digest == checksum:
         return False
-    found = find()
-    return found is None or not found.is_opaque or found.checksum != checksum
+    stored = find()
+    return stored is None or not stored.is_opaque or stored.checksum != checksum

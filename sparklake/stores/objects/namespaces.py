@@ -15,11 +15,11 @@ def real_root(uri: str) -> str:
     return f"{uri}/" if path is None else os.path.realpath(path).rstrip("/") + "/"
 
 
-def roots_overlap(left: str, right: str) -> bool:
+def roots_overlap(first: str, second: str) -> bool:
     """Return whether one root is the other or inside it, by name or by resolved links."""
-    left, right = left.rstrip("/"), right.rstrip("/")
-    by_name = _nested(f"{left}/", f"{right}/")
-    return by_name or _nested(real_root(left), real_root(right))
+    first, second = first.rstrip("/"), second.rstrip("/")
+    by_name = _nested(f"{first}/", f"{second}/")
+    return by_name or _nested(real_root(first), real_root(second))
 
 
 def refuse_overlapping(uri: str, others: Iterable[tuple[str, str]]) -> None:
@@ -31,5 +31,5 @@ def refuse_overlapping(uri: str, others: Iterable[tuple[str, str]]) -> None:
             )
 
 
-def _nested(left: str, right: str) -> bool:
-    return left.startswith(right) or right.startswith(left)
+def _nested(first: str, second: str) -> bool:
+    return first.startswith(second) or second.startswith(first)

@@ -72,9 +72,9 @@ def _files(store: LocalStore, folder: Path) -> Iterator[StoredObject]:
         for entry in entries:
             with suppress(*NO_FILE_ERRORS):
                 status = entry.stat(follow_symlinks=False)
-                begun = entry.name.partition("-")[0]
+                start = entry.name.partition("-")[0]
                 # Not by file times: a hard link has the times of its source.
-                time = int(begun) * SECOND if begun.isdigit() else status.st_mtime_ns
+                time = int(start) * SECOND if start.isdigit() else status.st_mtime_ns
                 key = f"{folder.relative_to(store.root).as_posix()}/{entry.name}"
                 yield StoredObject(key, status.st_size, time)
 
@@ -87,8 +87,8 @@ def _uploads(store: S3Store) -> Iterator[StoredObject]:
         for page in pages.paginate(Bucket=store.bucket, Prefix=root):
             for each in page.get("Uploads", ()):
                 key = f"{each['Key'].removeprefix(root)}{_UPLOAD}{each['UploadId']}"
-                begun = int(each["Initiated"].timestamp() * SECOND)
-                yield StoredObject(key, 0, begun)
+                start = int(each["Initiated"].timestamp() * SECOND)
+                yield StoredObject(key, 0, start)
 
 
 def _abort(store: S3Store, upload: StoredObject) -> None:

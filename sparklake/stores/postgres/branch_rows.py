@@ -77,9 +77,9 @@ def lock_branch(
     ).fetchone()
     if row is None:
         raise RefNotFoundError(f"there is no branch {branch!r}")
-    head, read_only, protected, found_fence = row
+    head, read_only, protected, current_fence = row
     guard_of(read_only and not scope.force, protected).check(branch, *actions)
-    check_fence(branch, found_fence, fence)
+    check_fence(branch, current_fence, fence)
     found: CommitId = head
     return found
 
@@ -161,20 +161,20 @@ def seal_layers(connection: Session, uid: str, branch: str) -> None:
 
 
 def drop_sealed_layers(connection: Session, uid: str, branch: str, layer_ids: Sequence[int]) -> int:
-    gone = connection.execute(
+    rows = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s"
         " AND id = ANY(%s::bigint[]) AND sealed RETURNING id",
         (uid, branch, list(layer_ids)),
     ).fetchall()
-    return _drop_rows(connection, gone)
+    return _drop_rows(connection, rows)
 
 
 def drop_layers(connection: Session, uid: str, branch: str) -> None:
-    gone = connection.execute(
+    rows = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s RETURNING id",
         (uid, branch),
     ).fetchall()
-    _drop_rows(connection, gone)
+    _drop_rows(connection, rows)
 
 
 def cut_layers(
@@ -237,10 +237,10 @@ def drop_repository_layers(connection: Session, uid: str) -> None:
         "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
         (uid,),
     )
-    gone = connection.execute(
+    rows = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s RETURNING id", (uid,)
     ).fetchall()
-    _drop_rows(connection, gone)
+    _drop_rows(connection, rows)
 
 
 def _drop_rows(connection: Session, layers: Sequence[tuple[int]]) -> int:

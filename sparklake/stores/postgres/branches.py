@@ -60,8 +60,8 @@ ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
 
 def locked_state(connection: Session, scope: Scope, name: str) -> BranchState:
     values = {"uid": scope.uid, "force": scope.force, "name": name}
-    (found,) = states_of(connection.execute(ONE_BRANCH, values).fetchall(), scope)
-    return found
+    (state,) = states_of(connection.execute(ONE_BRANCH, values).fetchall(), scope)
+    return state
 
 
 def all_branches(connection: Session, uid: str) -> Sequence[BranchState]:
@@ -128,7 +128,7 @@ class PostgresBranches(RepositoryPart):
             guard = hold_settings(connection, self._scope).guard(name)
             claim_name(connection, self._uid, name, "tag")
             try:
-                made = connection.execute(
+                count = connection.execute(
                     _CREATE,
                     {
                         "uid": self._uid,
@@ -142,7 +142,7 @@ class PostgresBranches(RepositoryPart):
                 ).rowcount
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
-            if not made:
+            if not count:
                 check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(
                     f"the branch {name!r} already exists; --exist-ok accepts it"
@@ -191,7 +191,7 @@ class PostgresBranches(RepositoryPart):
     def move(self, move: BranchMove) -> None:
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, move.once)
-            known = [
+            existing = [
                 each.id
                 for each in move.commits
                 if not insert_commit(
@@ -201,10 +201,10 @@ class PostgresBranches(RepositoryPart):
             self._swap(connection, move)
             self._check_latest(connection, move)
             self._check_runs(connection, move)
-            if known:
+            if existing:
                 # A commit that was made again after the fence refers to no deleted
                 # object.
-                renew_commits(connection, self._uid, known)
+                renew_commits(connection, self._uid, existing)
             if not self._take_layers(connection, move):
                 raise RaceLostError(
                     f"another writer has committed or dropped staged changes of {move.branch!r}"

@@ -53,11 +53,11 @@ def migrate(connections: Connections) -> None:
 
 
 def _version(connection: Session, target: str, newest: int) -> int | None:
-    found = connection.execute(
+    match = connection.execute(
         "SELECT 1 FROM pg_catalog.pg_tables"
         " WHERE schemaname = 'sparklake' AND tablename = 'schema_migrations'"
     ).fetchone()
-    if found is None:
+    if match is None:
         return None
     row = connection.execute("SELECT max(version) FROM sparklake.schema_migrations").fetchone()
     version: int = (row[0] if row else None) or 0
@@ -71,8 +71,8 @@ def _version(connection: Session, target: str, newest: int) -> int | None:
 
 def _bootstrap(connection: Session) -> None:
     # CREATE SCHEMA IF NOT EXISTS requires the right to create a schema even if it exists.
-    found = connection.execute("SELECT to_regnamespace('sparklake') IS NOT NULL").fetchone()
-    if found is None or not found[0]:
+    match = connection.execute("SELECT to_regnamespace('sparklake') IS NOT NULL").fetchone()
+    if match is None or not match[0]:
         connection.execute("CREATE SCHEMA sparklake")
     connection.execute(
         "CREATE TABLE sparklake.schema_migrations ("

@@ -55,8 +55,8 @@ class PostgresOperations(RepositoryPart):
 
     def latest(self, refs: Collection[str] | None = None) -> Mapping[str, Operation]:
         rows = self._fetch(_LATEST if refs is None else _LATEST_OF, refs=list(refs or ()))
-        found = [Operation(*row) for row in rows]
-        return {each.ref: each for each in found}
+        entries = [Operation(*row) for row in rows]
+        return {each.ref: each for each in entries}
 
     def reached(self, commits: Mapping[str, CommitId], after: Operation | None = None) -> Set[str]:
         rows = self._fetch(

@@ -55,8 +55,8 @@ class PostgresRefStore:
 
     def id(self) -> str:
         rows = self._connections.fetch("SELECT id::text FROM sparklake.lake", {})
-        found: str = rows[0][0]
-        return found
+        lake_id: str = rows[0][0]
+        return lake_id
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
         refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
@@ -164,10 +164,10 @@ def _info(row: tuple[Any, ...]) -> RepositoryInfo:
 
 
 def _refuse_taken(connection: Session, info: RepositoryInfo) -> None:
-    taken = connection.execute(
+    match = connection.execute(
         "SELECT 1 FROM sparklake.repositories WHERE name = %s OR uid = %s", (info.name, info.uid)
     ).fetchone()
-    if taken is not None:
+    if match is not None:
         raise AlreadyExistsError(f"the repository {info.name!r} already exists")
     # Not in SQL: only this machine can resolve the links of its file systems.
     others = connection.execute(

@@ -64,14 +64,14 @@ class PostgresCollections(RepositoryPart):
 
     @contextmanager
     def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
-        with ExitStack() as held:
+        with ExitStack() as stack:
 
             def raise_fences(connection: Session) -> RepositorySnapshot:
                 lock_settings(connection, self._scope)
                 _raise_fences(connection, self._uid)
                 # It sees everything published. Nothing can be published while the
                 # locks are held.
-                reading = held.enter_context(self._connections.transaction(ONE_MOMENT))
+                reading = stack.enter_context(self._connections.transaction(ONE_MOMENT))
                 moment, now = _moment(reading, self._uid)
                 if expires:
                     mark_expired(connection, self._uid, sorted(moment.expiring), now)
@@ -115,10 +115,10 @@ def snapshot_of(connection: Session, uid: str) -> RefsSnapshot:
 def _moment(connection: Session, uid: str) -> tuple[RepositorySnapshot, int]:
     """Return a repository, and the time in unix seconds."""
     refs, rows = snapshot_of(connection, uid), partial(layer_rows, connection, uid)
-    found = connection.execute(_NOW, {"uid": uid}).fetchone()
-    if found is None:
+    row = connection.execute(_NOW, {"uid": uid}).fetchone()
+    if row is None:
         return RepositorySnapshot(refs, rows), 0
-    *columns, now = found
+    *columns, now = row
     expired = connection.execute(_EXPIRED, {"uid": uid}).fetchall()
     moment = repository_snapshot(
         refs,

@@ -79,15 +79,15 @@ def settings_of(
 
 def columns_of(settings: RepositorySettings) -> tuple[bool, Jsonb, Jsonb, Jsonb | None]:
     rules = {each.pattern: sorted(each.actions) for each in settings.protection}
-    kept = None if settings.retention is None else Jsonb(asdict(settings.retention))
-    return settings.read_only, Jsonb(rules), Jsonb(dict(settings.metadata)), kept
+    retention = None if settings.retention is None else Jsonb(asdict(settings.retention))
+    return settings.read_only, Jsonb(rules), Jsonb(dict(settings.metadata)), retention
 
 
-def _retention(said: Mapping[str, Any] | None) -> Retention | None:
-    if said is None:
+def _retention(document: Mapping[str, Any] | None) -> Retention | None:
+    if document is None:
         return None
-    rules = tuple(BranchRetention(**each) for each in said["branches"])
-    return Retention(said["default_days"], rules, said.get("tree_days"))
+    rules = tuple(BranchRetention(**each) for each in document["branches"])
+    return Retention(document["default_days"], rules, document.get("tree_days"))
 
 
 def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:

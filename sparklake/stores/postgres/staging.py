@@ -40,10 +40,10 @@ class PostgresWrites(RepositoryPart):
         values = {"uid": self._uid, "id": write_id, "place": place, "branch": branch, "who": who}
         with self._connections.transaction() as connection:
             # Locked, so that a repository in deletion gets no new writes.
-            found = connection.execute(
+            match = connection.execute(
                 "SELECT 1 FROM sparklake.repositories WHERE uid = %(uid)s FOR KEY SHARE", values
             ).fetchone()
-            if found is None:
+            if match is None:
                 raise RepositoryNotFoundError("the repository was deleted")
             row = connection.execute(
                 f"""

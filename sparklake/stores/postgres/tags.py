@@ -30,14 +30,14 @@ class PostgresTags(RepositoryPart):
             hold_settings(connection, self._scope)
             claim_name(connection, self._uid, name, "branch")
             try:
-                made = connection.execute(
+                count = connection.execute(
                     "INSERT INTO sparklake.tags (repository_uid, name, commit_id)"
                     f" SELECT %(uid)s, %(name)s, %(commit)s WHERE {IS_KEPT} ON CONFLICT DO NOTHING",
                     {"uid": self._uid, "name": name, "commit": commit_id},
                 ).rowcount
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
-            if not made:
+            if not count:
                 check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(f"the tag {name!r} already exists; --exist-ok accepts it")
             verb = RefVerb.CREATE_TAG.value
@@ -52,9 +52,9 @@ class PostgresTags(RepositoryPart):
         )
         if not rows:
             return None
-        *found, sweeps = rows[0]
+        *values, sweeps = rows[0]
         self._scope.sweeps.see(sweeps)
-        return TagInfo(*found)
+        return TagInfo(*values)
 
     def list(self) -> Sequence[TagInfo]:
         rows = self._fetch(_ALL)
@@ -63,15 +63,15 @@ class PostgresTags(RepositoryPart):
     def delete(self, name: str, who: str) -> None:
         with self._connections.transaction() as connection:
             hold_settings(connection, self._scope)
-            gone = connection.execute(
+            match = connection.execute(
                 "DELETE FROM sparklake.tags WHERE repository_uid = %s AND name = %s"
                 " RETURNING commit_id",
                 (self._uid, name),
             ).fetchone()
-            if gone is None:
+            if match is None:
                 raise RefNotFoundError(f"there is no tag {name!r}")
             verb = RefVerb.DELETE_TAG.value
-            log_operation(connection, self._uid, who, verb, name, old=gone[0])
+            log_operation(connection, self._uid, who, verb, name, old=match[0])
 
 
 def all_tags(connection: Session, uid: str) -> Sequence[TagInfo]:

@@ -22,11 +22,11 @@ TURN: LiteralString = "hashtextextended(%(turn)s, 0)"
 @contextmanager
 def holding(connections: Connections) -> Iterator[Session]:
     """Yield a connection that keeps its locks until the end of the block."""
-    with ExitStack() as held:
-        yield held.enter_context(connections.transaction())
+    with ExitStack() as stack:
+        yield stack.enter_context(connections.transaction())
         # Work done meanwhile is valid, even if the server has become unreachable since.
         with suppress(RefStoreUnavailableError):
-            held.close()
+            stack.close()
 
 
 def wait_for_turn(connection: Session, turn: str, seconds: float) -> bool:

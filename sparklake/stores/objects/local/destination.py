@@ -56,17 +56,17 @@ class LocalDestination:
             return f"makes a path of more than {_MOST_PATH_BYTES} bytes"
         return ""
 
-    def copy(self, key: str, wanted: ExpectedObject, store: ObjectStore, source: str) -> None:
+    def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
         """Copy an object to a temporary name, verify it and rename it."""
         with self._replacing(key) as temporary:
             if isinstance(store, LocalStore):
-                wanted.check(*_copied(store.root / source, temporary, wanted), lambda: None)
+                expected.check(*_copied(store.root / source, temporary, expected), lambda: None)
             else:
                 try:
                     store.get_to_file(source, temporary)
                 except MissingFileError as error:
-                    raise wanted.missing() from error
-                wanted.check(*_measured(temporary), lambda: store.find(source))
+                    raise expected.missing() from error
+                expected.check(*_measured(temporary), lambda: store.find(source))
 
     def put(self, key: str, body: bytes) -> None:
         with self._replacing(key) as temporary:
@@ -128,13 +128,13 @@ class LocalDestination:
         self._dirty.add(target.parent)
 
 
-def _copied(source: Path, target: Path, wanted: ExpectedObject) -> tuple[int, str]:
+def _copied(source: Path, target: Path, expected: ExpectedObject) -> tuple[int, str]:
     digest, size = hashlib.md5(usedforsecurity=False), 0
     with store_errors(source), target.open("wb") as copy:
         try:
             file = open_stream(source)
         except NO_FILE_ERRORS as error:
-            raise wanted.missing() from error
+            raise expected.missing() from error
         with file:
             for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
                 digest.update(chunk)

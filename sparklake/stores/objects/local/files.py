@@ -62,8 +62,8 @@ def store_errors(path: Path | str) -> Iterator[None]:
 
 
 def _place(error: OSError, path: Path | str) -> str:
-    named = [str(each) for each in (error.filename, error.filename2) if each is not None]
-    return " -> ".join(named) or str(path)
+    paths = [str(each) for each in (error.filename, error.filename2) if each is not None]
+    return " -> ".join(paths) or str(path)
 
 
 def open_file(path: Path | str) -> int:
@@ -267,8 +267,8 @@ def scan(
                 waiting.append((key, ""))
             elif stat.S_ISDIR(status.st_mode):
                 resolve(root, root / key)  # raises if the link leads out
-            elif (found := stored(key, status)) is not None:
-                yield found
+            elif (file := stored(key, status)) is not None:
+                yield file
 
 
 def scan_level(root: Path, folder: str) -> Iterator[StoredFolder | None]:

@@ -190,9 +190,9 @@ class LocalStore:
             # them yet.
             dirty = self._make_directories({each.parent for each in targets})
             _remove_abandoned(self.root / TEMPORARY)
-            written = self._link_new(targets, writers.values())
+            new = self._link_new(targets, writers.values())
             sync(dirty)
-        return [targets[each] for each in written]
+        return [targets[each] for each in new]
 
     def _link_new(
         self, targets: Iterable[Path], writers: Iterable[Callable[[Path], object]]
@@ -264,6 +264,6 @@ def _remove_abandoned(folder: Path) -> None:
     with os.scandir(folder) as entries:
         for entry in entries:
             # Not by file times: a hard link has the times of its source.
-            begun = entry.name.partition("-")[0]
-            if begun.isdigit() and int(begun) < oldest:
+            start = entry.name.partition("-")[0]
+            if start.isdigit() and int(start) < oldest:
                 Path(entry.path).unlink(missing_ok=True)

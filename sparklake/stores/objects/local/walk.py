@@ -55,17 +55,17 @@ def walk_files(
         folder, above = waiting.pop()
         for name in _names(root / folder):
             path = f"{folder}/{name}" if folder else name
-            found = _look_at(root / path, follow_links=follow_links)
-            if isinstance(found, SkipReason):
-                yield SkippedPath(path, found)
-            elif stat.S_ISREG(found.st_mode):
+            status = _look_at(root / path, follow_links=follow_links)
+            if isinstance(status, SkipReason):
+                yield SkippedPath(path, status)
+            elif stat.S_ISREG(status.st_mode):
                 yield path
-            elif _identity(found) in above:
+            elif _identity(status) in above:
                 yield SkippedPath(path, SkipReason.LINK_LOOP)
             else:
                 if (root / path).is_symlink():
                     enter(root / path)
-                waiting.append((path, (*above, _identity(found))))
+                waiting.append((path, (*above, _identity(status))))
 
 
 def _names(folder: Path) -> list[str]:

@@ -51,12 +51,12 @@ class S3Destination:
             return f"makes a key of more than {_MOST_KEY_BYTES} bytes"
         return ""
 
-    def copy(self, key: str, wanted: ExpectedObject, store: ObjectStore, source: str) -> None:
+    def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
         """Copy an object by the server, or upload a local file."""
         if isinstance(store, LocalStore):
-            self._send(key, store.root / source, wanted)
+            self._send(key, store.root / source, expected)
         else:
-            self._copy(key, cast("S3Store", store), source, wanted)
+            self._copy(key, cast("S3Store", store), source, expected)
 
     def put(self, key: str, body: bytes) -> None:
         self.store.replace(key, body)
@@ -73,38 +73,38 @@ class S3Destination:
     def _key(self, key: str) -> str:
         return f"{self.store.prefix}/{key}" if self.store.prefix else key
 
-    def _send(self, key: str, path: Path, wanted: ExpectedObject) -> None:
-        part = max(_PART_BYTES, -(-wanted.size // _MOST_PARTS))
+    def _send(self, key: str, path: Path, expected: ExpectedObject) -> None:
+        part = max(_PART_BYTES, -(-expected.size // _MOST_PARTS))
         config = TransferConfig(part, multipart_chunksize=part, use_threads=False)
-        kind = {"ContentType": wanted.content_type} if wanted.content_type else {}
+        kind = {"ContentType": expected.content_type} if expected.content_type else {}
         target = (self.store.bucket, self._key(key), kind)
-        with s3_errors(f"{self.uri}/{key}"), _opened(path, wanted) as file:
-            s3_client().upload_fileobj(CheckedStream(file, wanted), *target, Config=config)
+        with s3_errors(f"{self.uri}/{key}"), _opened(path, expected) as file:
+            s3_client().upload_fileobj(CheckedStream(file, expected), *target, Config=config)
 
-    def _copy(self, key: str, store: S3Store, source: str, wanted: ExpectedObject) -> None:
-        found = store.find(source)
-        if found is None:
-            raise wanted.missing()
-        wanted.check_size(found.size)
-        if found.checksum != wanted.checksum:
-            digest = _md5(store.bucket, source, found.checksum) if wanted.has_md5 else ""
-            wanted.check(found.size, digest, lambda: found)
+    def _copy(self, key: str, store: S3Store, source: str, expected: ExpectedObject) -> None:
+        stored = store.find(source)
+        if stored is None:
+            raise expected.missing()
+        expected.check_size(stored.size)
+        if stored.checksum != expected.checksum:
+            digest = _md5(store.bucket, source, stored.checksum) if expected.has_md5 else ""
+            expected.check(stored.size, digest, lambda: stored)
         config = TransferConfig(
             COPY_BYTES, multipart_chunksize=_COPIED_PART_BYTES, use_threads=False
         )
         # The condition ensures that the copied object is the verified one.
-        same = {"CopySourceIfMatch": f'"{found.checksum}"'}
+        same = {"CopySourceIfMatch": f'"{stored.checksum}"'}
         origin = {"Bucket": store.bucket, "Key": source}
         with s3_errors(f"{self.uri}/{key}"):
             s3_client().copy(origin, self.store.bucket, self._key(key), same, Config=config)
 
 
-def _opened(path: Path, wanted: ExpectedObject) -> BinaryIO:
+def _opened(path: Path, expected: ExpectedObject) -> BinaryIO:
     with store_errors(path):
         try:
             return open_stream(path)
         except NO_FILE_ERRORS as error:
-            raise wanted.missing() from error
+            raise expected.missing() from error
 
 
 def _md5(bucket: str, key: str, etag: str) -> str:

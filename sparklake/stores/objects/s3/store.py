@@ -133,7 +133,7 @@ class S3Store:
             check_key(key)
         with Threads(min(PUT_THREADS, len(items)) or 1, "sparklake-put") as threads:
             writing = {key: threads.submit(put, key, item) for key, item in items.items()}
-            return [key for key, written in writing.items() if written.result()]
+            return [key for key, future in writing.items() if future.result()]
 
     def find(self, key: str) -> StoredObject | None:
         target = self._target(key)
@@ -145,8 +145,8 @@ class S3Store:
                     raise
                 self._check_bucket(key)
                 return None
-            found = _stored(key, head["ContentLength"], head)
-        return replace(found, is_opaque=self.bucket.endswith(_EXPRESS) or _has_own_key(head))
+            item = _stored(key, head["ContentLength"], head)
+        return replace(item, is_opaque=self.bucket.endswith(_EXPRESS) or _has_own_key(head))
 
     def checksum(self, key: str) -> str:
         return self._head(key).checksum
@@ -175,10 +175,10 @@ class S3Store:
         return {"Bucket": self.bucket, "Key": f"{self.prefix}/{key}" if self.prefix else key}
 
     def _head(self, key: str) -> StoredObject:
-        found = self.find(key)
-        if found is None:
+        item = self.find(key)
+        if item is None:
             raise no_object(self._address(key))
-        return found
+        return item
 
     def _check_bucket(self, key: str) -> None:
         """Raise if the bucket is missing, which a HEAD of an object does not show."""
@@ -193,8 +193,10 @@ class S3Store:
         root = f"{self.prefix}/" if self.prefix else ""
         with s3_errors(self._address(prefix)):
             pages = s3_client().get_paginator("list_objects_v2")
-            asked = {"Bucket": self.bucket, "Prefix": root + prefix}
-            for page in pages.paginate(**asked, **({"Delimiter": delimiter} if delimiter else {})):
+            request = {"Bucket": self.bucket, "Prefix": root + prefix}
+            for page in pages.paginate(
+                **request, **({"Delimiter": delimiter} if delimiter else {})
+            ):
                 for each in page.get("CommonPrefixes", ()):
                     yield StoredFolder(each["Prefix"].removeprefix(root))
                 for each in page.get("Contents", ()):
@@ -304,8 +306,8 @@ def _put_parts(
         while chunk := stream.read(max(_PART_BYTES, -(-size // _MAX_PARTS))):
             number = len(parts) + 1
             answer = client.upload_part(**upload, **checksum, PartNumber=number, Body=chunk)
-            kept = {name: answer[name] for name in ("ETag", "ChecksumCRC32") if name in answer}
-            parts.append({"PartNumber": number, **kept})
+            fields = {name: answer[name] for name in ("ETag", "ChecksumCRC32") if name in answer}
+            parts.append({"PartNumber": number, **fields})
             if watch is not None:
                 watch(len(chunk))
         client.complete_multipart_upload(
