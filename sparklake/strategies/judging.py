@@ -29,13 +29,7 @@ from sparklake.rows.merges import KeptObject
 from sparklake.strategies.content_types import is_same_content
 from sparklake.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
 from sparklake.strategies.object_access import NewObject, Objects
-from sparklake.strategies.resolution import (
-    Chosen,
-    NamedStrategy,
-    PickledStrategy,
-    Resolution,
-    strategy_name,
-)
+from sparklake.strategies.resolution import Chosen, FunctionStrategy, Resolution, strategy_name
 
 MAX_CONFLICTS_REPORTED = 10_000
 
@@ -169,7 +163,7 @@ def too_many_kept() -> StrategyError:
 
 
 def _asked(
-    strategy: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], objects: Objects
+    strategy: FunctionStrategy, conflicts: Sequence[Conflict], objects: Objects
 ) -> list[Decision]:
     """Return the checked decisions of a function. Turns all its errors into StrategyError."""
     try:
@@ -195,9 +189,7 @@ def _listed(returned: object) -> list[Any]:
     raise TypeError(f"it must return a list of decisions or an Arrow array, not {type(returned)}")
 
 
-def _checked(
-    strategy: NamedStrategy | PickledStrategy, conflict: Conflict, answer: object
-) -> Decision:
+def _checked(strategy: FunctionStrategy, conflict: Conflict, answer: object) -> Decision:
     if isinstance(answer, str) and answer in _TAKES:
         return _TAKES[answer]
     if isinstance(answer, NewObject):
@@ -211,9 +203,7 @@ def _checked(
     raise _failure(strategy, [conflict], words)
 
 
-def _check_new(
-    strategy: NamedStrategy | PickledStrategy, conflict: Conflict, answer: NewObject
-) -> None:
+def _check_new(strategy: FunctionStrategy, conflict: Conflict, answer: NewObject) -> None:
     try:
         new_record(conflict.key, answer)
     except (InvalidRowsError, UnicodeEncodeError) as error:
@@ -227,9 +217,7 @@ def new_record(key: bytes, new: NewObject) -> Record:
     return encode_record(key, entry_identity(new.entry), encode_entry(new.entry))
 
 
-def _check_both(
-    strategy: NamedStrategy | PickledStrategy, conflict: Conflict, answer: Both
-) -> None:
+def _check_both(strategy: FunctionStrategy, conflict: Conflict, answer: Both) -> None:
     if conflict.source is None or conflict.dest is None:
         raise _failure(strategy, [conflict], "decided to keep both, but one side has no object")
     try:
@@ -242,9 +230,7 @@ def _check_both(
         raise _failure(strategy, [conflict], "decided to keep both objects under one path")
 
 
-def _failure(
-    strategy: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], what: str
-) -> StrategyError:
+def _failure(strategy: FunctionStrategy, conflicts: Sequence[Conflict], what: str) -> StrategyError:
     some = ", ".join(repr(find_path(each.key) or each.key) for each in conflicts[:3])
     rest = f" and {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
     return StrategyError(

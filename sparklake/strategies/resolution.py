@@ -51,7 +51,9 @@ class PickledStrategy:
         return _unpacked, (self.name, cloudpickle.dumps(self.function))
 
 
-Chosen = Strategy | NamedStrategy | PickledStrategy | None
+FunctionStrategy = NamedStrategy | PickledStrategy
+
+Chosen = Strategy | FunctionStrategy | None
 """A strategy, or None to leave the conflict."""
 
 
@@ -110,7 +112,7 @@ class Resolution:
     def asks_functions(self) -> bool:
         """Whether functions decide conflicts, and may take base's object."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
-        return any(isinstance(each, NamedStrategy | PickledStrategy) for each in every)
+        return any(isinstance(each, FunctionStrategy) for each in every)
 
     @property
     def label(self) -> str:

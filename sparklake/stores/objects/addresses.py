@@ -8,11 +8,13 @@ versions contain `file://`, so both are read.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidUriError
+from sparklake.stores.objects.providers import StoreProvider
 from sparklake.stores.objects.registry import (
     BUILT_IN,
     all_providers,
@@ -27,6 +29,8 @@ URI_START = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
 
 PLAIN_PLACES = "|".join(each.plain_place for each in BUILT_IN if each.plain_place)
 """The start of a plain address in any built-in store, up to the slash before the key."""
+
+_BUILT_IN_SCHEMES = "^({}):/".format("|".join(each for one in BUILT_IN for each in one.schemes))
 
 _CANONICAL = "^({})".format("|".join(each.canonical for each in BUILT_IN))
 
@@ -56,10 +60,7 @@ def stored_addresses(addresses: pa.StringArray) -> pa.StringArray:
     if not pc.any(files).as_py():
         return addresses
     odd = pc.and_not(files, pc.match_substring_regex(addresses, _CANONICAL))
-    if pc.any(odd).as_py():
-        pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
-        clean = [normalise_object_uri(each) if is_odd else each for each, is_odd in pairs]
-        addresses = pa.array(clean, pa.string())
+    addresses = _replaced(addresses, odd, normalise_object_uri)
     return pc.replace_substring_regex(addresses, f"^{_FILE}/", f"{_LOCAL}/")
 
 
@@ -70,8 +71,17 @@ def canonical_scheme(address: str) -> str:
     return provider.to_canonical.text(address)
 
 
+def _providers(addresses: pa.StringArray) -> tuple[StoreProvider, ...]:
+    """Return the providers of addresses. Only other schemes than built-in ones load plug-ins."""
+    others = pc.and_not(
+        pc.match_substring_regex(addresses, URI_START.pattern),
+        pc.match_substring_regex(addresses, _BUILT_IN_SCHEMES),
+    )
+    return all_providers() if pc.any(others).as_py() else BUILT_IN
+
+
 def canonical_schemes(addresses: pa.StringArray) -> pa.StringArray:
-    for each in all_providers():
+    for each in _providers(addresses):
         if each.to_canonical is not None:
             addresses = each.to_canonical.column(addresses)
     return addresses
@@ -81,10 +91,16 @@ def canonical_addresses(addresses: pa.StringArray) -> pa.StringArray:
     """Return addresses in their only spelling. Those of unsupported stores stay as they are."""
     addresses = canonical_schemes(addresses)
     odd = pc.invert(pc.match_substring_regex(addresses, _CANONICAL))
+    return _replaced(addresses, odd, _canonical)
+
+
+def _replaced(
+    addresses: pa.StringArray, odd: pa.BooleanArray, change: Callable[[str], str]
+) -> pa.StringArray:
     if not pc.any(odd).as_py():
         return addresses
     pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
-    return pa.array([_canonical(each) if is_odd else each for each, is_odd in pairs], pa.string())
+    return pa.array([change(each) if is_odd else each for each, is_odd in pairs], pa.string())
 
 
 def spark_uri(uri: str) -> str:
@@ -94,7 +110,7 @@ def spark_uri(uri: str) -> str:
 
 
 def spark_uris(uris: pa.StringArray) -> pa.StringArray:
-    for each in all_providers():
+    for each in _providers(uris):
         if each.to_spark is not None:
             uris = each.to_spark.column(uris)
     return uris
@@ -102,7 +118,9 @@ def spark_uris(uris: pa.StringArray) -> pa.StringArray:
 
 def unsupported_addresses(addresses: pa.StringArray) -> pa.BooleanArray:
     """Return the mask of full addresses in unsupported stores."""
-    schemes = "|".join(re.escape(scheme) for each in all_providers() for scheme in each.schemes)
+    schemes = "|".join(
+        re.escape(scheme) for each in _providers(addresses) for scheme in each.schemes
+    )
     is_supported = pc.match_substring_regex(addresses, f"^({schemes}):/")
     return pc.and_not(pc.match_substring_regex(addresses, URI_START.pattern), is_supported)
 

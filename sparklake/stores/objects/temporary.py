@@ -81,12 +81,11 @@ def _files(store: LocalStore, folder: Path) -> Iterator[StoredObject]:
 
 def _uploads(store: S3Store) -> Iterator[StoredObject]:
     client, errors = _s3()
-    root = f"{store.prefix}/" if store.prefix else ""
     with errors(store.uri):
         pages = client.get_paginator("list_multipart_uploads")
-        for page in pages.paginate(Bucket=store.bucket, Prefix=root):
+        for page in pages.paginate(Bucket=store.bucket, Prefix=store.root):
             for each in page.get("Uploads", ()):
-                key = f"{each['Key'].removeprefix(root)}{_UPLOAD}{each['UploadId']}"
+                key = f"{each['Key'].removeprefix(store.root)}{_UPLOAD}{each['UploadId']}"
                 start = int(each["Initiated"].timestamp() * SECOND)
                 yield StoredObject(key, 0, start)
 
@@ -94,9 +93,8 @@ def _uploads(store: S3Store) -> Iterator[StoredObject]:
 def _abort(store: S3Store, upload: StoredObject) -> None:
     client, errors = _s3()
     key, _, upload_id = upload.key.rpartition(_UPLOAD)
-    root = f"{store.prefix}/" if store.prefix else ""
     with errors(f"{store.uri}/{key}"):
-        client.abort_multipart_upload(Bucket=store.bucket, Key=f"{root}{key}", UploadId=upload_id)
+        client.abort_multipart_upload(Bucket=store.bucket, Key=store.root + key, UploadId=upload_id)
 
 
 def _s3() -> Any:

@@ -231,12 +231,18 @@ def _renew_layer(connection: Session, layer: Layer, run: MetaRangeId | None) -> 
     )
 
 
+def lock_branches(connection: Session, uid: str) -> Sequence[tuple[Any, ...]]:
+    """Lock all branches in the order of names; return their names, read-only and protected."""
+    return connection.execute(
+        "SELECT name, read_only, protected FROM sparklake.branches"
+        " WHERE repository_uid = %s ORDER BY name FOR UPDATE",
+        (uid,),
+    ).fetchall()
+
+
 def drop_repository_layers(connection: Session, uid: str) -> None:
     """Remove every layer of a locked repository, after locking its branches."""
-    connection.execute(
-        "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
-        (uid,),
-    )
+    lock_branches(connection, uid)
     rows = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s RETURNING id", (uid,)
     ).fetchall()

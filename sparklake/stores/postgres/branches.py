@@ -36,10 +36,10 @@ from sparklake.stores.postgres.commits import (
     log_operation,
     renew_commits,
 )
+from sparklake.stores.postgres.connections import TURN, holding, wait_for_turn
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import hold_settings
-from sparklake.stores.postgres.turns import TURN, holding, wait_for_turn
 
 # One statement reads a branch and its layers at one moment. With `force` nothing is read-only.
 _SELECT = f"""

@@ -11,8 +11,8 @@ import psycopg
 from sparklake.errors import IdempotencyKeyInUseError, RepositoryNotFoundError
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres.branch_rows import RepositoryPart
+from sparklake.stores.postgres.connections import holding, wait_for_turn
 from sparklake.stores.postgres.sessions import Session
-from sparklake.stores.postgres.turns import holding, wait_for_turn
 
 # An expired key is free again. Some others are deleted in passing, except those that a concurrent
 # statement deletes.

@@ -17,6 +17,7 @@ from sparklake.stores.postgres.branch_rows import Scope, drop_repository_layers
 from sparklake.stores.postgres.branches import PostgresBranches
 from sparklake.stores.postgres.commits import (
     PostgresCommits,
+    PostgresOperations,
     insert_commits,
     log_operation,
     mark_collected,
@@ -24,7 +25,6 @@ from sparklake.stores.postgres.commits import (
 )
 from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.once import PostgresOnceKeys
-from sparklake.stores.postgres.operations import PostgresOperations
 from sparklake.stores.postgres.registers import (
     ONE_MOMENT,
     PostgresCollections,

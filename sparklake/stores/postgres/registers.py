@@ -26,15 +26,14 @@ from sparklake.graveler.repository_moments import (
     purge_running_error,
     repository_snapshot,
 )
-from sparklake.stores.postgres.branch_rows import RepositoryPart
+from sparklake.stores.postgres.branch_rows import RepositoryPart, lock_branches
 from sparklake.stores.postgres.branches import all_branches
 from sparklake.stores.postgres.commits import all_commits, mark_collected, mark_expired
-from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.connections import Connections, holding
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import lock_settings, settings_of
 from sparklake.stores.postgres.staging import layer_rows
 from sparklake.stores.postgres.tags import all_tags
-from sparklake.stores.postgres.turns import holding
 
 ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -134,10 +133,7 @@ def _moment(connection: Session, uid: str) -> tuple[RepositorySnapshot, int]:
 def _raise_fences(connection: Session, uid: str) -> None:
     """Raise the fences of a locked repository, after the writes in progress."""
     connection.execute("UPDATE sparklake.repositories SET fence = fence + 1 WHERE uid = %s", (uid,))
-    connection.execute(
-        "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
-        (uid,),
-    )
+    lock_branches(connection, uid)
     connection.execute(
         "UPDATE sparklake.branches b SET fence = r.fence FROM sparklake.repositories r"
         " WHERE r.uid = %(uid)s AND b.repository_uid = r.uid",

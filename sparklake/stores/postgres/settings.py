@@ -15,7 +15,13 @@ from psycopg.types.json import Jsonb
 from sparklake.errors import RepositoryNotFoundError
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings, read_only_error
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.stores.postgres.branch_rows import RepositoryPart, Scope, guard_of, seal_layers
+from sparklake.stores.postgres.branch_rows import (
+    RepositoryPart,
+    Scope,
+    guard_of,
+    lock_branches,
+    seal_layers,
+)
 from sparklake.stores.postgres.sessions import Session
 
 _SELECT = """
@@ -98,12 +104,7 @@ def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:
 
 def _guard_branches(connection: Session, uid: str, settings: RepositorySettings) -> None:
     """Update all guards. Sealed layers make later writers look at the branch."""
-    rows = connection.execute(
-        "SELECT name, read_only, protected FROM sparklake.branches"
-        " WHERE repository_uid = %s ORDER BY name FOR UPDATE",
-        (uid,),
-    ).fetchall()
-    for name, read_only, protected in rows:
+    for name, read_only, protected in lock_branches(connection, uid):
         guard = settings.guard(name)
         if guard == guard_of(read_only, protected):
             continue

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError
@@ -66,7 +67,8 @@ class LocalDestination:
                     store.get_to_file(source, temporary)
                 except MissingFileError as error:
                     raise expected.missing() from error
-                expected.check(*_measured(temporary), lambda: store.find(source))
+                with temporary.open("rb") as file:
+                    expected.check(*_measured(file), lambda: store.find(source))
 
     def put(self, key: str, body: bytes) -> None:
         with self._replacing(key) as temporary:
@@ -129,24 +131,19 @@ class LocalDestination:
 
 
 def _copied(source: Path, target: Path, expected: ExpectedObject) -> tuple[int, str]:
-    digest, size = hashlib.md5(usedforsecurity=False), 0
     with store_errors(source), target.open("wb") as copy:
         try:
             file = open_stream(source)
         except NO_FILE_ERRORS as error:
             raise expected.missing() from error
         with file:
-            for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
-                digest.update(chunk)
-                copy.write(chunk)
-                size += len(chunk)
-    return size, digest.hexdigest()
+            return _measured(file, copy.write)
 
 
-def _measured(path: Path) -> tuple[int, str]:
+def _measured(file: BinaryIO, copy: Callable[[bytes], object] = len) -> tuple[int, str]:
     digest, size = hashlib.md5(usedforsecurity=False), 0
-    with store_errors(path), path.open("rb") as file:
-        for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
-            digest.update(chunk)
-            size += len(chunk)
+    for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
+        digest.update(chunk)
+        copy(chunk)
+        size += len(chunk)
     return size, digest.hexdigest()

@@ -143,29 +143,25 @@ class LocalStore:
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield each file once. A link to a directory is skipped, or raises if it leads out."""
         check_prefix(prefix)
-        with store_errors(self.root):
-            self._check_root()
+        self._check_root()
         folder, _, start = prefix.rpartition("/")
         if folder and not _is_key(folder):
             return iter(())
         return walk(self.root, folder, start)
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
-        with store_errors(self.root):
-            self._check_root()
+        self._check_root()
         return scan(self.root, prefix.rstrip("/"), level=level)
 
     def scan_level(self, prefix: str) -> Iterator[StoredFolder | None]:
-        with store_errors(self.root):
-            self._check_root()
+        self._check_root()
         return scan_level(self.root, prefix.rstrip("/"))
 
     def scan_columns(
         self, prefix: str, *, level: bool = False, exact: bool = False
     ) -> Iterator[FileColumns]:
         """Yield files in columns. `exact` keeps names that are not UTF-8."""
-        with store_errors(self.root):
-            self._check_root()
+        self._check_root()
         # It imports numpy and Arrow, which small commands do not need.
         from sparklake.stores.objects.local.columns import scan_columns
 
@@ -235,7 +231,9 @@ class LocalStore:
             )
 
     def _check_root(self) -> None:
-        if not self.root.is_dir():
+        with store_errors(self.root):
+            is_there = self.root.is_dir()
+        if not is_there:
             raise StoreUnreachableError.of_missing(
                 f"The directory {self.root} does not exist: correct the path, or mount its disk."
             )

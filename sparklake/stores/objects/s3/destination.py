@@ -47,7 +47,7 @@ class S3Destination:
             check_key(key)
         except InvalidKeyError:
             return "has a part '.' or '..'"
-        if len(self._key(key).encode()) > _MOST_KEY_BYTES:
+        if len((self.store.root + key).encode()) > _MOST_KEY_BYTES:
             return f"makes a key of more than {_MOST_KEY_BYTES} bytes"
         return ""
 
@@ -70,14 +70,11 @@ class S3Destination:
     def tidy(self) -> None:
         pass
 
-    def _key(self, key: str) -> str:
-        return f"{self.store.prefix}/{key}" if self.store.prefix else key
-
     def _send(self, key: str, path: Path, expected: ExpectedObject) -> None:
         part = max(_PART_BYTES, -(-expected.size // _MOST_PARTS))
         config = TransferConfig(part, multipart_chunksize=part, use_threads=False)
         kind = {"ContentType": expected.content_type} if expected.content_type else {}
-        target = (self.store.bucket, self._key(key), kind)
+        target = (self.store.bucket, self.store.root + key, kind)
         with s3_errors(f"{self.uri}/{key}"), _opened(path, expected) as file:
             s3_client().upload_fileobj(CheckedStream(file, expected), *target, Config=config)
 
@@ -96,7 +93,7 @@ class S3Destination:
         same = {"CopySourceIfMatch": f'"{stored.checksum}"'}
         origin = {"Bucket": store.bucket, "Key": source}
         with s3_errors(f"{self.uri}/{key}"):
-            s3_client().copy(origin, self.store.bucket, self._key(key), same, Config=config)
+            s3_client().copy(origin, self.store.bucket, self.store.root + key, same, Config=config)
 
 
 def _opened(path: Path, expected: ExpectedObject) -> BinaryIO:

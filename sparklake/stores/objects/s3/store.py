@@ -74,6 +74,11 @@ class S3Store:
         return f"s3://{self.bucket}/{self.prefix}" if self.prefix else f"s3://{self.bucket}"
 
     @property
+    def root(self) -> str:
+        """The prefix of all keys: empty, or with a trailing '/'."""
+        return f"{self.prefix}/" if self.prefix else ""
+
+    @property
     def traits(self) -> StoreTraits:
         return StoreTraits()
 
@@ -172,7 +177,7 @@ class S3Store:
 
     def _target(self, key: str) -> dict[str, str]:
         check_key(key)
-        return {"Bucket": self.bucket, "Key": f"{self.prefix}/{key}" if self.prefix else key}
+        return {"Bucket": self.bucket, "Key": self.root + key}
 
     def _head(self, key: str) -> StoredObject:
         item = self.find(key)
@@ -190,7 +195,7 @@ class S3Store:
                 raise no_bucket(self._address(key)) from error
 
     def _objects(self, prefix: str, delimiter: str = "") -> Iterator[StoredObject | StoredFolder]:
-        root = f"{self.prefix}/" if self.prefix else ""
+        root = self.root
         with s3_errors(self._address(prefix)):
             pages = s3_client().get_paginator("list_objects_v2")
             request = {"Bucket": self.bucket, "Prefix": root + prefix}
