@@ -1,11 +1,4 @@
-"""Puts of tree files into a namespace during a garbage collection.
-
-Ids of tree files are computed from records. So a verb may write, or find, a file that a collection
-lists as unreferenced and deletes next. While the collection is open, such ids are rejected.
-
-The check precedes the put. Without an open collection then, a later one raises the fence after the
-verb reads it, and the verb is rejected when it publishes. docs/design/048 has the proof.
-"""
+"""Puts of tree files during a gc: the check precedes the put. See docs/design/048."""
 
 from __future__ import annotations
 

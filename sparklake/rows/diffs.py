@@ -208,10 +208,7 @@ FOLDER_DDL = ", ".join(["path string", *(f"{name} bigint" for name in COUNTS)])
 
 @dataclass(frozen=True, slots=True)
 class FolderDiff:
-    """The differences in a folder, or of one object above the summary's depth.
-
-    `path` is "" for the total. Every number is capped at 2^63 - 1.
-    """
+    """The differences in a folder, or in total (path ""), each capped at 2^63 - 1."""
 
     path: str
     added: int = 0

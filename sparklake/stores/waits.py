@@ -30,11 +30,7 @@ class Wait(Generic[T]):
 
 
 class Waits(Generic[T]):
-    """The waiting calls of this process, with a thread that reports long waits.
-
-    Every thread has one call at a time. The watching thread runs while there are calls. It reports
-    the oldest wait for each `what` after `say_seconds`, and then every 15 seconds.
-    """
+    """The waiting calls of this process, one per thread, and a thread for their reports."""
 
     def __init__(self, say_seconds: float, report: Callable[[Wait[T]], None]) -> None:
         self._say_seconds = say_seconds

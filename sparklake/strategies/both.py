@@ -19,11 +19,7 @@ _ROOM = 16
 
 
 def keep_both(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Keep dest's object at its path, and source's as `a.source.csv` next to `a.csv`.
-
-    If one side deleted the object, the changed object is kept. A conflict remains if the new path
-    would be too long.
-    """
+    """Keep dest's object, and source's as `a.source.csv`. A long name stays a conflict."""
     keys = conflicts.column("key").to_pylist()
     has_source, has_dest = (
         conflicts.column(side).is_valid().to_pylist() for side in ("source", "dest")

@@ -1,9 +1,4 @@
-"""Entries that differ only in how the default content type is stored.
-
-lakeFS stores no content type for imported objects, and `application/octet-stream` for uploaded ones
-without another type. Earlier versions of sparklake stored the latter for imported objects, too.
-docs/design/045 explains where such entries count as equal.
-"""
+"""Entries of equal content types, stored in two ways. See docs/design/045."""
 
 from __future__ import annotations
 

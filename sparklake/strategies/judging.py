@@ -57,13 +57,7 @@ class Judge:
     kept: list[KeptObject] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
-        """Return the resolved stored values of conflicts.
-
-        Sides with the same content are no conflict, and dest's value stays.
-
-        Raises:
-            StrategyError: A strategy fails, or returns no valid decision.
-        """
+        """Return the resolved stored values. Dest's stays for sides of the same content."""
         same = {row for row, each in enumerate(conflicts) if is_same_content(each)}
         self.conflicts += len(conflicts) - len(same)
         decisions: list[Decision] = [Take.DEST] * len(conflicts)

@@ -9,15 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from sparklake.graveler.ports import (
-    Content,
-    ContentPart,
-    ObjectStore,
-    StoredFolder,
-    StoredObject,
-    StoreTraits,
-    Watch,
-)
+from sparklake.graveler import ports
 from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
@@ -30,16 +22,10 @@ _TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
 
 
 class CachedStore:
-    """An object store with a disk cache of ranges and metaranges.
-
-    A table is verified when it is cached, unless this process has just written it. The cache's
-    CRC ensures that it stays unchanged. So every returned table is verified. Tables never
-    change, so there is no invalidation. A cache hit does not check whether the store still has
-    the table. All other objects are passed through.
-    """
+    """A store with a disk cache of verified tree files. A hit does not ask the store."""
 
     def __init__(
-        self, inner: ObjectStore, cache: DiskCache, verify: Verify, instance: str = ""
+        self, inner: ports.ObjectStore, cache: DiskCache, verify: Verify, instance: str = ""
     ) -> None:
         self._inner = inner
         self._cache = cache
@@ -51,7 +37,7 @@ class CachedStore:
         return self._inner.uri
 
     @property
-    def traits(self) -> StoreTraits:
+    def traits(self) -> ports.StoreTraits:
         """The properties of the store. Tree files are verified when they are cached."""
         return replace(self._inner.traits, verifies=True)
 
@@ -62,13 +48,13 @@ class CachedStore:
         content = self._find(table_id)
         return self._enter(table_id, self._inner.get(key)) if content is None else content
 
-    def get_part(self, key: str, start: int, stop: int) -> ContentPart:
+    def get_part(self, key: str, start: int, stop: int) -> ports.ContentPart:
         if _find_table_id(key) is None:
             return self._inner.get_part(key, start, stop)
         content = self.get(key)
-        return ContentPart(content[start:stop], len(content))
+        return ports.ContentPart(content[start:stop], len(content))
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
+    def get_many(self, keys: Sequence[str]) -> Iterator[ports.Content]:
         absent = [key for key in keys if not self._has(key)]
         fetched, remaining = self._inner.get_many(absent), iter(absent)
         awaited = next(remaining, None)
@@ -103,20 +89,22 @@ class CachedStore:
         return new_keys
 
     def put_files_if_absent(
-        self, files: Mapping[str, Path], watch: Watch | None = None
+        self, files: Mapping[str, Path], watch: ports.Watch | None = None
     ) -> Sequence[str]:
         return self._inner.put_files_if_absent(files, watch)
 
-    def find(self, key: str) -> StoredObject | None:
+    def find(self, key: str) -> ports.StoredObject | None:
         return self._inner.find(key)
 
     def checksum(self, key: str) -> str:
         return self._inner.checksum(key)
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+    def list(self, prefix: str = "") -> Iterator[ports.StoredObject]:
         return self._inner.list(prefix)
 
-    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
+    def scan(
+        self, prefix: str, *, level: bool = False
+    ) -> Iterator[ports.StoredObject | ports.StoredFolder]:
         return self._inner.scan(prefix, level=level)
 
     def delete(self, key: str) -> None:

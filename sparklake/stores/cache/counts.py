@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import reduce
 from operator import add
 from threading import Lock
@@ -20,12 +20,7 @@ class CacheCounts:
     miss_bytes: int = 0
 
     def __add__(self, other: CacheCounts) -> CacheCounts:
-        return CacheCounts(
-            self.hits + other.hits,
-            self.misses + other.misses,
-            self.hit_bytes + other.hit_bytes,
-            self.miss_bytes + other.miss_bytes,
-        )
+        return CacheCounts(*map(add, astuple(self), astuple(other)))
 
     def __str__(self) -> str:
         return (
@@ -39,11 +34,7 @@ class CacheCounts:
 
 
 class Tally:
-    """The sum of this process's counts and its workers' counts. Thread-safe.
-
-    A process reports its total so far, under its own name. So a report that comes twice, late
-    or never does not corrupt later reports.
-    """
+    """The counts of this process and its workers. A repeated report does no harm."""
 
     def __init__(self) -> None:
         self.begin()

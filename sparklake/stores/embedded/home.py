@@ -1,10 +1,4 @@
-"""The file layout of a home's embedded Postgres.
-
-For an ordinary user everything is in `<home>/postgres`. For root the data is in a system folder,
-because Postgres must run as an account that may be unable to enter the home. `<home>/postgres` then
-has a note of the place. If the usual path of the socket is too long, the note also names a folder
-for the socket. A note is only valid for the home it was written for, not in a copy.
-"""
+"""The file layout of a home's embedded Postgres; a note points to data and socket elsewhere."""
 
 from __future__ import annotations
 

@@ -107,12 +107,7 @@ def _dsn(sockets: Path) -> str:
 
 
 def stop(layout: Layout) -> bool:
-    """Tell the server to end all sessions and shut down, without waiting for its end.
-
-    It waits some milliseconds until the server reports that it is stopping, so that the next
-    process does not consider it ready. Returns False for no server, and for a server in another
-    container, which stops it.
-    """
+    """Shut the server down, until it reports so; return False if none is in this container."""
     pid = _postmaster(layout)
     if not pid:
         return False

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from sparklake.errors import StoreError
 from sparklake.graveler.ports import ObjectStore, StoredObject
@@ -20,21 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ABANDONED_SECONDS", "remove_emptied", "remove_temporary", "temporary_files"]
 
-_UPLOAD = "?uploadId="
-
 
 def temporary_files(store: ObjectStore) -> Iterator[StoredObject]:
-    """Yield the temporary files of a store. Their keys are not keys of objects.
-
-    In a bucket they are incomplete multipart uploads. The times are when they were begun.
-    """
+    """Yield temporary files or incomplete uploads, by keys of no object, with start times."""
     if isinstance(store, LocalStore):
         for folder in _folders(store):
             yield from _files(store, folder)
     elif store.uri.startswith("s3://"):
         # A store without such listings, or without the permission for them, shows none.
         with suppress(StoreError):
-            yield from _uploads(store)  # type: ignore[arg-type]
+            yield from cast("S3Store", store).uploads()
 
 
 def remove_temporary(store: ObjectStore, before: int) -> int:
@@ -45,7 +40,7 @@ def remove_temporary(store: ObjectStore, before: int) -> int:
             with store_errors(store.root):
                 (store.root / each.key).unlink(missing_ok=True)
         else:
-            _abort(store, each)  # type: ignore[arg-type]
+            cast("S3Store", store).abort_upload(each)
     return len(old)
 
 
@@ -77,28 +72,3 @@ def _files(store: LocalStore, folder: Path) -> Iterator[StoredObject]:
                 time = int(start) * SECOND if start.isdigit() else status.st_mtime_ns
                 key = f"{folder.relative_to(store.root).as_posix()}/{entry.name}"
                 yield StoredObject(key, status.st_size, time)
-
-
-def _uploads(store: S3Store) -> Iterator[StoredObject]:
-    client, errors = _s3()
-    with errors(store.uri):
-        pages = client.get_paginator("list_multipart_uploads")
-        for page in pages.paginate(Bucket=store.bucket, Prefix=store.root):
-            for each in page.get("Uploads", ()):
-                key = f"{each['Key'].removeprefix(store.root)}{_UPLOAD}{each['UploadId']}"
-                start = int(each["Initiated"].timestamp() * SECOND)
-                yield StoredObject(key, 0, start)
-
-
-def _abort(store: S3Store, upload: StoredObject) -> None:
-    client, errors = _s3()
-    key, _, upload_id = upload.key.rpartition(_UPLOAD)
-    with errors(f"{store.uri}/{key}"):
-        client.abort_multipart_upload(Bucket=store.bucket, Key=store.root + key, UploadId=upload_id)
-
-
-def _s3() -> Any:
-    # Lazy import: boto3 is optional, and its import takes most of a second.
-    from sparklake.stores.objects.s3.client import s3_client, s3_errors
-
-    return s3_client(), s3_errors

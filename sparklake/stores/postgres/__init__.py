@@ -13,12 +13,7 @@ __all__ = ["connect_ref_store", "existing_ref_store"]
 
 
 def connect_ref_store(dsn: str, restart: Callable[[], str] | None = None) -> RefStore:
-    """Return the ref store of a connection string, and migrate its schema.
-
-    If the server is unreachable, `restart` starts it and returns its connection string. Raises
-    InvalidInputError for an invalid connection string, and RefStoreUnavailableError for an
-    unusable database.
-    """
+    """Migrate a ref store. `restart` starts an unreachable server, and returns its DSN."""
     connections = Connections(dsn, restart)
     try:
         migrate(connections)

@@ -65,11 +65,7 @@ def lock_branch(
     *actions: Action | None,
     fence: int | None = None,
 ) -> CommitId:
-    """Lock a branch until the transaction ends; return its head.
-
-    Raises if its guard refuses an action, or its fence differs from the given one. Neither
-    changes while the lock is held.
-    """
+    """Lock a branch until the transaction ends, if guard and fence agree; return its head."""
     row = connection.execute(
         "SELECT commit_id, read_only, protected, fence FROM sparklake.branches"
         " WHERE repository_uid = %s AND name = %s FOR UPDATE",
@@ -115,18 +111,12 @@ def hold_open_layer(
         """
         SELECT l.id FROM sparklake.layers l
         JOIN sparklake.branches b ON b.repository_uid = l.repository_uid AND b.name = l.branch
-        WHERE l.repository_uid = %(uid)s AND l.branch = %(branch)s AND NOT l.sealed
-            AND (%(force)s::boolean OR NOT b.read_only) AND %(action)s <> ALL (b.protected)
-            AND b.fence = coalesce(%(fence)s::bigint, b.fence)
+        WHERE l.repository_uid = %s AND l.branch = %s AND NOT l.sealed
+            AND (%s::boolean OR NOT b.read_only) AND %s <> ALL (b.protected)
+            AND b.fence = coalesce(%s::bigint, b.fence)
         FOR SHARE OF l
         """,
-        {
-            "uid": scope.uid,
-            "branch": branch,
-            "force": scope.force,
-            "action": Action.STAGE.value,
-            "fence": fence,
-        },
+        (scope.uid, branch, scope.force, Action.STAGE.value, fence),
     ).fetchone()
     return None if row is None else int(row[0])
 
@@ -134,18 +124,11 @@ def hold_open_layer(
 def insert_layer(
     connection: Session, uid: str, branch: str, meta_range_id: str | None = None
 ) -> int:
+    kind = LayerKind.ROWS if meta_range_id is None else LayerKind.RUN
     row = connection.execute(
-        """
-        INSERT INTO sparklake.layers (repository_uid, branch, kind, sealed, meta_range_id)
-        VALUES (%(uid)s, %(branch)s, %(kind)s, %(sealed)s, %(meta_range_id)s) RETURNING id
-        """,
-        {
-            "uid": uid,
-            "branch": branch,
-            "kind": (LayerKind.ROWS if meta_range_id is None else LayerKind.RUN).value,
-            "sealed": meta_range_id is not None,
-            "meta_range_id": meta_range_id,
-        },
+        "INSERT INTO sparklake.layers (repository_uid, branch, kind, sealed, meta_range_id)"
+        " VALUES (%s, %s, %s, %s, %s) RETURNING id",
+        (uid, branch, kind.value, meta_range_id is not None, meta_range_id),
     ).fetchone()
     assert row is not None
     return int(row[0])
@@ -213,7 +196,7 @@ def _drop_from_layer(connection: Session, layer: Layer, within: Sequence[Interva
 
 
 def _renew_layer(connection: Session, layer: Layer, run: MetaRangeId | None) -> None:
-    """Give a layer the highest id, or remove an empty layer. `run` is the rest of a run."""
+    """Give a layer the highest id, or remove it if it is empty. `run` is its new run."""
     renewed = connection.execute(
         """
         UPDATE sparklake.layers l SET id = DEFAULT, meta_range_id = nullif(%(run)s::text, '')

@@ -16,26 +16,7 @@ from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, LayerKind, RefVerb
 from sparklake.graveler.ports.once import OnceRecord
-from sparklake.stores.postgres.branch_rows import (
-    TREE_SWEEPS,
-    RepositoryPart,
-    Scope,
-    cut_layers,
-    drop_layers,
-    drop_sealed_layers,
-    guard_of,
-    layer_of,
-    layers_of,
-    lock_branch,
-)
-from sparklake.stores.postgres.commits import (
-    IS_KEPT,
-    check_not_expired,
-    claim_name,
-    insert_commit,
-    log_operation,
-    renew_commits,
-)
+from sparklake.stores.postgres import branch_rows, commits
 from sparklake.stores.postgres.connections import TURN, holding, wait_for_turn
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Session
@@ -45,7 +26,7 @@ from sparklake.stores.postgres.settings import hold_settings
 _SELECT = f"""
     SELECT b.name, b.commit_id, b.hidden, floor(extract(epoch FROM b.expires))::bigint,
            coalesce(b.expires <= clock_timestamp(), false), b.read_only AND NOT %(force)s::boolean,
-           b.protected, b.fence, {TREE_SWEEPS}, l.id, l.kind, l.sealed, l.meta_range_id
+           b.protected, b.fence, {branch_rows.TREE_SWEEPS}, l.id, l.kind, l.sealed, l.meta_range_id
     FROM sparklake.branches b
     LEFT JOIN sparklake.layers l ON l.repository_uid = b.repository_uid AND l.branch = b.name
     WHERE b.repository_uid = %(uid)s
@@ -58,7 +39,7 @@ ALL_BRANCHES = _SELECT + " ORDER BY b.name, l.id DESC"
 ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
 
 
-def locked_state(connection: Session, scope: Scope, name: str) -> BranchState:
+def locked_state(connection: Session, scope: branch_rows.Scope, name: str) -> BranchState:
     values = {"uid": scope.uid, "force": scope.force, "name": name}
     (state,) = states_of(connection.execute(ONE_BRANCH, values).fetchall(), scope)
     return state
@@ -69,11 +50,10 @@ def all_branches(connection: Session, uid: str) -> Sequence[BranchState]:
     return states_of(connection.execute(ALL_BRANCHES, {"uid": uid, "force": False}).fetchall())
 
 
-def states_of(rows: Sequence[tuple[Any, ...]], scope: Scope | None = None) -> Sequence[BranchState]:
-    """Return the branches of rows sorted by branch, then newest layer first.
-
-    A scope notes the number of tree sweeps.
-    """
+def states_of(
+    rows: Sequence[tuple[Any, ...]], scope: branch_rows.Scope | None = None
+) -> Sequence[BranchState]:
+    """Group rows, sorted by branch and newest layer, by branch. A scope notes tree sweeps."""
     if rows and scope is not None:
         scope.sweeps.see(rows[0][_SWEEPS])
     return [_state(list(joined)) for _, joined in groupby(rows, key=itemgetter(0))]
@@ -85,11 +65,15 @@ def _state(rows: Sequence[tuple[Any, ...]]) -> BranchState:
     return BranchState(
         name=name,
         commit_id=commit_id,
-        layers=tuple(layer_of(row[_OWN_COLUMNS:]) for row in rows if row[_OWN_COLUMNS] is not None),
+        layers=tuple(
+            branch_rows.layer_of(row[_OWN_COLUMNS:])
+            for row in rows
+            if row[_OWN_COLUMNS] is not None
+        ),
         hidden=hidden,
         expires=expires,
         is_expired=is_expired,
-        guard=guard_of(read_only, protected),
+        guard=branch_rows.guard_of(read_only, protected),
         fence=fence,
     )
 
@@ -100,7 +84,7 @@ _CREATE = f"""
     SELECT %(uid)s, %(name)s, %(commit)s, %(hidden)s, clock_timestamp() + %(lifetime)s::interval,
            %(read_only)s, %(protected)s::text[],
            coalesce((SELECT fence FROM sparklake.repositories WHERE uid = %(uid)s), 0)
-    WHERE {IS_KEPT} ON CONFLICT DO NOTHING
+    WHERE {commits.IS_KEPT} ON CONFLICT DO NOTHING
 """  # noqa: S608  (a condition, no values)
 
 _SWAP = f"""
@@ -108,11 +92,11 @@ _SWAP = f"""
     WHERE repository_uid = %(uid)s AND name = %(branch)s AND commit_id = %(expected)s
         AND (%(force)s::boolean OR NOT read_only)
         AND NOT protected && %(actions)s::text[] AND fence = %(fence)s
-        AND (%(is_new)s::boolean OR {IS_KEPT})
+        AND (%(is_new)s::boolean OR {commits.IS_KEPT})
 """  # noqa: S608
 
 
-class PostgresBranches(RepositoryPart):
+class PostgresBranches(branch_rows.RepositoryPart):
     def create(
         self,
         name: str,
@@ -126,7 +110,7 @@ class PostgresBranches(RepositoryPart):
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             guard = hold_settings(connection, self._scope).guard(name)
-            claim_name(connection, self._uid, name, "tag")
+            commits.claim_name(connection, self._uid, name, "tag")
             try:
                 count = connection.execute(
                     _CREATE,
@@ -143,12 +127,12 @@ class PostgresBranches(RepositoryPart):
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
             if not count:
-                check_not_expired(connection, self._uid, commit_id)
+                commits.check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(
                     f"the branch {name!r} already exists; --exist-ok accepts it"
                 )
             verb = RefVerb.CREATE_BRANCH.value
-            log_operation(connection, self._uid, who, verb, name, new=commit_id)
+            commits.log_operation(connection, self._uid, who, verb, name, new=commit_id)
             return locked_state(connection, self._scope, name)
 
     def find(self, name: str) -> BranchState | None:
@@ -163,24 +147,24 @@ class PostgresBranches(RepositoryPart):
         self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
     ) -> None:
         with self._connections.transaction() as connection:
-            head = lock_branch(connection, self._scope, name, Action.DELETE)
+            head = branch_rows.lock_branch(connection, self._scope, name, Action.DELETE)
             # A locked branch gets no new layers, and a layer has rows.
             state = locked_state(connection, self._scope, name)
             if if_expired and not state.may_be_pruned:
                 raise RaceLostError(f"branch {name!r} is protected, or has not expired")
             if state.layers and not discard_staged:
                 raise DirtyBranchError.of_deletion(name)
-            drop_layers(connection, self._uid, name)
+            branch_rows.drop_layers(connection, self._uid, name)
             connection.execute(
                 "DELETE FROM sparklake.branches WHERE repository_uid = %s AND name = %s",
                 (self._uid, name),
             )
             verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH
-            log_operation(connection, self._uid, who, verb.value, name, old=head)
+            commits.log_operation(connection, self._uid, who, verb.value, name, old=head)
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
         with self._connections.transaction() as connection:
-            lock_branch(connection, self._scope, name)
+            branch_rows.lock_branch(connection, self._scope, name)
             connection.execute(
                 "UPDATE sparklake.branches SET expires = clock_timestamp() + %s::interval"
                 " WHERE repository_uid = %s AND name = %s",
@@ -194,7 +178,7 @@ class PostgresBranches(RepositoryPart):
             existing = [
                 each.id
                 for each in move.commits
-                if not insert_commit(
+                if not commits.insert_commit(
                     connection, self._uid, each, move.change_summaries.get(each.id)
                 )
             ]
@@ -204,14 +188,14 @@ class PostgresBranches(RepositoryPart):
             if existing:
                 # A commit that was made again after the fence refers to no deleted
                 # object.
-                renew_commits(connection, self._uid, existing)
+                commits.renew_commits(connection, self._uid, existing)
             if not self._take_layers(connection, move):
                 raise RaceLostError(
                     f"another writer has committed or dropped staged changes of {move.branch!r}"
                 )
             if move.to != move.expected:
                 who, verb, heads = move.who, move.verb, {"old": move.expected, "new": move.to}
-                log_operation(connection, self._uid, who, verb, move.branch, **heads)
+                commits.log_operation(connection, self._uid, who, verb, move.branch, **heads)
 
     def _check_latest(self, connection: Session, move: BranchMove) -> None:
         if move.latest is None:
@@ -227,7 +211,7 @@ class PostgresBranches(RepositoryPart):
     def _check_runs(self, connection: Session, move: BranchMove) -> None:
         if move.runs is None:
             return
-        layers = layers_of(connection, self._uid, move.branch)
+        layers = branch_rows.layers_of(connection, self._uid, move.branch)
         if any(each.kind is LayerKind.RUN and each.id not in move.runs for each in layers):
             raise RaceLostError.of_new_run(move.branch)
 
@@ -235,8 +219,10 @@ class PostgresBranches(RepositoryPart):
         """Remove the layers applied by a move; return whether all existed."""
         applied = sorted(set(move.applied_layers))
         if move.cut is not None:
-            return cut_layers(connection, self._uid, move.branch, applied, move.cut)
-        return drop_sealed_layers(connection, self._uid, move.branch, applied) == len(applied)
+            return branch_rows.cut_layers(connection, self._uid, move.branch, applied, move.cut)
+        return branch_rows.drop_sealed_layers(connection, self._uid, move.branch, applied) == len(
+            applied
+        )
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
@@ -273,7 +259,9 @@ class PostgresBranches(RepositoryPart):
         except psycopg.errors.ForeignKeyViolation:
             raise RefNotFoundError(f"there is no commit {move.to!r}") from None
         if not swapped:
-            head = lock_branch(connection, self._scope, move.branch, *actions, fence=move.fence)
+            head = branch_rows.lock_branch(
+                connection, self._scope, move.branch, *actions, fence=move.fence
+            )
             if head == move.expected and not is_new:
-                check_not_expired(connection, self._uid, move.to)
+                commits.check_not_expired(connection, self._uid, move.to)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")

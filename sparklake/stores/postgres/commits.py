@@ -189,10 +189,7 @@ def all_commits(connection: Session, uid: str) -> Sequence[Commit]:
 
 
 def insert_commit(connection: Session, uid: str, commit: Commit, touched: bytes | None) -> bool:
-    """Add a commit, within the transaction that moves a branch to it.
-
-    Returns whether the commit is new.
-    """
+    """Add a commit in the transaction of its branch; return whether it is new."""
     return connection.execute(_INSERT, _row(uid, commit, touched)).rowcount > 0
 
 
@@ -222,11 +219,7 @@ def check_not_expired(connection: Session, uid: str, commit_id: CommitId) -> Non
 
 
 def claim_name(connection: Session, uid: str, name: str, other: Literal["branch", "tag"]) -> None:
-    """Keep a name to one kind of refs until the transaction ends.
-
-    Raises:
-        AlreadyExistsError: A ref of the other kind has the name.
-    """
+    """Keep a name to one kind of refs until the transaction ends."""
     connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{uid} ref {name}",)
     )
@@ -246,11 +239,7 @@ def renew_commits(connection: Session, uid: str, commit_ids: Sequence[CommitId])
 
 
 def insert_commits(connection: Session, uid: str, commits: Sequence[Commit]) -> None:
-    """Add many commits at once; update the planner's statistics after a bulk load.
-
-    Until autovacuum visits the table, Postgres would plan walks with the old size of the table.
-    A role that does not own the table may not update statistics. Postgres then only warns.
-    """
+    """Add many commits at once; update the planner's statistics after a bulk load."""
     connection.cursor().executemany(_INSERT, [_row(uid, each) for each in commits])
     if len(commits) >= BULK_COMMITS:
         # SKIP_LOCKED: a vacuum that holds the table updates the statistics itself.

@@ -12,16 +12,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
+import tenacity
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping, TransactionStatus
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    retry_if_exception_type,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_random_exponential,
-)
 
 from sparklake.errors import (
     InvalidInputError,
@@ -63,10 +56,10 @@ class Target:
 
     def connect(self) -> Session:
         """Return a new connection; wait a bounded time while the server starts up."""
-        retrying = Retrying(
-            retry=retry_if_exception(self._is_starting),
-            stop=stop_after_delay(_START_SECONDS),
-            wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(self._is_starting),
+            stop=tenacity.stop_after_delay(_START_SECONDS),
+            wait=tenacity.wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
             reraise=True,
         )
         # Server-side prepared statements would fail behind a connection pooler.
@@ -103,12 +96,7 @@ def public_dsn(dsn: str) -> str:
 
 
 def parse_dsn(dsn: str) -> Target:
-    """Return the target of a connection string.
-
-    Raises InvalidInputError, whose message omits the string. A password with unquoted '@' or
-    '/' would end up in the host, port or database name, and so in messages. Such a string is
-    refused.
-    """
+    """Parse a DSN; refuse a password with unquoted '@' or '/', which messages would show."""
     parts = _parts(dsn)
     defaults = {"connect_timeout": str(CONNECT_SECONDS), "application_name": "sparklake"}
     return Target(
@@ -150,13 +138,7 @@ _Result = TypeVar("_Result")
 
 
 class Connections:
-    """A pool of connections. Each statement, transaction or stream gets its own connection.
-
-    Thread-safe: there are as many connections as concurrent uses. A connection that is dead on
-    its first use is replaced, once. `restart` starts an unreachable server again and returns
-    its DSN. A statement that may have run is never repeated. No statement of a transaction waits
-    longer than LOCK_SECONDS for a lock of another session.
-    """
+    """A thread-safe pool. No statement that may have run is ever repeated."""
 
     def __init__(self, dsn: str, restart: Callable[[], str] | None = None) -> None:
         self.target: Target = parse_dsn(dsn)
@@ -196,10 +178,10 @@ class Connections:
             with self.transaction(lock_seconds=LOCK_SECONDS / _LOCK_ATTEMPTS) as connection:
                 return work(connection)
 
-        retrying = Retrying(
-            retry=retry_if_exception_type(LockHeldError),
-            stop=stop_after_attempt(_LOCK_ATTEMPTS),
-            wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(LockHeldError),
+            stop=tenacity.stop_after_attempt(_LOCK_ATTEMPTS),
+            wait=tenacity.wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
             reraise=True,
         )
         return retrying(attempt)

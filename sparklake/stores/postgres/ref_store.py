@@ -13,25 +13,11 @@ from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.objects.namespaces import refuse_overlapping
+from sparklake.stores.postgres import commits, registers
 from sparklake.stores.postgres.branch_rows import Scope, drop_repository_layers
 from sparklake.stores.postgres.branches import PostgresBranches
-from sparklake.stores.postgres.commits import (
-    PostgresCommits,
-    PostgresOperations,
-    insert_commits,
-    log_operation,
-    mark_collected,
-    mark_expired,
-)
 from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.once import PostgresOnceKeys
-from sparklake.stores.postgres.registers import (
-    ONE_MOMENT,
-    PostgresCollections,
-    PostgresHookRuns,
-    PostgresPurges,
-    snapshot_of,
-)
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import PostgresSettings, columns_of, settings_of
 from sparklake.stores.postgres.staging import PostgresStaging, PostgresWrites
@@ -84,12 +70,14 @@ class PostgresRefStore:
             connection.execute("LOCK TABLE sparklake.repositories IN SHARE ROW EXCLUSIVE MODE")
             _refuse_taken(connection, info)
             _insert_repository(connection, info)
-            insert_commits(connection, info.uid, refs.commits)
-            mark_expired(connection, info.uid, collected, info.creation_date)
-            mark_collected(connection, info.uid, collected)
+            commits.insert_commits(connection, info.uid, refs.commits)
+            commits.mark_expired(connection, info.uid, collected, info.creation_date)
+            commits.mark_collected(connection, info.uid, collected)
             _insert_names(connection, info, refs)
             for each in refs.named:
-                log_operation(connection, info.uid, who, verb.value, each.name, new=each.commit_id)
+                commits.log_operation(
+                    connection, info.uid, who, verb.value, each.name, new=each.commit_id
+                )
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
         rows = self._connections.fetch(_SELECT + " WHERE r.name = %(name)s", {"name": name})
@@ -131,23 +119,23 @@ class PostgresRefs:
         self._uid = scope.uid
         self.branches = PostgresBranches(connections, scope)
         self.tags = PostgresTags(connections, scope)
-        self.commits = PostgresCommits(connections, scope)
+        self.commits = commits.PostgresCommits(connections, scope)
         self.staging = PostgresStaging(connections, scope)
-        self.operations = PostgresOperations(connections, scope)
+        self.operations = commits.PostgresOperations(connections, scope)
         self.settings = PostgresSettings(connections, scope)
-        self.hook_runs = PostgresHookRuns(connections, scope)
-        self.purges = PostgresPurges(connections, scope)
+        self.hook_runs = registers.PostgresHookRuns(connections, scope)
+        self.purges = registers.PostgresPurges(connections, scope)
         self.writes = PostgresWrites(connections, scope)
         self.once_keys = PostgresOnceKeys(connections, scope)
-        self.collections = PostgresCollections(connections, scope)
+        self.collections = registers.PostgresCollections(connections, scope)
 
     @property
     def tree_sweeps(self) -> int:
         return self._scope.sweeps.count
 
     def snapshot(self) -> RefsSnapshot:
-        with self._connections.transaction(ONE_MOMENT) as connection:
-            return snapshot_of(connection, self._uid)
+        with self._connections.transaction(registers.ONE_MOMENT) as connection:
+            return registers.snapshot_of(connection, self._uid)
 
 
 def _info(row: tuple[Any, ...]) -> RepositoryInfo:

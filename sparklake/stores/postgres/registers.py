@@ -12,15 +12,7 @@ from psycopg.types.json import Jsonb
 
 from sparklake.errors import SparklakeError
 from sparklake.graveler.guards import read_only_error
-from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
-from sparklake.graveler.ports.registers import (
-    HookResult,
-    HookRun,
-    HookStatus,
-    Purge,
-    PurgeCounts,
-    PurgeState,
-)
+from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot, registers
 from sparklake.graveler.repository_moments import (
     collection_running_error,
     purge_running_error,
@@ -154,7 +146,7 @@ class PostgresPurges(RepositoryPart):
     def alone(self) -> AbstractContextManager[None]:
         return _held(self._connections, f"{self._uid} purge", purge_running_error)
 
-    def add(self, purge: Purge) -> None:
+    def add(self, purge: registers.Purge) -> None:
         with self._connections.transaction() as connection:
             row = connection.execute(
                 "SELECT read_only FROM sparklake.repositories WHERE uid = %s FOR SHARE",
@@ -181,11 +173,11 @@ class PostgresPurges(RepositoryPart):
                 },
             )
 
-    def find(self, purge_id: str) -> Purge | None:
+    def find(self, purge_id: str) -> registers.Purge | None:
         rows = self._fetch(_SELECT_PURGES + " AND id = %(id)s", id=purge_id)
         return _purge(*rows[0]) if rows else None
 
-    def list(self) -> Sequence[Purge]:
+    def list(self) -> Sequence[registers.Purge]:
         rows = self._fetch(_SELECT_PURGES + " ORDER BY sequence DESC")
         return [_purge(*row) for row in rows]
 
@@ -193,20 +185,20 @@ class PostgresPurges(RepositoryPart):
         with self._connections.transaction() as connection:
             connection.execute(
                 "UPDATE sparklake.purges SET state = %s WHERE repository_uid = %s AND id = %s",
-                (PurgeState.DONE.value, self._uid, purge_id),
+                (registers.PurgeState.DONE.value, self._uid, purge_id),
             )
 
 
-def _purge(*row: Any) -> Purge:
+def _purge(*row: Any) -> registers.Purge:
     purge_id, who, date, message, patterns, state, counts, include_shared, include_external = row
-    return Purge(
+    return registers.Purge(
         id=purge_id,
         who=who,
         date=date,
         message=message,
         patterns=tuple(patterns),
-        state=PurgeState(state),
-        counts=PurgeCounts(**counts),
+        state=registers.PurgeState(state),
+        counts=registers.PurgeCounts(**counts),
         include_shared=include_shared,
         include_external=include_external,
     )
@@ -219,7 +211,7 @@ _SELECT_RUNS = """
 
 
 class PostgresHookRuns(RepositoryPart):
-    def add(self, run: HookRun) -> None:
+    def add(self, run: registers.HookRun) -> None:
         with self._connections.transaction() as connection:
             connection.execute(
                 """
@@ -237,11 +229,11 @@ class PostgresHookRuns(RepositoryPart):
                 },
             )
 
-    def find(self, run_id: str) -> HookRun | None:
+    def find(self, run_id: str) -> registers.HookRun | None:
         rows = self._fetch(_SELECT_RUNS + " AND id = %(id)s", id=run_id)
         return _run(*rows[0]) if rows else None
 
-    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[registers.HookRun]:
         rows = self._fetch(
             _SELECT_RUNS + " AND (%(ref)s::text IS NULL OR ref = %(ref)s)"
             " ORDER BY sequence DESC LIMIT %(limit)s",
@@ -251,16 +243,19 @@ class PostgresHookRuns(RepositoryPart):
         return [_run(*row) for row in rows]
 
 
-def _run(*row: Any) -> HookRun:
+def _run(*row: Any) -> registers.HookRun:
     run_id, event, ref, commit_id, who, date, status, hooks = row
-    results = (HookResult(**{**each, "status": HookStatus(each["status"])}) for each in hooks)
-    return HookRun(
+    results = (
+        registers.HookResult(**{**each, "status": registers.HookStatus(each["status"])})
+        for each in hooks
+    )
+    return registers.HookRun(
         id=run_id,
         event=event,
         ref=ref,
         commit_id=commit_id,
         who=who,
         date=date,
-        status=HookStatus(status),
+        status=registers.HookStatus(status),
         hooks=tuple(results),
     )

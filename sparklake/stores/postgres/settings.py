@@ -1,8 +1,4 @@
-"""The settings of one repository, in Postgres.
-
-The repository's row is authoritative. Every branch's row has the guard derived from it. They change
-together, in the order of all locks: the repository, its branches, their layers.
-"""
+"""The settings of one repository, in its row, and the guards in the rows of its branches."""
 
 from __future__ import annotations
 
@@ -15,13 +11,7 @@ from psycopg.types.json import Jsonb
 from sparklake.errors import RepositoryNotFoundError
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings, read_only_error
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.stores.postgres.branch_rows import (
-    RepositoryPart,
-    Scope,
-    guard_of,
-    lock_branches,
-    seal_layers,
-)
+from sparklake.stores.postgres import branch_rows
 from sparklake.stores.postgres.sessions import Session
 
 _SELECT = """
@@ -30,7 +20,7 @@ _SELECT = """
 """
 
 
-class PostgresSettings(RepositoryPart):
+class PostgresSettings(branch_rows.RepositoryPart):
     def get(self) -> RepositorySettings:
         return _found(self._fetch(_SELECT))
 
@@ -53,14 +43,14 @@ class PostgresSettings(RepositoryPart):
         return self._connections.retried(change)
 
 
-def lock_settings(connection: Session, scope: Scope) -> None:
+def lock_settings(connection: Session, scope: branch_rows.Scope) -> None:
     query = _SELECT + " FOR NO KEY UPDATE"
     settings = _found(connection.execute(query, {"uid": scope.uid}).fetchall())
     if settings.read_only and not scope.force:
         raise read_only_error()
 
 
-def hold_settings(connection: Session, scope: Scope) -> RepositorySettings:
+def hold_settings(connection: Session, scope: branch_rows.Scope) -> RepositorySettings:
     """Keep the settings until the transaction ends; return them, or defaults without any."""
     rows = connection.execute(_SELECT + " FOR SHARE", {"uid": scope.uid}).fetchall()
     settings = settings_of(*rows[0]) if rows else RepositorySettings()
@@ -104,13 +94,13 @@ def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:
 
 def _guard_branches(connection: Session, uid: str, settings: RepositorySettings) -> None:
     """Update all guards. Sealed layers make later writers look at the branch."""
-    for name, read_only, protected in lock_branches(connection, uid):
+    for name, read_only, protected in branch_rows.lock_branches(connection, uid):
         guard = settings.guard(name)
-        if guard == guard_of(read_only, protected):
+        if guard == branch_rows.guard_of(read_only, protected):
             continue
         connection.execute(
             "UPDATE sparklake.branches SET read_only = %s, protected = %s"
             " WHERE repository_uid = %s AND name = %s",
             (guard.read_only, sorted(guard.protected), uid, name),
         )
-        seal_layers(connection, uid, name)
+        branch_rows.seal_layers(connection, uid, name)

@@ -18,16 +18,7 @@ from sparklake.graveler.keys import disjoint_prefixes, prefix_end
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind, Write, WriteState
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
-from sparklake.stores.postgres.branch_rows import (
-    RepositoryPart,
-    cut_layers,
-    drop_layers,
-    hold_open_layer,
-    insert_layer,
-    layers_of,
-    lock_branch,
-    seal_layers,
-)
+from sparklake.stores.postgres import branch_rows
 from sparklake.stores.postgres.branches import locked_state
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Session
@@ -35,7 +26,7 @@ from sparklake.stores.postgres.sessions import Session
 _COLUMNS = "id, place, branch, who, floor(extract(epoch FROM started_at))::bigint, state"
 
 
-class PostgresWrites(RepositoryPart):
+class PostgresWrites(branch_rows.RepositoryPart):
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
         values = {"uid": self._uid, "id": write_id, "place": place, "branch": branch, "who": who}
         with self._connections.transaction() as connection:
@@ -128,7 +119,7 @@ _ROWS_OF_PREFIXES = """
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
-class PostgresStaging(RepositoryPart):
+class PostgresStaging(branch_rows.RepositoryPart):
     def put(
         self,
         branch: str,
@@ -145,14 +136,18 @@ class PostgresStaging(RepositoryPart):
         # locked first.
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
-            lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
+            branch_rows.lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
             if rows:
-                layer_id = hold_open_layer(connection, self._scope, branch, fence)
-                _upsert(connection, layer_id or insert_layer(connection, self._uid, branch), rows)
+                layer_id = branch_rows.hold_open_layer(connection, self._scope, branch, fence)
+                _upsert(
+                    connection,
+                    layer_id or branch_rows.insert_layer(connection, self._uid, branch),
+                    rows,
+                )
 
     def _put_into_open_layer(self, branch: str, rows: Sequence[Record], fence: int | None) -> bool:
         with self._connections.transaction() as connection:
-            layer_id = hold_open_layer(connection, self._scope, branch, fence)
+            layer_id = branch_rows.hold_open_layer(connection, self._scope, branch, fence)
             if layer_id is not None:
                 _upsert(connection, layer_id, rows)
         return layer_id is not None
@@ -169,19 +164,21 @@ class PostgresStaging(RepositoryPart):
     ) -> Layer:
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
-            head = lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
+            head = branch_rows.lock_branch(
+                connection, self._scope, branch, Action.STAGE, fence=fence
+            )
             if seen is not None:
                 _check_seen(connection, self._uid, head, seen)
             if write is not None:
                 end_write(connection, self._uid, branch, write)
-            seal_layers(connection, self._uid, branch)
-            layer_id = insert_layer(connection, self._uid, branch, meta_range_id)
+            branch_rows.seal_layers(connection, self._uid, branch)
+            layer_id = branch_rows.insert_layer(connection, self._uid, branch, meta_range_id)
         return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
         with self._connections.transaction() as connection:
-            lock_branch(connection, self._scope, branch, action)
-            seal_layers(connection, self._uid, branch)
+            branch_rows.lock_branch(connection, self._scope, branch, action)
+            branch_rows.seal_layers(connection, self._uid, branch)
             return locked_state(connection, self._scope, branch)
 
     def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
@@ -218,8 +215,8 @@ class PostgresStaging(RepositoryPart):
     def reset(self, branch: str, *, once: OnceRecord | None = None) -> None:
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
-            lock_branch(connection, self._scope, branch, Action.RESET)
-            drop_layers(connection, self._uid, branch)
+            branch_rows.lock_branch(connection, self._scope, branch, Action.RESET)
+            branch_rows.drop_layers(connection, self._uid, branch)
 
     def drop(
         self,
@@ -234,11 +231,13 @@ class PostgresStaging(RepositoryPart):
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             action = Action.STAGE if run else Action.RESET
-            head = lock_branch(connection, self._scope, branch, action, fence=fence)
+            head = branch_rows.lock_branch(connection, self._scope, branch, action, fence=fence)
             _check_seen(connection, self._uid, head, seen)
-            cut_layers(connection, self._uid, branch, {each.id for each in seen.layers}, cut)
+            branch_rows.cut_layers(
+                connection, self._uid, branch, {each.id for each in seen.layers}, cut
+            )
             if run:
-                insert_layer(connection, self._uid, branch, run)
+                branch_rows.insert_layer(connection, self._uid, branch, run)
 
 
 def layer_rows(connection: Session, uid: str, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
@@ -261,7 +260,7 @@ def layer_rows(connection: Session, uid: str, layer_id: int, *prefixes: bytes) -
 
 def _check_seen(connection: Session, uid: str, head: CommitId, seen: BranchState) -> None:
     """Verify that a locked branch is unchanged since it was read."""
-    if (head, layers_of(connection, uid, seen.name)) != seen.content:
+    if (head, branch_rows.layers_of(connection, uid, seen.name)) != seen.content:
         raise RaceLostError(f"branch {seen.name!r} has changed: look at it again")
 
 

@@ -15,13 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklake.graveler import kernels
-from sparklake.stores.objects.local.files import (
-    NO_FILE_ERRORS,
-    TEMPORARY,
-    is_alias,
-    resolve,
-    store_errors,
-)
+from sparklake.stores.objects.local import files as local_files
 from sparklake.uri import is_utf8
 
 _MOST_ROWS = 16_384
@@ -67,17 +61,17 @@ def scan_columns(
     root: Path, folder: str, *, level: bool = False, exact: bool = False
 ) -> Iterator[FileColumns]:
     """Yield files in columns and without folders, faster than `scan`."""
-    if is_alias(root, root / folder):
+    if local_files.is_alias(root, root / folder):
         return
     waiting = [folder]
     while waiting:
         folder = waiting.pop()
         start, others = f"{folder}/" if folder else "", list[str]()
-        with store_errors(root / folder), suppress(*NO_FILE_ERRORS):
+        with local_files.store_errors(root / folder), suppress(*local_files.NO_FILE_ERRORS):
             yield from _plain_files(root / folder, start, others)
         rows = []
-        with store_errors(root / folder):
-            for key in (start + each for each in others if each != TEMPORARY):
+        with local_files.store_errors(root / folder):
+            for key in (start + each for each in others if each != local_files.TEMPORARY):
                 if _is_folder(root / key):
                     waiting += [] if level else [key]
                 elif (status := _linked(root, key)) is not None:
@@ -86,7 +80,7 @@ def scan_columns(
 
 
 def _compiled_files(place: Path, start: str, others: list[str]) -> Iterator[FileColumns]:
-    folder = kernels.open_folder(place, start, TEMPORARY)
+    folder = kernels.open_folder(place, start, local_files.TEMPORARY)
     return starmap(FileColumns, kernels.read_folder(folder, _MOST_ROWS, others))
 
 
@@ -101,12 +95,12 @@ def _plain_files(place: Path, start: str, others: list[str]) -> Iterator[FileCol
     with os.scandir(place) as entries:
         for entry in entries:
             is_plain = entry.is_file(follow_symlinks=False) and is_utf8(entry.name)
-            if not is_plain or entry.name == TEMPORARY:
+            if not is_plain or entry.name == local_files.TEMPORARY:
                 others.append(entry.name)
                 continue
             try:
                 status = entry.stat(follow_symlinks=False)
-            except NO_FILE_ERRORS:
+            except local_files.NO_FILE_ERRORS:
                 continue  # It was deleted meanwhile.
             rows.append((start + entry.name, status.st_size, status.st_mtime_ns))
             if len(rows) >= _MOST_ROWS:
@@ -118,7 +112,7 @@ def _plain_files(place: Path, start: str, others: list[str]) -> Iterator[FileCol
 def _is_folder(path: Path) -> bool:
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
-    except NO_FILE_ERRORS:
+    except local_files.NO_FILE_ERRORS:
         return False
 
 
@@ -126,8 +120,8 @@ def _linked(root: Path, key: str) -> os.stat_result | None:
     """Return the status of a link's target; None unless it is a file."""
     try:
         status = (root / key).stat()
-    except NO_FILE_ERRORS:
+    except local_files.NO_FILE_ERRORS:
         return None
     if stat.S_ISDIR(status.st_mode):
-        resolve(root, root / key)  # raises if the link leads out
+        local_files.resolve(root, root / key)  # raises if the link leads out
     return status if stat.S_ISREG(status.st_mode) else None

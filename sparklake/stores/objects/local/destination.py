@@ -15,15 +15,7 @@ from uuid import uuid4
 from sparklake.errors import InvalidKeyError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects.destinations import CHUNK_BYTES, ExpectedObject
-from sparklake.stores.objects.local.files import (
-    NO_FILE_ERRORS,
-    TEMPORARY,
-    make_directories,
-    open_stream,
-    resolve,
-    store_errors,
-    sync,
-)
+from sparklake.stores.objects.local import files
 from sparklake.stores.objects.local.store import LocalStore
 
 _MOST_NAME_BYTES = 255
@@ -49,8 +41,8 @@ class LocalDestination:
         parts = key.split("/")
         if "" in parts or "." in parts or ".." in parts:
             return "has an empty part, or '.'"
-        if TEMPORARY in parts:
-            return f"has the reserved part {TEMPORARY!r}"
+        if files.TEMPORARY in parts:
+            return f"has the reserved part {files.TEMPORARY!r}"
         if any(len(each.encode()) > _MOST_NAME_BYTES for each in parts):
             return f"has a part of more than {_MOST_NAME_BYTES} bytes"
         if len(os.fsencode(self.root / key)) > _MOST_PATH_BYTES:
@@ -76,9 +68,9 @@ class LocalDestination:
 
     def remove(self, key: str) -> None:
         path = self.root / key
-        with store_errors(path):
-            resolve(self.root, path.parent)
-            with suppress(*NO_FILE_ERRORS):
+        with files.store_errors(path):
+            files.resolve(self.root, path.parent)
+            with suppress(*files.NO_FILE_ERRORS):
                 path.unlink()
             for each in path.parents:
                 if each == self.root:
@@ -95,32 +87,32 @@ class LocalDestination:
         """Make the entries of folders durable. The files are durable already."""
         folders = [each for each in self._dirty if each.is_dir()]
         self._dirty.clear()
-        with store_errors(self.root):
-            sync(folders)
+        with files.store_errors(self.root):
+            files.sync(folders)
 
     def tidy(self) -> None:
-        shutil.rmtree(self.root / TEMPORARY, ignore_errors=True)
+        shutil.rmtree(self.root / files.TEMPORARY, ignore_errors=True)
 
     @contextmanager
     def _replacing(self, key: str) -> Iterator[Path]:
         """Yield a temporary file, and replace the target with it on success."""
-        temporary = self.root / TEMPORARY / uuid4().hex
+        temporary = self.root / files.TEMPORARY / uuid4().hex
         target = self.root / key
         try:
-            with store_errors(temporary):
-                make_directories(temporary.parent)
+            with files.store_errors(temporary):
+                files.make_directories(temporary.parent)
                 yield temporary
-            with store_errors(target):
-                sync([temporary])
+            with files.store_errors(target):
+                files.sync([temporary])
                 self._publish(temporary, target)
         finally:
-            with suppress(*NO_FILE_ERRORS):
+            with suppress(*files.NO_FILE_ERRORS):
                 temporary.unlink()
 
     def _publish(self, temporary: Path, target: Path) -> None:
-        resolve(self.root, target.parent)
+        files.resolve(self.root, target.parent)
         try:
-            self._dirty.update(make_directories(target.parent))
+            self._dirty.update(files.make_directories(target.parent))
             temporary.replace(target)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise InvalidKeyError(
@@ -131,10 +123,10 @@ class LocalDestination:
 
 
 def _copied(source: Path, target: Path, expected: ExpectedObject) -> tuple[int, str]:
-    with store_errors(source), target.open("wb") as copy:
+    with files.store_errors(source), target.open("wb") as copy:
         try:
-            file = open_stream(source)
-        except NO_FILE_ERRORS as error:
+            file = files.open_stream(source)
+        except files.NO_FILE_ERRORS as error:
             raise expected.missing() from error
         with file:
             return _measured(file, copy.write)

@@ -22,17 +22,9 @@ from sparklake.errors import (
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
 from sparklake.stores.objects.key_checks import check_key
 
-_CANNOT_LINK = {
-    errno.EXDEV,
-    errno.EPERM,
-    errno.EACCES,
-    errno.EMLINK,
-    errno.ENOTSUP,
-    errno.EOPNOTSUPP,
-    errno.ENOSYS,
-}
 _FULL = " To delete garbage of a full namespace, run `sparklake gc run` with --work."
 _NO_LINKS_HERE = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+_CANNOT_LINK = {*_NO_LINKS_HERE, errno.EXDEV, errno.EACCES, errno.EMLINK}
 _NO_READER = {errno.ENXIO, errno.ENODEV}  # of a socket, or of a device without a driver
 _SMALL_BYTES = 256 * 1024
 

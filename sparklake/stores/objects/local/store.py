@@ -16,24 +16,7 @@ from uuid import uuid4
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.stores.objects.key_checks import check_key, check_prefix
-from sparklake.stores.objects.local.files import (
-    NO_FILE_ERRORS,
-    TEMPORARY,
-    LocalFile,
-    link_new,
-    link_or_copy,
-    make_directories,
-    open_stream,
-    read_part,
-    resolve,
-    scan,
-    scan_level,
-    store_errors,
-    stored,
-    sync,
-    walk,
-    write_new,
-)
+from sparklake.stores.objects.local import files as local_files
 
 if TYPE_CHECKING:
     from sparklake.stores.objects.local.columns import FileColumns
@@ -48,10 +31,7 @@ _HASHED_AT_ONCE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LocalStore:
-    """Objects as files under an absolute root directory, created by the first write.
-
-    Reads follow symbolic links. Writes and deletes refuse links that lead out of the root.
-    """
+    """Objects as files. Reads follow symbolic links; writes never leave the root."""
 
     root: Path
 
@@ -65,25 +45,25 @@ class LocalStore:
 
     def get(self, key: str) -> bytes:
         path = self._path(key)
-        with self._reading(path), open_stream(path) as file:
+        with self._reading(path), local_files.open_stream(path) as file:
             return file.read()
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
         path = self._path(key)
         with self._reading(path):
-            return read_part(path, start, stop)
+            return local_files.read_part(path, start, stop)
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[LocalFile]:
+    def get_many(self, keys: Sequence[str]) -> Iterator[local_files.LocalFile]:
         """Yield the contents of objects lazily: only requested parts are read."""
         for key in keys:
             yield self._open(key)
 
-    def _open(self, key: str) -> LocalFile:
+    def _open(self, key: str) -> local_files.LocalFile:
         # Lookups of single objects open a file each, and a Path would take as long as opening it.
         self._check(key)
         path = f"{self.root}/{key}"
         try:
-            return LocalFile(path)
+            return local_files.LocalFile(path)
         except OSError:
             with self._reading(Path(path)):
                 raise
@@ -95,39 +75,43 @@ class LocalStore:
                 raise StoreError(
                     f"The directory {path.parent} to copy into does not exist: create it."
                 )
-            link_or_copy(source, path)
+            local_files.link_or_copy(source, path)
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        return bool(self._publish({key: partial(write_new, body)}))
+        return bool(self._publish({key: partial(local_files.write_new, body)}))
 
     def replace(self, key: str, body: bytes) -> None:
         target = self._path(key)
-        with store_errors(target):
+        with local_files.store_errors(target):
             dirty = self._make_directories({target.parent})
-            source = self.root / TEMPORARY / f"{int(time.time())}-{uuid4().hex}"
+            source = self.root / local_files.TEMPORARY / f"{int(time.time())}-{uuid4().hex}"
             try:
-                write_new(body, source)
-                sync([source])
+                local_files.write_new(body, source)
+                local_files.sync([source])
                 source.replace(target)
             finally:
                 source.unlink(missing_ok=True)
-            sync(dirty)
+            local_files.sync(dirty)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        return self._publish({key: partial(write_new, body) for key, body in bodies.items()})
+        return self._publish(
+            {key: partial(local_files.write_new, body) for key, body in bodies.items()}
+        )
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
         """Hard-link or copy files, which must never change afterwards, unless keys exist."""
-        return self._publish({key: partial(link_or_copy, path) for key, path in files.items()})
+        return self._publish(
+            {key: partial(local_files.link_or_copy, path) for key, path in files.items()}
+        )
 
     def find(self, key: str) -> StoredObject | None:
         path = self._path(key)
-        with store_errors(path):
+        with local_files.store_errors(path):
             try:
-                return stored(key, path.stat())
-            except NO_FILE_ERRORS:
+                return local_files.stored(key, path.stat())
+            except local_files.NO_FILE_ERRORS:
                 self._check_root()
                 return None
 
@@ -135,7 +119,7 @@ class LocalStore:
         """Return the MD5 of an object's bytes. A listing of files does not have it."""
         path = self._path(key)
         digest = hashlib.md5(usedforsecurity=False)
-        with self._reading(path), open_stream(path) as file:
+        with self._reading(path), local_files.open_stream(path) as file:
             while chunk := file.read(_HASHED_AT_ONCE):
                 digest.update(chunk)
         return digest.hexdigest()
@@ -147,15 +131,15 @@ class LocalStore:
         folder, _, start = prefix.rpartition("/")
         if folder and not _is_key(folder):
             return iter(())
-        return walk(self.root, folder, start)
+        return local_files.walk(self.root, folder, start)
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
         self._check_root()
-        return scan(self.root, prefix.rstrip("/"), level=level)
+        return local_files.scan(self.root, prefix.rstrip("/"), level=level)
 
     def scan_level(self, prefix: str) -> Iterator[StoredFolder | None]:
         self._check_root()
-        return scan_level(self.root, prefix.rstrip("/"))
+        return local_files.scan_level(self.root, prefix.rstrip("/"))
 
     def scan_columns(
         self, prefix: str, *, level: bool = False, exact: bool = False
@@ -169,11 +153,11 @@ class LocalStore:
 
     def delete(self, key: str) -> None:
         path = self._path(key)
-        with store_errors(path):
-            resolve(self.root, path.parent)
+        with local_files.store_errors(path):
+            local_files.resolve(self.root, path.parent)
             try:
                 path.unlink()
-            except NO_FILE_ERRORS:
+            except local_files.NO_FILE_ERRORS:
                 self._check_root()
 
     def _publish(self, writers: Mapping[str, Callable[[Path], object]]) -> Sequence[str]:
@@ -181,13 +165,13 @@ class LocalStore:
         targets = {self._path(key): key for key in writers}
         if not targets:
             return ()
-        with store_errors(self.root):
+        with local_files.store_errors(self.root):
             # Folders of existing objects count, too: their writer may not have synced
             # them yet.
             dirty = self._make_directories({each.parent for each in targets})
-            _remove_abandoned(self.root / TEMPORARY)
+            _remove_abandoned(self.root / local_files.TEMPORARY)
             new = self._link_new(targets, writers.values())
-            sync(dirty)
+            local_files.sync(dirty)
         return [targets[each] for each in new]
 
     def _link_new(
@@ -199,24 +183,26 @@ class LocalStore:
         try:
             for number, (target, write) in enumerate(zip(targets, writers, strict=True)):
                 if not target.is_file():
-                    source = self.root / TEMPORARY / f"{stem}-{number}"
+                    source = self.root / local_files.TEMPORARY / f"{stem}-{number}"
                     staged[source] = target
                     write(source)
             # Before the links: other processes treat files under the final name as
             # durable.
-            sync(staged)
-            return [target for source, target in staged.items() if link_new(source, target)]
+            local_files.sync(staged)
+            return [
+                target for source, target in staged.items() if local_files.link_new(source, target)
+            ]
         finally:
             for source in staged:
                 source.unlink(missing_ok=True)
 
     def _make_directories(self, folders: Iterable[Path]) -> set[Path]:
         """Create folders inside the root; return all folders that need a sync."""
-        needed = {*folders, self.root / TEMPORARY}
+        needed = {*folders, self.root / local_files.TEMPORARY}
         for each in needed:
-            resolve(self.root, each)
-        changed = {parent for each in needed for parent in make_directories(each)}
-        return changed | (needed - {self.root / TEMPORARY})
+            local_files.resolve(self.root, each)
+        changed = {parent for each in needed for parent in local_files.make_directories(each)}
+        return changed | (needed - {self.root / local_files.TEMPORARY})
 
     def _path(self, key: str) -> Path:
         self._check(key)
@@ -226,12 +212,12 @@ class LocalStore:
         check_key(key)
         if not _is_key(key):
             raise InvalidKeyError(
-                f"The object key {key!r} has an empty part, or {TEMPORARY!r}, which is reserved: "
-                "use another key."
+                f"The object key {key!r} has an empty part, or {local_files.TEMPORARY!r}, which is "
+                "reserved: use another key."
             )
 
     def _check_root(self) -> None:
-        with store_errors(self.root):
+        with local_files.store_errors(self.root):
             is_there = self.root.is_dir()
         if not is_there:
             raise StoreUnreachableError.of_missing(
@@ -240,10 +226,10 @@ class LocalStore:
 
     @contextmanager
     def _reading(self, path: Path) -> Iterator[None]:
-        with store_errors(path):
+        with local_files.store_errors(path):
             try:
                 yield
-            except NO_FILE_ERRORS as error:
+            except local_files.NO_FILE_ERRORS as error:
                 self._check_root()
                 raise MissingFileError(
                     f"The object {path} does not exist: it was moved or deleted outside the "
@@ -253,7 +239,7 @@ class LocalStore:
 
 def _is_key(text: str) -> bool:
     parts = text.split("/")
-    return "" not in parts and TEMPORARY not in parts
+    return "" not in parts and local_files.TEMPORARY not in parts
 
 
 def _remove_abandoned(folder: Path) -> None:

@@ -45,11 +45,7 @@ _KINDS = {
 def walk_files(
     root: Path, *, follow_links: bool = False, enter: Callable[[Path], object]
 ) -> Iterator[str | SkippedPath]:
-    """Yield the files below a folder, and the skipped paths, in the order of names.
-
-    The root may be a link. Other links are followed only with `follow_links`: `enter` is called
-    with each linked folder, and may raise. A folder below itself is skipped.
-    """
+    """Yield files and skipped paths, by name. `enter` is called with each followed link."""
     waiting: list[tuple[str, tuple[_Identity, ...]]] = [("", (_identity(root.stat()),))]
     while waiting:
         folder, above = waiting.pop()

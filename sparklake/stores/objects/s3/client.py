@@ -26,9 +26,9 @@ from sparklake.stores.objects.s3.waits import WAITS, timeouts
 try:
     from boto3.session import Session
     from botocore.config import Config
+    from botocore.exceptions import BotoCoreError as BotoCoreError
+    from botocore.exceptions import ClientError as ClientError
     from botocore.exceptions import (
-        BotoCoreError,
-        ClientError,
         ConnectionClosedError,
         ConnectionError,  # noqa: A004 -- botocore's own, the root of its failures to connect
         ConnectTimeoutError,
@@ -54,18 +54,6 @@ except ImportError as missing:
     raise MissingDependencyError(
         f"S3 needs boto3, which cannot be imported ({missing}): run pip install 'sparklake[s3]'."
     ) from missing
-
-
-__all__ = [
-    "CUT_SHORT",
-    "BotoCoreError",
-    "ClientError",
-    "error_code",
-    "no_bucket",
-    "no_object",
-    "s3_client",
-    "s3_errors",
-]
 
 MAX_CONNECTIONS = 32
 
@@ -145,11 +133,7 @@ def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Time
 
 
 class _WholeRefusals:
-    """An HTTP session that reads the body of a refusal before botocore decides about a retry.
-
-    botocore reads it later for operations that stream their answers, such as GetObject: a failure
-    within it would be neither retried nor converted. There is no public place for a session.
-    """
+    """An HTTP session with whole bodies of refusals: botocore retries only before them."""
 
     def __init__(self, session: Any) -> None:
         self._session = session

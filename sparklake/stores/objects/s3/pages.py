@@ -49,10 +49,7 @@ def _without_contents(
 
 
 def _contents(root: ElementTree.Element, space: str) -> list[dict[str, Any]]:
-    """Return the objects as botocore does, with the fields that sparklake uses.
-
-    Raises ValueError for an object without one of the first three.
-    """
+    """Return the objects as botocore does; raise ValueError for an incomplete one."""
     key, size, modified, etag = (
         f"{space}{name}" for name in ("Key", "Size", "LastModified", "ETag")
     )

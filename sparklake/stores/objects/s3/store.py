@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
+from sparklake.graveler.times import SECOND
 from sparklake.interrupts import Threads, within_grace
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
@@ -46,6 +47,7 @@ _MAX_PARTS = 10_000
 _CHUNK_BYTES = 1 << 20
 
 _READ_ATTEMPTS = 3
+_UPLOAD = "?uploadId="
 
 _BEYOND_THE_END = {"InvalidRange", "416"}
 _PRESENT = {"PreconditionFailed", "412"}
@@ -61,10 +63,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class S3Store:
-    """Objects under a prefix of a bucket. "" is the bucket itself.
-
-    Credentials, region and endpoint come from boto3's standard chain alone.
-    """
+    """Objects under a prefix of a bucket, with boto3's standard chain of credentials."""
 
     bucket: str
     prefix: str = ""
@@ -109,11 +108,7 @@ class S3Store:
             _read(target, lambda answer: _save(answer, path))
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Write an object unless it exists; return whether this call wrote it.
-
-        If the answer to a successful write is lost, the retry finds the object and returns
-        False.
-        """
+        """Write an object unless it exists. False for a success with a lost answer."""
         return self._put(key, BytesIO(body), len(body))
 
     def replace(self, key: str, body: bytes) -> None:
@@ -122,10 +117,7 @@ class S3Store:
             s3_client().put_object(**target, Body=body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Write objects unless they exist, several at a time; return the written keys.
-
-        A successful write whose answer was lost is not among them.
-        """
+        """Write objects unless they exist. A success with a lost answer is not returned."""
         return self._put_all(bodies, self.put_if_absent)
 
     def put_files_if_absent(
@@ -171,6 +163,21 @@ class S3Store:
             except ClientError as error:
                 if error_code(error) != "NoSuchKey":
                     raise
+
+    def uploads(self) -> Iterator[StoredObject]:
+        """Yield the incomplete multipart uploads. Their keys end with their ids."""
+        with s3_errors(self.uri):
+            pages = s3_client().get_paginator("list_multipart_uploads")
+            for page in pages.paginate(Bucket=self.bucket, Prefix=self.root):
+                for each in page.get("Uploads", ()):
+                    key = f"{each['Key'].removeprefix(self.root)}{_UPLOAD}{each['UploadId']}"
+                    yield StoredObject(key, 0, int(each["Initiated"].timestamp() * SECOND))
+
+    def abort_upload(self, upload: StoredObject) -> None:
+        key, _, upload_id = upload.key.rpartition(_UPLOAD)
+        place = {"Bucket": self.bucket, "Key": self.root + key}
+        with s3_errors(self._address(key)):
+            s3_client().abort_multipart_upload(**place, UploadId=upload_id)
 
     def _address(self, key: str) -> str:
         return f"{self.uri}/{key}"
@@ -266,10 +273,7 @@ def _stored(key: str, size: int, facts: Mapping[str, Any]) -> StoredObject:
 
 
 def _has_own_key(head: Mapping[str, Any]) -> bool:
-    """Return whether an object is encrypted such that its ETag is not an MD5.
-
-    Its key is of KMS or the customer's.
-    """
+    """Return whether an ETag is no MD5: the object has a key of KMS or the customer."""
     by = head.get("ServerSideEncryption", "")
     return by.startswith("aws:kms") or "SSECustomerAlgorithm" in head
 
@@ -330,10 +334,6 @@ def _put_parts(
 
 
 def _part_checksum(client: Any) -> dict[str, str]:
-    """Return the checksum to announce. AWS refuses parts with an unannounced checksum.
-
-    Newer botocore adds one to each part, unless AWS_REQUEST_CHECKSUM_CALCULATION is
-    when_required.
-    """
+    """Return the checksum to announce: AWS refuses parts with an unannounced one."""
     calculated = getattr(client.meta.config, "request_checksum_calculation", "")
     return {"ChecksumAlgorithm": "CRC32"} if calculated == "when_supported" else {}
