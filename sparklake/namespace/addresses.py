@@ -27,7 +27,7 @@ _FOLDERS_KEPT = 65536
 
 
 class OwnNamespace:
-    """A lookup of addresses in a namespace, through the symbolic links of a file system."""
+    """A lookup of addresses in a namespace, through symbolic links."""
 
     def __init__(self, namespace: str) -> None:
         self.uri = namespace
@@ -75,7 +75,7 @@ class OwnNamespace:
         return address if key is None else f"{self.uri}/{key}"
 
     def mask(self, addresses: pa.StringArray, direct: Mask | None = None) -> Mask:
-        """Return which plain addresses are in the namespace. `direct` ones are no links."""
+        """Return the mask of plain addresses in the namespace. `direct` ones are no links."""
         if not self._is_local:
             return _truth(pc.starts_with(canonical_schemes(addresses), self._root))
         local = _truth(are_local(addresses))

@@ -62,7 +62,7 @@ def candidates_key(run_id: str) -> str:
 
 
 def sweep_claim_key(run_id: str, marker: str) -> str:
-    """Return the key of the decision whether the sweep of a marker deletes its list."""
+    """Return the key of the decision about the sweep of a marker."""
     return f"{collection_folder(run_id)}sweep{marker.removeprefix(SWEEP_MARKER_KEY)}"
 
 

@@ -1,4 +1,4 @@
-"""Ownership markers of namespaces above or below another one, with links resolved as of now."""
+"""Ownership markers of nested namespaces, with links resolved now."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
 
 
 def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
-    """Verify that no collection is deleting or has deleted given tree files."""
+    """Verify that no collection deletes the given tree files."""
     keys = [table_key(each) for each in table_ids]
     check_kept_tables(store, keys)
     missing = find_missing(store, keys)

@@ -119,7 +119,7 @@ class ThreeWayRow:
 
     @property
     def size(self) -> int:
-        """The size in bytes of source's object, or else of dest's."""
+        """The size in bytes on source's side, or else on dest's."""
         side = self.source or self.dest
         return side.size if side else 0
 
@@ -219,7 +219,7 @@ class FolderDiff:
     bytes_removed: int = 0
 
     def plus(self, other: FolderDiff) -> FolderDiff:
-        """Return the sum of both, under the path of this one."""
+        """Return the sum of both, under this one's path."""
         return FolderDiff(
             self.path, *(bounded(getattr(self, name) + getattr(other, name)) for name in COUNTS)
         )

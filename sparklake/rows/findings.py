@@ -1,4 +1,4 @@
-"""The kinds of findings of a check, and findings as values and rows."""
+"""The kinds of findings, and findings as values and rows."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class FindingKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class KindFacts:
-    """The severity of a kind of findings, what it means, and what can be done."""
+    """The severity, meaning and remedy of a kind of findings."""
 
     severity: Severity
     meaning: str

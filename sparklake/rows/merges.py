@@ -19,7 +19,7 @@ Samples = dict[bytes, bytes]
 
 @dataclass(slots=True)
 class AddedFiles:
-    """Samples of the files added by source and dest since base, by folder of a table."""
+    """Samples of the files added by each side since base, by table folder."""
 
     source: Samples = field(default_factory=dict)
     dest: Samples = field(default_factory=dict)

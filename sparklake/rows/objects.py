@@ -90,7 +90,7 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
 
 
 def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
-    """Return the objects of records as a batch of OBJECT_SCHEMA."""
+    """Return records as a batch of OBJECT_SCHEMA."""
     texts, (size, mtime), metadata = object_columns(block, storage_namespace)
     path, checksum, address, content_type = texts
     if metadata is None:

@@ -1,4 +1,4 @@
-"""Reports about calls that wait long for an answer of another system."""
+"""Reports about long waits for another system."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Waits(Generic[T]):
         self._is_watched = False
 
     def begin(self, what: T) -> None:
-        """Record that this thread starts or repeats a call."""
+        """Record the start or repetition of a call by this thread."""
         me = threading.get_ident()
         with self._lock:
             earlier = self._waiting.get(me)

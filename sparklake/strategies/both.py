@@ -1,4 +1,4 @@
-"""The strategy that keeps both objects of a conflict."""
+"""The strategy `keep-both`."""
 
 from __future__ import annotations
 

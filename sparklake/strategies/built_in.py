@@ -1,4 +1,4 @@
-"""Built-in strategies: the newer or larger object, and the union of lines of text."""
+"""Built-in strategies: the newer or larger object, and the union of text lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 
 
 def union_lines(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Write the lines of both sides, without base's lines that a side removed.
+    """Write the lines of both sides, without lines removed by a side.
 
     Lines have the order of dest, followed by the lines added by source alone, in the order of
     source. The conflict remains if a side deleted the object, if a side contains a NUL byte and so

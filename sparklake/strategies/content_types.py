@@ -47,7 +47,7 @@ def without_same_content(changes: BlockChanges) -> BlockChanges:
 
 
 def same_content(left: Block, right: Block) -> Mask:
-    """Return which records of equal keys differ only in the stored default content type."""
+    """Return the mask of records with only another stored default content type."""
     before, after = decode_entries(left), decode_entries(right)
     same: Mask = before.size == after.size
     same &= _truth(pc.equal(before.checksum, after.checksum))

@@ -41,7 +41,7 @@ _TAKES = {each.value: each for each in Take}
 
 @dataclass
 class Judge:
-    """The decisions of a resolution on the conflicts of one task.
+    """The decisions of a resolution on one task's conflicts.
 
     Undecided conflicts get dest's value, and the first ones are reported. Conflicts in the log of a
     Delta table also get dest's value, because the driver unites logs. With `only_previews`,

@@ -1,4 +1,4 @@
-"""Access of strategies to the contents of objects."""
+"""Access to objects for strategies."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ class NewObject:
 
 @dataclass(frozen=True)
 class Objects:
-    """A reader of objects and a writer of new ones, which gc deletes without a decision."""
+    """A reader of objects, and a writer of new ones for decisions.
+
+    Garbage collection deletes written objects without a decision, and those of a failed merge.
+    """
 
     storage_namespace: str
     only_previews: bool = False
 
     def read(self, place: str | Mapping[str, Any]) -> bytes:
-        """Return the bytes of an object, by its address or as one side of a conflict.
+        """Return the bytes at an address, or those of a conflict's side.
 
         The bytes of a side are verified.
 

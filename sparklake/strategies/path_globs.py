@@ -36,5 +36,5 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
 
 
 def matches(glob: str, key: bytes) -> bool:
-    """Return whether a glob matches a key, which need not be UTF-8."""
+    """Return whether a glob matches a key of any bytes."""
     return glob_pattern(glob).fullmatch(key.decode(errors="surrogateescape")) is not None

@@ -94,7 +94,7 @@ class Resolution:
         return self.delta and not any(matches(glob, first) for glob in globs)
 
     def side(self, folder: bytes) -> Strategy | None:
-        """Return the winning side of every kind of file of a log folder's table."""
+        """Return the winning side for all files of a log folder's table."""
         table = folder_of_log(folder)
         names = (LAST_CHECKPOINT.encode(), b"part-0.parquet")
         first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))

@@ -1,4 +1,4 @@
-"""The disk cache of tables of remote stores."""
+"""The disk cache of remote tree files."""
 
 from __future__ import annotations
 

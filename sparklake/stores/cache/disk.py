@@ -66,7 +66,7 @@ class DiskCache:
 
     @property
     def counts(self) -> CacheCounts:
-        """Hits and misses of this process and of the tasks that reported to it."""
+        """The counts of this process and its reported tasks."""
         return TALLY.total()
 
     def has(self, store: str, table_id: str) -> bool:
@@ -161,7 +161,7 @@ class DiskCache:
             try:
                 yield lock
             finally:
-                # Explicitly, because a child forked meanwhile also has the file
+                # Explicitly, because a concurrently forked child also has the file
                 # open.
                 fcntl.flock(lock, fcntl.LOCK_UN)
         finally:

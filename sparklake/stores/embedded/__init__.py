@@ -2,7 +2,7 @@
 
 It listens on a socket in a private folder, never on the network. Each user of the server holds a
 shared lock while it needs the server. The last user to leave stops the server. If that user was
-killed, or is in another container than the server, the program `watcher` stops it.
+killed, or its container differs from the server's, the program `watcher` stops it.
 """
 
 from __future__ import annotations

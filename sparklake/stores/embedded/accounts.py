@@ -56,7 +56,7 @@ class Account:
 
 
 def owner_account(folder: Path) -> Account:
-    """Return the account of this process; for root, the owner of an existing folder."""
+    """Return our own account; for root, the owner of an existing folder."""
     uid = os.geteuid()
     return _account_of(folder.stat().st_uid if uid == 0 and folder.exists() else uid)
 

@@ -38,7 +38,7 @@ def is_private(path: Path, owner: Account) -> bool:
 
 
 def system_folder(account: Account) -> Path:
-    """Return root's data folder, which others may enter but not list."""
+    """Return root's data folder. Others may enter but not list it."""
     path = Path(os.environ.get("SPARKLAKE_SYSTEM_FOLDER") or _SYSTEM_FOLDER).resolve()
     _make(path, _ENTER_ONLY)
     status = path.lstat()

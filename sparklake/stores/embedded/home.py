@@ -148,7 +148,7 @@ def _lost_base(
 
 
 def _sound_note(folder: Path) -> dict[str, str]:
-    """Return the note of a home, or nothing for a damaged one, which is written again."""
+    """Return the note of a home, or nothing if it is damaged."""
     try:
         return _read_note(folder)
     except CorruptFileError:

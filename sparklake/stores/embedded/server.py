@@ -144,7 +144,7 @@ def _is_alive(layout: Layout) -> bool:
 
 
 def _postmaster(layout: Layout) -> int | None:
-    """Return the server's process id, which may be stale in its file; 0 for an invisible one."""
+    """Return the live server's process id; 0 for an invisible one."""
     lines = _pid_lines(layout)
     listener = _listener(layout, lines)
     if listener or not lines:
@@ -210,7 +210,7 @@ def _ready(lines: list[str]) -> bool:
 
 
 def _clear_away(layout: Layout, sockets: Path) -> None:
-    """Remove the files of a dead server: Postgres trusts the stale id of any live process."""
+    """Remove a dead server's files: Postgres trusts its stale id in another process."""
     for file in (_pid_file(layout), sockets / f"{_SOCKET}.lock"):
         file.unlink(missing_ok=True)
 

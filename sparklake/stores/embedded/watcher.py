@@ -29,7 +29,7 @@ def main(holders: str, start: str, pid_file: str, alive: str, *command: str) -> 
             is_ready = any(line.startswith("ready") for line in lines)
     except FileNotFoundError:
         is_ready = False
-    # In this order: whoever starts a server from now on must start a program like this, too.
+    # In this order: whoever starts a server afterwards must start a program like this, too.
     os.close(int(alive))
     os.close(gate)
     if is_ready:

@@ -1,4 +1,4 @@
-"""Spellings of object addresses: canonical, in records, for Spark, and of local paths.
+"""Spellings of object addresses: canonical, in records, for Spark, and as local paths.
 
 Records of local files contain `local://`, everything else uses `file://`. lakeFS's local adapter
 reads `local:///path`, and rejects a whole listing with one `file://` address. Records of earlier

@@ -65,7 +65,7 @@ class ExpectedObject:
 
 
 class Destination(Protocol):
-    """A folder or prefix for copies, which replace atomically. Thread-safe."""
+    """A folder or prefix for atomic copies. Thread-safe."""
 
     @property
     def uri(self) -> str:
@@ -101,7 +101,7 @@ class Destination(Protocol):
 
 
 class CheckedStream(io.RawIOBase):
-    """A stream that verifies an object before its end, so no wrong one is ever complete."""
+    """A stream with verification before its end, so no wrong object is ever complete."""
 
     def __init__(self, stream: BinaryIO, expected: ExpectedObject) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Validation of keys, prefixes and URIs of object stores."""
+"""Validation of keys, prefixes and URIs in object stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overlaps of storage namespaces, with symbolic links resolved as of now."""
+"""Overlaps of storage namespaces, with symbolic links resolved now."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def roots_overlap(first: str, second: str) -> bool:
 
 
 def refuse_overlapping(uri: str, others: Iterable[tuple[str, str]]) -> None:
-    """Raise NamespaceInUseError for a root that overlaps a repository's root."""
+    """Raise NamespaceInUseError for a root inside or around another one."""
     for name, other in others:
         if roots_overlap(uri, other):
             raise NamespaceInUseError(

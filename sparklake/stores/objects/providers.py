@@ -13,7 +13,7 @@ from sparklake.stores.objects.destinations import Destination
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A change of a URI's start, in the regular expressions that `re` and RE2 share."""
+    """A change of a URI's start, in the common syntax of `re` and RE2."""
 
     pattern: str
     replacement: str

@@ -53,7 +53,7 @@ def remove_emptied(store: ObjectStore) -> None:
 
 
 def _folders(store: LocalStore) -> Iterator[Path]:
-    """Yield the folders of temporary files: of the store, and of runs that use parts of it."""
+    """Yield the store's folders of temporary files, and those of its runs."""
     yield store.root / TEMPORARY
     with store_errors(store.root):
         yield from store.root.glob(f"{COLLECTIONS_FOLDER}*/{TEMPORARY}")

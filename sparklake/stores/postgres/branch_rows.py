@@ -1,4 +1,4 @@
-"""Branch rows and staging layers, and the locks that keep them consistent.
+"""Branch rows and staging layers, and their locks.
 
 Locks are always taken in this order: repository, branch, layer, rows. A change to a branch's set of
 layers, and the seal of a layer, locks the branch. A writer of rows locks its layer FOR SHARE, and a
@@ -35,7 +35,7 @@ class SeenSweeps:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The repository whose refs are changed. With `force`, even if it is read-only."""
+    """The repository of a change. With `force`, it may be read-only."""
 
     uid: str
     force: bool = False
@@ -43,7 +43,7 @@ class Scope:
 
 
 class RepositoryPart:
-    """A part of the refs of one repository."""
+    """One of the registers behind a repository's refs."""
 
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections

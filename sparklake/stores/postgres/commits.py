@@ -285,7 +285,7 @@ def log_operation(
     old: CommitId | None = None,
     new: CommitId | None = None,
 ) -> None:
-    """Add an entry to the log, within the transaction that moves the ref."""
+    """Add an entry to the log, within the transaction of the move."""
     connection.execute(
         "INSERT INTO sparklake.operations (repository_uid, who, verb, ref, from_commit, to_commit)"
         " VALUES (%s, %s, %s, %s, %s, %s)",

@@ -96,7 +96,7 @@ def public_dsn(dsn: str) -> str:
 
 
 def parse_dsn(dsn: str) -> Target:
-    """Parse a DSN; refuse a password with unquoted '@' or '/', which messages would show."""
+    """Parse a DSN. Messages would show a password with unquoted '@' or '/', so it is refused."""
     parts = _parts(dsn)
     defaults = {"connect_timeout": str(CONNECT_SECONDS), "application_name": "sparklake"}
     return Target(
@@ -292,10 +292,10 @@ TURN: LiteralString = "hashtextextended(%(turn)s, 0)"
 
 @contextmanager
 def holding(connections: Connections) -> Iterator[Session]:
-    """Yield a connection that keeps its locks until the end of the block."""
+    """Yield a connection with its locks until the end of the block."""
     with ExitStack() as stack:
         yield stack.enter_context(connections.transaction())
-        # Work done meanwhile is valid, even if the server has become unreachable since.
+        # Concurrent work is valid, even if the server has become unreachable since.
         with suppress(RefStoreUnavailableError):
             stack.close()
 

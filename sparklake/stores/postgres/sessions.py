@@ -1,4 +1,4 @@
-"""Postgres sessions whose waits for locks are bounded and reported."""
+"""Postgres sessions with bounded and reported waits for locks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _LockWait:
 
 
 class LockTimeout(psycopg.errors.LockNotAvailable):
-    """The end of a wait for a lock; `holders` describes the sessions that hold it."""
+    """The timeout of a wait for a lock; `holders` describes its holders."""
 
     def __init__(self, message: str, holders: str) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class LockTimeout(psycopg.errors.LockNotAvailable):
 
 
 class Session(psycopg.Connection[TupleRow]):
-    """A connection whose cursors report long waits for locks."""
+    """A connection with reports of long waits for locks."""
 
     conninfo = ""
     server_pid = 0
@@ -79,7 +79,7 @@ class Session(psycopg.Connection[TupleRow]):
 
 
 class WatchedCursor(psycopg.Cursor[TupleRow]):
-    """A cursor of a session whose long waits for locks are reported."""
+    """A cursor with reports of long waits for locks."""
 
     def execute(self, query: Any, params: Params | None = None, **options: Any) -> Self:
         with _watched(self.connection):

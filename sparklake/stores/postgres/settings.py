@@ -1,4 +1,4 @@
-"""The settings of one repository, in its row, and the guards in the rows of its branches."""
+"""The settings of one repository, and the guards in the rows of its branches."""
 
 from __future__ import annotations
 

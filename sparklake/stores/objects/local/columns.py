@@ -1,4 +1,4 @@
-"""Columns of local files, for listings of millions of files."""
+"""Columns of local files, for very large listings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def file_checksums(paths: pa.StringArray, sizes: Any) -> pa.StringArray:
 
 
 def _clipped(times: Sequence[int]) -> Any:
-    """Return times as 64 bits, which end in 2262. File systems store later ones."""
+    """Clip times to 64 bits, which end in 2262. File systems store later ones."""
     try:
         return np.array(times, np.int64)
     except OverflowError:
@@ -86,7 +86,7 @@ def _compiled_files(place: Path, start: str, others: list[str]) -> Iterator[File
 
 @kernels.defines(_compiled_files)
 def _plain_files(place: Path, start: str, others: list[str]) -> Iterator[FileColumns]:
-    """Yield the plain files of one folder; collect the names of its other entries.
+    """Yield the plain files of a folder; collect the other names.
 
     Each key is `start` and the name of a file. Names that are not UTF-8 are others, too. The kernel
     also collects the names of files that it cannot read.

@@ -24,7 +24,7 @@ _MOST_PATH_BYTES = 4095
 
 @dataclass(frozen=True, slots=True)
 class LocalDestination:
-    """A directory of separate files, which are never links into the lake."""
+    """A directory of separate files, never of links into the lake."""
 
     root: Path
     _dirty: set[Path] = field(default_factory=set)

@@ -130,7 +130,7 @@ class LocalFile:
         self._size = os.fstat(self._descriptor).st_size
         self._whole: bytes | None = None
         if self._size <= _SMALL_BYTES:
-            self._whole = self._read(0, self._size)
+            self._whole = _read_part(self._descriptor, 0, self._size)
             self._close()
 
     def __len__(self) -> int:
@@ -141,7 +141,7 @@ class LocalFile:
             return self._whole[part]
         start, stop, _ = part.indices(self._size)
         with store_errors(self._path):
-            return self._read(start, stop)
+            return _read_part(self._descriptor, start, stop)
 
     def __reduce__(self) -> tuple[type[LocalFile], tuple[str]]:
         return LocalFile, (self._path,)
@@ -153,9 +153,6 @@ class LocalFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-    def _read(self, start: int, stop: int) -> bytes:
-        return _read_part(self._descriptor, start, stop)
 
 
 def read_part(path: Path, start: int, stop: int) -> ContentPart:
@@ -209,20 +206,15 @@ def write_new(body: bytes, path: Path) -> None:
 
 def sync(paths: Iterable[Path]) -> None:
     for path in paths:
-        _sync(path)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems cannot sync a directory. The server is responsible
-        # there.
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            # Some network file systems cannot sync a directory: the server is responsible there.
+            if error.errno != errno.EINVAL:
+                raise
+        finally:
+            os.close(descriptor)
 
 
 TEMPORARY = ".sparklake-tmp"
@@ -297,7 +289,7 @@ def is_alias(root: Path, folder: Path) -> bool:
 
 
 def resolve(root: Path, folder: Path) -> Path:
-    """Return the real path of a folder; raise if symbolic links lead out of the root."""
+    """Resolve a folder; raise if symbolic links lead out of the root."""
     real = Path(os.path.realpath(folder))
     if not real.is_relative_to(os.path.realpath(root)):
         raise InvalidKeyError(

@@ -30,7 +30,7 @@ def _split(uri: str) -> tuple[str, str]:
 
 
 def _path(uri: str) -> str:
-    """Return the absolute path of a URI, or of a path, where `~/` is the home directory."""
+    """Return the absolute path of a URI or path; `~/` is the home directory."""
     scheme = _SCHEME.match(uri)
     if scheme is None:
         at_home = uri == "~" or uri.startswith("~/")

@@ -101,7 +101,7 @@ class LocalStore:
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        """Hard-link or copy files, which must never change afterwards, unless keys exist."""
+        """Hard-link or copy immutable files, unless their keys exist."""
         return self._publish(
             {key: partial(local_files.link_or_copy, path) for key, path in files.items()}
         )
@@ -197,7 +197,7 @@ class LocalStore:
                 source.unlink(missing_ok=True)
 
     def _make_directories(self, folders: Iterable[Path]) -> set[Path]:
-        """Create folders inside the root; return all folders that need a sync."""
+        """Create folders inside the root; return the folders to sync."""
         needed = {*folders, self.root / local_files.TEMPORARY}
         for each in needed:
             local_files.resolve(self.root, each)

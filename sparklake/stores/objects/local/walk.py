@@ -1,4 +1,4 @@
-"""Walks of a user's folder: files, and paths that are skipped."""
+"""Walks of a user's folder: files and skipped paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SkipReason(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class SkippedPath:
-    """A path below a folder that was skipped, relative to the folder."""
+    """A skipped path, relative to the walked folder."""
 
     path: str
     reason: SkipReason

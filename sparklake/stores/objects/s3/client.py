@@ -1,4 +1,4 @@
-"""The S3 client of this process, and what its errors mean."""
+"""The S3 client of this process, and its errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ except ImportError as missing:
 
 MAX_CONNECTIONS = 32
 
-# botocore retries until an answer begins. These errors occur within an answer or at its end.
+# botocore retries until an answer starts. These errors occur within an answer or at its end.
 # urllib3's own, such as a failure of TLS, are not all converted there.
 CUT_SHORT = (IncompleteReadError, ResponseStreamingError, FlexibleChecksumError, HTTPError)
 
@@ -154,7 +154,7 @@ class _WholeRefusals:
 
 
 def _before_send(request: Any, event_name: str, **_: object) -> None:
-    """Raise after an interrupt; otherwise record that the request waits."""
+    """Raise after an interrupt; otherwise record a waiting request."""
     if event_name != _TIDYING:
         check_interrupted()
     WAITS.begin(_public(request.url))
@@ -163,7 +163,7 @@ def _before_send(request: Any, event_name: str, **_: object) -> None:
 def _after_attempt(
     attempts: int, response: Any = None, caught_exception: Exception | None = None, **_: object
 ) -> None:
-    """End the wait of an answered request; give up on an endpoint that stays silent."""
+    """End the wait of an answered request; give up on a silent endpoint."""
     if response is not None and response[0].status_code < 500:
         WAITS.end()
     elif isinstance(caught_exception, _SILENCE) and attempts >= _SILENT_ATTEMPTS:
@@ -274,8 +274,8 @@ def _refusal(error: ClientError, address: str) -> StoreError:
     )
 
 
-# A runtime's botocore may be older than conditional writes and checks of what is read: 1.34
-# refuses the parameter IfNoneMatch, and compares no checksum unless it is asked to. These handlers
+# A runtime's botocore may be older than conditional writes and checks of reads: 1.34
+# refuses the parameter IfNoneMatch, and compares no checksum by default. These handlers
 # do nothing in newer releases.
 _OPERATIONS = ("PutObject", "CompleteMultipartUpload")
 _PARAMETER = "IfNoneMatch"

@@ -49,7 +49,7 @@ def _without_contents(
 
 
 def _contents(root: ElementTree.Element, space: str) -> list[dict[str, Any]]:
-    """Return the objects as botocore does; raise ValueError for an incomplete one."""
+    """Return the objects as botocore does. An incomplete one is a ValueError."""
     key, size, modified, etag = (
         f"{space}{name}" for name in ("Key", "Size", "LastModified", "ETag")
     )
@@ -65,7 +65,7 @@ def _contents(root: ElementTree.Element, space: str) -> list[dict[str, Any]]:
 
 
 def _time(text: str) -> datetime:
-    """Return a time that ends in Z. Python 3.10 reads only offsets."""
+    """Parse a time with the suffix Z. Python 3.10 reads only offsets."""
     if not text.endswith("Z"):
         raise ValueError(text)
     return datetime.fromisoformat(f"{text[:-1]}+00:00")

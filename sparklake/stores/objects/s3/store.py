@@ -63,7 +63,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class S3Store:
-    """Objects under a prefix of a bucket, with boto3's standard chain of credentials."""
+    """Objects under a prefix of a bucket, with boto3's standard credentials."""
 
     bucket: str
     prefix: str = ""
@@ -193,7 +193,7 @@ class S3Store:
         return item
 
     def _check_bucket(self, key: str) -> None:
-        """Raise if the bucket is missing, which a HEAD of an object does not show."""
+        """Raise for a missing bucket: a HEAD of an object does not show it."""
         # A 403 proves nothing: a HEAD of the bucket needs an additional right.
         try:
             s3_client().head_bucket(Bucket=self.bucket)
@@ -234,7 +234,7 @@ class S3Store:
 
 
 def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
-    """Get an object; retry if the answer is cut off or damaged."""
+    """Get an object; retry if the answer is truncated or damaged."""
     for attempt in range(1, _READ_ATTEMPTS):
         answer = s3_client().get_object(**target)
         with closing(answer["Body"]), suppress(*CUT_SHORT):

@@ -1,4 +1,4 @@
-"""Timeouts of S3 requests, and the warning about requests that wait for an answer."""
+"""Timeouts of S3 requests, and the warning about long waits."""
 
 from __future__ import annotations
 
