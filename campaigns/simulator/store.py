@@ -164,6 +164,10 @@ class SimulatedStore:
         with self.bucket.lock:
             self.bucket.bodies.pop(name, None)
 
+    def uploads(self) -> Iterator[StoredObject]:
+        """Yield the incomplete uploads: none."""
+        return iter(())
+
     @property
     def _root(self) -> str:
         return f"{self.prefix}/" if self.prefix else ""
@@ -186,12 +190,6 @@ def simulated_buckets(buckets: Mapping[str, Bucket]) -> Iterator[None]:
         name, _, prefix = root.removeprefix("s3://").partition("/")
         return SimulatedStore(buckets[name], name, prefix)
 
-    def no_uploads(_: ObjectStore) -> Iterator[StoredObject]:
-        return iter(())
-
     simulated = (LOCAL, replace(S3, open=open_bucket))
-    with (
-        mock.patch("sparklake.stores.objects.registry.BUILT_IN", simulated),
-        mock.patch("sparklake.stores.objects.temporary._uploads", no_uploads),
-    ):
+    with mock.patch("sparklake.stores.objects.registry.BUILT_IN", simulated):
         yield
