@@ -24,11 +24,11 @@ _LEFT = ' style="text-align: left"'
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
     """Return the first rows as a table without empty columns, reading one row more at most."""
     first = list(islice(rows, SHOWN + 1))
-    shown = [each for each in columns if not first or any(_text(row.get(each)) for row in first)]
+    used = [each for each in columns if not first or any(_text(row.get(each)) for row in first)]
     body = "".join(
-        f"<tr>{''.join(_cell(each, row.get(each)) for each in shown)}</tr>" for row in first[:SHOWN]
+        f"<tr>{''.join(_cell(each, row.get(each)) for each in used)}</tr>" for row in first[:SHOWN]
     )
-    head = "".join(f"<th{_LEFT}>{escape(each)}</th>" for each in shown)
+    head = "".join(f"<th{_LEFT}>{escape(each)}</th>" for each in used)
     more = f" (the first {SHOWN})" if len(first) > SHOWN else ""
     return (
         f"<table><caption>{escape(caption)}{more}</caption>"

@@ -1,4 +1,4 @@
-"""Measures that keep small commands light."""
+"""Measures for light small commands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _ArrowAlone(MetaPathFinder):
 
 
 def keep_pandas_out() -> None:
-    """Keep Arrow from importing pandas with its first array: that dominates a small command."""
+    """Keep Arrow from importing pandas, which dominates a small command."""
     if _PANDAS in sys.modules:
         return
     if _ARROW in sys.modules:
@@ -51,7 +51,7 @@ def keep_pandas_out() -> None:
 
 
 def _look_for_pandas_in_vain(arrow: ModuleType) -> None:
-    """Make Arrow look for pandas, which it does only once, and not find it."""
+    """Let Arrow's only look-up of pandas fail."""
     finder = _WithoutPandas()
     sys.meta_path.insert(0, finder)
     try:

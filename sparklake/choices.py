@@ -1,4 +1,4 @@
-"""Choices of a user that settings files name."""
+"""Choices of a user in settings files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ class Engine(str, Enum):
 
 
 class S3Writes(str, Enum):
-    """The way in which Spark's writers write to buckets.
-
-    `s3a` is Hadoop's S3 client. `upload` is files on local disk, which tasks upload. `auto` is
-    s3a if Spark has that client.
-    """
+    """Spark's way to buckets: Hadoop's client, uploads by tasks, or s3a if Spark has it."""
 
     AUTO = "auto"
     S3A = "s3a"

@@ -105,7 +105,7 @@ class OnceSettings:
 
     @property
     def lifetime(self) -> timedelta:
-        """The time for which a key is kept."""
+        """The lifetime of a key."""
         return timedelta(days=self.days)
 
 
@@ -135,14 +135,14 @@ class Settings:
 
 
 def environment_name(setting: str) -> str | None:
-    """Return the variable that overrides a setting of the file; None if there is none."""
+    """Return the overriding variable of a setting, or None."""
     return None if setting in _FILE_ONLY else f"SPARKLAKE_{setting.upper()}"
 
 
 def load_settings(
     home: str | Path | None = None, dsn: str | None = None, engine: Engine | None = None
 ) -> Settings:
-    """Return settings; raise InvalidInputError for an unusable settings file.
+    """Return the settings of the arguments, the environment and the file.
 
     The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN, SPARKLAKE_COMMITTER,
     SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES, SPARKLAKE_WORKERS, SPARKLAKE_S3_WRITES,
@@ -171,36 +171,36 @@ def load_settings(
     )
 
 
-def cache_place(given: CacheSettings) -> tuple[Path, int]:
+def cache_place(settings: CacheSettings) -> tuple[Path, int]:
     """Return the folder and maximum bytes of this machine's cache.
 
     Its environment precedes the driver's settings, but a disabled cache stays disabled.
     """
-    chosen = _cache_here(given)
-    folder = Path(chosen.folder) if chosen.folder else _default_cache()
-    max_bytes = DEFAULT_CACHE_BYTES if chosen.max_bytes is None else chosen.max_bytes
-    return folder.expanduser().absolute(), 0 if given.max_bytes == 0 else max_bytes
+    local = _cache_here(settings)
+    folder = Path(local.folder) if local.folder else _default_cache()
+    max_bytes = DEFAULT_CACHE_BYTES if local.max_bytes is None else local.max_bytes
+    return folder.expanduser().absolute(), 0 if settings.max_bytes == 0 else max_bytes
 
 
-def s3_timeouts_here(given: S3Timeouts) -> S3Timeouts:
+def s3_timeouts_here(timeouts: S3Timeouts) -> S3Timeouts:
     """Return timeouts, overridden by this machine's environment."""
     return S3Timeouts(
-        _number(S3_CONNECT_SECONDS, "seconds") or given.connect_seconds,
-        _number(S3_READ_SECONDS, "seconds") or given.read_seconds,
+        _number(S3_CONNECT_SECONDS, "seconds") or timeouts.connect_seconds,
+        _number(S3_READ_SECONDS, "seconds") or timeouts.read_seconds,
     )
 
 
 def _number(name: str, unit: str) -> float | None:
-    given = os.environ.get(name)
-    if not given:
+    text = os.environ.get(name)
+    if not text:
         return None
     try:
-        found = float(given)
+        value = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found < math.inf:
-        raise InvalidInputError(f"{name} is {given!r}: choose a number of {unit} above 0")
-    return found
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise InvalidInputError(f"{name} is {text!r}: choose a number of {unit} above 0")
+    return value
 
 
 def _once(from_file: FileSettings) -> OnceSettings:
@@ -211,7 +211,7 @@ def _once(from_file: FileSettings) -> OnceSettings:
     )
 
 
-def _cache_here(given: CacheSettings) -> CacheSettings:
+def _cache_here(settings: CacheSettings) -> CacheSettings:
     """Return cache settings, overridden by this machine's environment."""
     size = os.environ.get("SPARKLAKE_CACHE_BYTES")
     if size and not (size.isascii() and size.isdigit()):
@@ -219,8 +219,8 @@ def _cache_here(given: CacheSettings) -> CacheSettings:
             f"SPARKLAKE_CACHE_BYTES is {size!r}: choose a number of bytes, or 0 for no cache"
         )
     return CacheSettings(
-        os.environ.get("SPARKLAKE_CACHE") or given.folder or None,
-        int(size) if size else given.max_bytes,
+        os.environ.get("SPARKLAKE_CACHE") or settings.folder or None,
+        int(size) if size else settings.max_bytes,
     )
 
 
@@ -252,8 +252,8 @@ def fast_root() -> Path:
 
 def _home(home: str | Path | None) -> Path:
     try:
-        chosen = Path(home or os.environ.get("SPARKLAKE_HOME") or Path.home() / ".sparklake")
-        return chosen.expanduser().absolute()
+        folder = Path(home or os.environ.get("SPARKLAKE_HOME") or Path.home() / ".sparklake")
+        return folder.expanduser().absolute()
     except RuntimeError:
         raise InvalidInputError(
             "this user has no home folder: set SPARKLAKE_HOME to the folder for the "
@@ -265,45 +265,45 @@ def _find_file_settings(home: Path) -> FileSettings:
     # Lazy import: msgspec takes 20 ms, which --help does not need.
     from sparklake.settings_file import FileSettings, read_settings_file
 
-    named = os.environ.get("SPARKLAKE_CONFIG")
-    if named:
-        return read_settings_file(Path(named).expanduser())
+    config = os.environ.get("SPARKLAKE_CONFIG")
+    if config:
+        return read_settings_file(Path(config).expanduser())
     path = home / SETTINGS_FILE
     return read_settings_file(path) if path.is_file() else FileSettings()
 
 
 def _workers() -> int | None:
-    given = os.environ.get("SPARKLAKE_WORKERS")
-    if given and not (given.isascii() and given.isdecimal() and int(given)):
-        raise InvalidInputError(f"SPARKLAKE_WORKERS is {given!r}: choose a number of at least 1")
-    return int(given) if given else None
+    text = os.environ.get("SPARKLAKE_WORKERS")
+    if text and not (text.isascii() and text.isdecimal() and int(text)):
+        raise InvalidInputError(f"SPARKLAKE_WORKERS is {text!r}: choose a number of at least 1")
+    return int(text) if text else None
 
 
 def _s3_writes() -> S3Writes | None:
-    given = os.environ.get("SPARKLAKE_S3_WRITES")
-    if given and given not in {each.value for each in S3Writes}:
-        known = ", ".join(each.value for each in S3Writes)
-        raise InvalidInputError(f"SPARKLAKE_S3_WRITES is {given!r}: choose one of {known}")
-    return S3Writes(given) if given else None
+    text = os.environ.get("SPARKLAKE_S3_WRITES")
+    if text and text not in {each.value for each in S3Writes}:
+        names = ", ".join(each.value for each in S3Writes)
+        raise InvalidInputError(f"SPARKLAKE_S3_WRITES is {text!r}: choose one of {names}")
+    return S3Writes(text) if text else None
 
 
 def _hooks(from_file: FileSettings) -> HookSettings:
     parts: dict[str, tuple[str, ...]] = {}
     for name in HookSettings.__dataclass_fields__:
-        given = os.environ.get(f"SPARKLAKE_HOOKS_{name.upper()}")
+        text = os.environ.get(f"SPARKLAKE_HOOKS_{name.upper()}")
         in_file: tuple[str, ...] | None = getattr(from_file, f"hooks_{name}")
-        if given is not None:
-            parts[name] = tuple(each.strip() for each in given.split(",") if each.strip())
+        if text is not None:
+            parts[name] = tuple(each.strip() for each in text.split(",") if each.strip())
         elif in_file is not None:
             parts[name] = in_file
-    found = HookSettings(**parts)
-    known = {each.value for each in HookType}
-    for each in (*found.allow, *found.skip):
-        if each.partition(":")[0] not in known:
+    settings = HookSettings(**parts)
+    types = {each.value for each in HookType}
+    for each in (*settings.allow, *settings.skip):
+        if each.partition(":")[0] not in types:
             raise InvalidInputError(
-                f"{each!r} is not a hook type: choose one of {', '.join(sorted(known))}"
+                f"{each!r} is not a hook type: choose one of {', '.join(sorted(types))}"
             )
-    return found
+    return settings
 
 
 def _user() -> str:

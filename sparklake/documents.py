@@ -109,9 +109,9 @@ def dump_document(dump: RefsDump) -> Document:
     return {**described.pop("manifest"), **described}
 
 
-def collection_document(made: Collection) -> Document:
+def collection_document(collection: Collection) -> Document:
     """Return a garbage collection. `bytes` is the size of the garbage."""
-    run = made.run
+    run = collection.run
     return {
         "id": run.id,
         "state": run.state,
@@ -122,7 +122,7 @@ def collection_document(made: Collection) -> Document:
         "trees": run.trees,
         "tree_files": run.tree_files,
         "tree_file_bytes": run.tree_file_bytes,
-        "sample": [object_document(each) for each in made.sample],
+        "sample": [object_document(each) for each in collection.sample],
     }
 
 
@@ -130,8 +130,8 @@ def check_document(report: CheckReport) -> Document:
     return report.document()
 
 
-def repair_document(made: RepairReport) -> Document:
-    return made.document()
+def repair_document(report: RepairReport) -> Document:
+    return report.document()
 
 
 def commit_document(commit: Commit) -> Document:
@@ -154,20 +154,20 @@ def log_document(row: tuple[Commit, bool]) -> Document:
     return {**commit_document(commit), **({"expired": True} if has_expired else {})}
 
 
-def summary_document(shown: CommitSummary) -> Document:
+def summary_document(summary: CommitSummary) -> Document:
     """Return a commit with its changes, None if one of the two trees is deleted."""
-    return {**log_document((shown.commit, shown.has_expired)), "changes": _counts(shown)}
+    return {**log_document((summary.commit, summary.has_expired)), "changes": _counts(summary)}
 
 
-def status_document(name: str, found: BranchStatus) -> Document:
+def status_document(name: str, status: BranchStatus) -> Document:
     """Return the status of a branch. `ahead` and `behind` compare with the ref `against`."""
     return {
         "name": name,
-        "commit_id": found.head.id,
-        "staged": _counts(found),
-        "against": found.against,
-        "ahead": found.ahead,
-        "behind": found.behind,
+        "commit_id": status.head.id,
+        "staged": _counts(status),
+        "against": status.against,
+        "ahead": status.ahead,
+        "behind": status.behind,
     }
 
 
@@ -185,9 +185,9 @@ def object_document(each: ObjectInfo) -> Document:
     }
 
 
-def upload_document(path: str, made: FolderUpload) -> Document:
-    skipped = [{"path": each.path, "reason": each.reason.value} for each in made.skipped]
-    return {"path": path, "put": made.count, "skipped": skipped}
+def upload_document(path: str, upload: FolderUpload) -> Document:
+    skipped = [{"path": each.path, "reason": each.reason.value} for each in upload.skipped]
+    return {"path": path, "put": upload.count, "skipped": skipped}
 
 
 def folder_document(each: ObjectInfo | Folder) -> Document:
@@ -201,18 +201,18 @@ def folder_document(each: ObjectInfo | Folder) -> Document:
 
 def diff_document(row: DiffRow | ThreeWayRow) -> Document:
     """Return a difference; of a three-way diff with all sides, None for a missing object."""
-    said: dict[str, Any] = {"type": row.type.value, "path": row.path, "size": row.size}
+    document: dict[str, Any] = {"type": row.type.value, "path": row.path, "size": row.size}
     for name in ("left_checksum", "right_checksum"):
         if hasattr(row, name):
-            said[name] = getattr(row, name)
+            document[name] = getattr(row, name)
     sides = {side: getattr(row, side) for side in SIDES if hasattr(row, side)}
-    return {**said, **{side: found and found.document() for side, found in sides.items()}}
+    return {**document, **{side: value and value.document() for side, value in sides.items()}}
 
 
 def conflict_document(row: ThreeWayRow) -> Document:
     """Return a conflict, with the latest commits of source and dest, if known."""
-    said = {**diff_document(row), **row.commits_document()}
-    return said if row.reason is None else {**said, "reason": row.reason}
+    document = {**diff_document(row), **row.commits_document()}
+    return document if row.reason is None else {**document, "reason": row.reason}
 
 
 def blame_document(row: BlameRow) -> Document:
@@ -233,14 +233,14 @@ def diff_tree_document(tree: DiffTree) -> Document:
     return {**asdict(tree.total), "children": list(map(diff_tree_document, tree.children.values()))}
 
 
-def table_diff_document(found: TableDiff) -> Document:
+def table_diff_document(diff: TableDiff) -> Document:
     return {
-        **asdict(found.counts()),
+        **asdict(diff.counts()),
         "schema_changes": [
             {"column": each.column, "change": each.change, "left": each.left, "right": each.right}
-            for each in found.schema_changes
+            for each in diff.schema_changes
         ],
-        "files": {"left": len(found.left_files), "right": len(found.right_files)},
+        "files": {"left": len(diff.left_files), "right": len(diff.right_files)},
     }
 
 
@@ -249,33 +249,33 @@ def operation_document(each: Operation) -> Document:
     return {name: value for name, value in asdict(each).items() if name != "microseconds"}
 
 
-def restored_document(made: RestoreResult) -> Document:
-    return {"commit_id": made.commit.id, "staged": _counts(made)}
+def restored_document(result: RestoreResult) -> Document:
+    return {"commit_id": result.commit.id, "staged": _counts(result)}
 
 
-def export_document(made: ExportResult) -> Document:
-    return asdict(made)
+def export_document(result: ExportResult) -> Document:
+    return asdict(result)
 
 
-def purge_document(made: Purge, receipt: str) -> Document:
-    return {**asdict(made), "patterns": list(made.patterns), "state": made.state.value} | {
+def purge_document(purge: Purge, receipt: str) -> Document:
+    return {**asdict(purge), "patterns": list(purge.patterns), "state": purge.state.value} | {
         "receipt": receipt
     }
 
 
-def preview_document(said: MergePreview) -> Document:
+def preview_document(preview: MergePreview) -> Document:
     """Return a merge preview. Sizes are in bytes."""
     return {
-        **{side: getattr(said, side).id for side in SIDES},
-        "changes": _counts(said),
-        "bytes": _counts(said, "_bytes"),
-        "count": said.conflict_count,
-        "unresolved": said.unresolved,
-        "merged_tables": list(said.merged_tables),
-        "table_winners": dict(said.table_winners),
-        "dropped_commits": {name: asdict(each) for name, each in said.dropped_commits.items()},
-        "conflicts": [conflict_document(row) for row in said.conflicts],
-        "cost": explanation_document(said.cost),
+        **{side: getattr(preview, side).id for side in SIDES},
+        "changes": _counts(preview),
+        "bytes": _counts(preview, "_bytes"),
+        "count": preview.conflict_count,
+        "unresolved": preview.unresolved,
+        "merged_tables": list(preview.merged_tables),
+        "table_winners": dict(preview.table_winners),
+        "dropped_commits": {name: asdict(each) for name, each in preview.dropped_commits.items()},
+        "conflicts": [conflict_document(row) for row in preview.conflicts],
+        "cost": explanation_document(preview.cost),
     }
 
 
@@ -303,31 +303,31 @@ def action_document(action: HookFile) -> Document:
     }
 
 
-def explanation_document(said: Explanation) -> Document:
+def explanation_document(plan: Explanation) -> Document:
     """Return a plan. Bytes are raw, and sides are in order."""
-    return asdict(said)
+    return asdict(plan)
 
 
 def import_document(report: ImportReport) -> Document:
     return {**commit_document(report.commit), "objects": report.objects, **_errors_document(report)}
 
 
-def _errors_document(found: ImportReport | ImportErrorsError) -> Document:
-    errors: Any = found.errors
+def _errors_document(report: ImportReport | ImportErrorsError) -> Document:
+    errors: Any = report.errors
     rows = [] if errors is None else errors.slice(0, _IMPORT_ERRORS).to_pylist()
-    return {"counts": dict(found.counts), "errors": rows, "errors_to": found.errors_to}
+    return {"counts": dict(report.counts), "errors": rows, "errors_to": report.errors_to}
 
 
 def error_document(error: SparklakeError) -> Document:
-    said = {"error": str(error), "kind": error.kind}
+    document = {"error": str(error), "kind": error.kind}
     if isinstance(error, HookFailedError):
-        return {**said, "run_id": error.run_id}
+        return {**document, "run_id": error.run_id}
     if isinstance(error, ImportErrorsError):
-        return {**said, **_errors_document(error)}
+        return {**document, **_errors_document(error)}
     if not isinstance(error, MergeConflictError):
-        return said
+        return document
     rows: Iterable[Any] = error.conflicts
-    return {**said, "count": error.count, "conflicts": [conflict_document(row) for row in rows]}
+    return {**document, "count": error.count, "conflicts": [conflict_document(row) for row in rows]}
 
 
 def json_object(document: Document) -> str:

@@ -30,7 +30,7 @@ class SparklakeError(Exception):
 
 
 class MissingDependencyError(SparklakeError, ImportError):
-    """An optional package that is not installed, with the extra that installs it."""
+    """A missing optional package. The message has its extra."""
 
     kind = "missing_dependency"
     exit_code = 15
@@ -78,13 +78,13 @@ class InvalidRefError(InvalidInputError):
 
 
 class InvalidKeyError(InvalidInputError):
-    """An object key that is empty, too long, not UTF-8 or outside of the root."""
+    """An object key: empty, too long, not UTF-8 or outside of the root."""
 
     kind = "invalid_key"
 
 
 class InvalidRowsError(InvalidInputError):
-    """Rows of objects that cannot be staged: a duplicate, a bad size, too much data."""
+    """Invalid object rows: a duplicate, a bad size, too much data."""
 
     kind = "invalid_rows"
 
@@ -96,7 +96,7 @@ class IdempotencyKeyReusedError(InvalidInputError):
 
 
 class UnsupportedNamesError(InvalidInputError):
-    """Object names that the destination of an export cannot store.
+    """Object names not supported by the destination of an export.
 
     `objects` has the first ones, each with the reason. `count` is the number of all.
     """
@@ -112,7 +112,7 @@ class UnsupportedNamesError(InvalidInputError):
 
 
 class ImportErrorsError(InvalidInputError):
-    """Rows of a source that cannot be imported. No branch moved.
+    """Invalid rows of an import. No branch moved.
 
     `counts` is by reason. `errors` is an Arrow table of the first rows. `errors_to` has Parquet
     files of all rows, if it was requested.
@@ -140,7 +140,7 @@ class InvalidHooksError(InvalidInputError):
 
 
 class InvalidDumpError(SparklakeError, ValueError):
-    """An inconsistent dump of refs, or one that a repository cannot store."""
+    """An inconsistent or unsupported dump of refs."""
 
     kind = "invalid_dump"
     exit_code = 10
@@ -208,7 +208,7 @@ class ReadOnlyError(SparklakeError, PermissionError):
 
 
 class ImmutableRefError(SparklakeError, PermissionError):
-    """A write to a tag or a commit, which never changes."""
+    """A write to an immutable ref: a tag or a commit."""
 
     kind = "immutable_ref"
     exit_code = 11
@@ -225,12 +225,12 @@ class RaceLostError(SparklakeError):
 
     @classmethod
     def of_new_run(cls, branch: str) -> RaceLostError:
-        """Return the error of a move that missed a concurrent write."""
+        """Return the error of a move after a concurrent write."""
         return cls(f"another writer has just staged a write to {branch!r}: try again")
 
 
 class AlreadyCommittedError(RaceLostError):
-    """Staged changes that another writer committed: nothing remains to be done."""
+    """Staged changes committed by another writer: nothing remains to be done."""
 
     kind = "already_committed"
 
@@ -242,7 +242,7 @@ class WriteFinishedError(RaceLostError):
 
     @classmethod
     def of(cls, write_id: str, branch: str) -> WriteFinishedError:
-        """Return the error of a write that is not open."""
+        """Return the error of a finished write."""
         return cls(
             f"the write {write_id} to {branch!r} is no longer open: it was abandoned, or its "
             "files are already staged. Nothing was staged now. Check the branch, and write "
@@ -263,7 +263,7 @@ class UnexpectedHeadError(RaceLostError):
 
 
 class CollectionStartedError(RaceLostError):
-    """A garbage collection that started after the verb: run the verb again."""
+    """A garbage collection started after the verb: run the verb again."""
 
     kind = "collection_started"
 
@@ -313,7 +313,7 @@ class HookFailedError(SparklakeError):
 
 
 class HookNotAllowedError(HookFailedError):
-    """A guarding hook that is not allowed to run here."""
+    """A guarding hook without permission to run here."""
 
     kind = "hook_not_allowed"
 
@@ -332,7 +332,7 @@ class NoChangesError(NothingToDoError):
 
 
 class DirtyBranchError(SparklakeError):
-    """Uncommitted changes that the verb would hide or lose."""
+    """Uncommitted changes: the verb would hide or lose them."""
 
     kind = "dirty_branch"
     exit_code = 4
@@ -361,7 +361,7 @@ class ExpiredError(SparklakeError, LookupError):
 
 
 class PurgeBlockedError(SparklakeError):
-    """A purge of objects that are still in use, on a branch or under other paths."""
+    """A purge of objects in use, on a branch or under other paths."""
 
     kind = "purge_blocked"
     exit_code = 4
@@ -430,7 +430,7 @@ class StrategyError(SparklakeError):
 
 
 class TransactionError(SparklakeError):
-    """A transaction that could not be merged. `branch` keeps its work.
+    """A transaction without a merge. `branch` keeps its work.
 
     The cause has the reason.
     """
@@ -478,7 +478,7 @@ class StorePermissionError(StoreError, PermissionError):
 
 
 class ReadOnlyNamespaceError(StorePermissionError):
-    """A namespace without write permission for a verb that must write. Nothing was done."""
+    """A namespace without write permission. Nothing was done."""
 
     kind = "read_only_namespace"
 
@@ -509,7 +509,7 @@ class PurgedError(MissingFileError):
 
 
 class CorruptFileError(StoreError):
-    """A file of the lake that does not match its name."""
+    """A damaged file of the lake: the contents do not match its name."""
 
     kind = "corrupt_file"
     exit_code = 10
@@ -537,7 +537,7 @@ class LockHeldError(RefStoreUnavailableError):
 
 
 class RefsLostError(SparklakeError):
-    """A ref store without commits or refs that it had. Nothing was done."""
+    """A ref store with lost commits or refs. Nothing was done."""
 
     kind = "refs_lost"
     exit_code = 10

@@ -1,4 +1,4 @@
-"""Optional packages and the extras of sparklake that install them."""
+"""Optional packages and their extras of sparklake."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def missing_extras() -> Iterator[None]:
 
 
 def _missing_extra(error: ImportError) -> MissingDependencyError | None:
-    said = _TOO_OLD.search(str(error))
-    package = said[1].lower() if said else (error.name or "").partition(".")[0]
+    match = _TOO_OLD.search(str(error))
+    package = match[1].lower() if match else (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(package)
     if extra is None and package not in _REQUIRED:
         return None
-    wanted = f"'sparklake[{extra}]'" if extra else "sparklake"
+    requirement = f"'sparklake[{extra}]'" if extra else "sparklake"
     return MissingDependencyError(
-        f"the package {package} is missing or too old: run pip install {wanted} ({error})"
+        f"the package {package} is missing or too old: run pip install {requirement} ({error})"
     )

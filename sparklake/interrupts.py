@@ -156,10 +156,10 @@ def ending_soon(say: Callable[[], object]) -> Iterator[None]:
         yield
         return
     # The system writes to it when a signal arrives, even while no Python code can run.
-    hears, told = socket.socketpair()
-    told.setblocking(False)
+    hears, wakes = socket.socketpair()
+    wakes.setblocking(False)
     is_done = threading.Event()
-    before = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     watch = threading.Thread(target=_watch, args=(hears, is_done, say), daemon=True)
     watch.start()
     try:
@@ -167,7 +167,7 @@ def ending_soon(say: Callable[[], object]) -> Iterator[None]:
     finally:
         is_done.set()
         signal.set_wakeup_fd(before)
-        told.close()
+        wakes.close()
 
 
 def _watch(hears: socket.socket, is_done: threading.Event, say: Callable[[], object]) -> None:

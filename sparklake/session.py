@@ -121,7 +121,7 @@ def _local_settings() -> dict[str, str]:
 
 
 def _jar_settings() -> dict[str, str]:
-    """Return the settings for jars and Delta, which extend those of spark-defaults.conf.
+    """Return the settings for jars and Delta, in addition to spark-defaults.conf.
 
     Empty if PYSPARK_SUBMIT_ARGS has jars, which would replace these.
     """
@@ -162,7 +162,7 @@ def delta_package() -> str | None:
 
 
 def _downloaded(package: str) -> list[str]:
-    """Return the jars that Ivy downloaded for an earlier session: all, or none."""
+    """Return Ivy's jars of an earlier session: all, or none."""
     group, artifact, version = package.split(":")
     names = (f"{group}_{each}-{version}.jar" for each in (artifact, "delta-storage"))
     jars = [_ivy_folder() / "jars" / name for name in names]
@@ -171,12 +171,12 @@ def _downloaded(package: str) -> list[str]:
 
 
 def _ivy_folder() -> Path:
-    """Return the folder that Spark uses by default, also if Java has another home folder."""
+    """Return Spark's default Ivy folder, independent of Java's home folder."""
     return Path.home() / (".ivy2" if is_spark_3() else ".ivy2.5.2")
 
 
 def _spark_defaults() -> dict[str, str]:
-    """Return the user's settings in spark-defaults.conf, which a builder would replace."""
+    """Return the user's settings in spark-defaults.conf: a builder would replace them."""
     folder = os.environ.get("SPARK_CONF_DIR") or Path(_spark_folder(), "conf")
     file = Path(folder, "spark-defaults.conf")
     if not file.is_file():
@@ -223,18 +223,18 @@ def job_description(spark: SparkSession, text: str) -> Iterator[None]:
     If several threads run verbs, the latest one describes the jobs of all.
     """
     with _describing:
-        shown = _descriptions.setdefault(spark, [])
-        if not shown:
-            shown.append(_find_description(spark))
-        shown.append(text)
+        texts = _descriptions.setdefault(spark, [])
+        if not texts:
+            texts.append(_find_description(spark))
+        texts.append(text)
         _describe(spark, text)
     try:
         yield
     finally:
         with _describing:
-            shown.remove(text)
-            _describe(spark, shown[-1])
-            if len(shown) == 1:
+            texts.remove(text)
+            _describe(spark, texts[-1])
+            if len(texts) == 1:
                 del _descriptions[spark]
 
 
@@ -275,8 +275,8 @@ def find_java_home() -> Path:
     Versions that Spark does not support are skipped.
     """
     fitting = range(_OLDEST_JAVA, _NOT_ON_SPARK_3 if is_spark_3() else 1000)
-    named = os.environ.get("JAVA_HOME")
-    candidates = (str(Path(named, "bin", "java")) if named else None, shutil.which("java"))
+    java_home = os.environ.get("JAVA_HOME")
+    candidates = (str(Path(java_home, "bin", "java")) if java_home else None, shutil.which("java"))
     for java in candidates:
         if java and _java_version(java) in fitting:
             return Path(java).resolve().parent.parent
@@ -301,5 +301,5 @@ def _java_version(java: str) -> int:
         report = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  (the user's own java)
     except OSError:
         return 0
-    found = re.search(r'version "(\d+)', report.stderr)
-    return int(found[1]) if found else 0
+    match = re.search(r'version "(\d+)', report.stderr)
+    return int(match[1]) if match else 0

@@ -166,9 +166,9 @@ def _more_than_a_ref(text: str, uri: LakeUri) -> InvalidUriError:
     """Return the error for a URI with a key. A '/' may be meant as a part of a name."""
     place = f"{SCHEME}{uri.repository}/{uri.ref}"
     other = (uri.key or "").strip("/").replace("/", "-")
-    named = f", or {place}-{other}, because names of branches and tags contain no '/'"
+    hint = f", or {place}-{other}, because names of branches and tags contain no '/'"
     return _invalid(
-        text, "names more than a ref", place + (named if _IN_NAME.fullmatch(other) else "")
+        text, "names more than a ref", place + (hint if _IN_NAME.fullmatch(other) else "")
     )
 
 

@@ -27,17 +27,17 @@ def shell_word(text: str) -> str:
     """Return a string as one word for a shell. Unprintable characters need bash or zsh."""
     if text.isprintable():
         return shlex.quote(text)
-    shown = "".join(
+    word = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\x{byte:02x}"
         for byte in text.encode(errors="surrogateescape")
     )
-    return f"$'{shown}'"
+    return f"$'{word}'"
 
 
-def _escaped(text: str, kept: str) -> str:
+def _escaped(text: str, allowed: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode()
+        each if each.isprintable() or each in allowed else each.encode("unicode_escape").decode()
         for each in text
     )

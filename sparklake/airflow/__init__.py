@@ -31,9 +31,9 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with missing_extras():
-        found = getattr(import_module(_MODULES[name]), name)
-    globals()[name] = found
-    return found
+        value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

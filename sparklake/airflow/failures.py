@@ -19,8 +19,8 @@ RETRIED = frozenset(each.exit_code for each in _RETRIED_ERRORS)
 def failure(name: str, code: int, message: str) -> Exception:
     """Return the error of a failed verb; Airflow does not retry AirflowFailException."""
     kind = AirflowException if code in RETRIED else AirflowFailException
-    found: Exception = kind(f"sparklake {name} failed with exit code {code}: {message}")
-    return found
+    error: Exception = kind(f"sparklake {name} failed with exit code {code}: {message}")
+    return error
 
 
 def code_of_kind(kind: str) -> int:

@@ -29,8 +29,8 @@ class LakePlace:
     @property
     def environment(self) -> dict[str, str]:
         """The place as environment variables of a process."""
-        given = {"SPARKLAKE_HOME": self.home, "SPARKLAKE_DSN": self.dsn}
-        return {name: str(value) for name, value in given.items() if value is not None}
+        variables = {"SPARKLAKE_HOME": self.home, "SPARKLAKE_DSN": self.dsn}
+        return {name: str(value) for name, value in variables.items() if value is not None}
 
 
 class SparklakeHook(BaseHook):

@@ -35,11 +35,11 @@ def with_once(
         once: True for the key of the task's run, False for none, or the key.
         context: Airflow's context of the task.
     """
-    given = [str(each) for each in arguments]
-    has_key = any(each == OPTION or each.startswith(f"{OPTION}=") for each in given)
+    words = [str(each) for each in arguments]
+    has_key = any(each == OPTION or each.startswith(f"{OPTION}=") for each in words)
     if once is False or has_key or OPTION not in options:
-        return given
-    return [*given, OPTION, once if isinstance(once, str) else once_key(context)]
+        return words
+    return [*words, OPTION, once if isinstance(once, str) else once_key(context)]
 
 
 def _bounded(key: str) -> str:

@@ -90,9 +90,9 @@ def run_here(words: Sequence[str], arguments: Sequence[str], options: Mapping[st
     remarks = io.StringIO()
     with TemporaryDirectory(prefix="sparklake-") as folder, Path(os.devnull).open("w") as nowhere:
         result = Path(folder) / "result.json"
-        chosen = {"engine": Engine.LOCAL, **options, "output": Format.JSON, "result_file": result}
+        settings = {"engine": Engine.LOCAL, **options, "output": Format.JSON, "result_file": result}
         with redirect_stdout(nowhere), redirect_stderr(remarks):
-            code = run([*words, *arguments], chosen, program="sparklake")
+            code = run([*words, *arguments], settings, program="sparklake")
         return Ran(code, read_result(result), remarks.getvalue())
 
 

@@ -78,8 +78,8 @@ def change(lake: Lake, uri: str, since: str) -> tuple[str, bool]:
     if not since or head == since or not place.key:
         return head, head != since
     try:
-        found = (each.path for each in repository.diff(since, head, place.key))
-        return head, any(is_at(path, place.key) for path in found)
+        paths = (each.path for each in repository.diff(since, head, place.key))
+        return head, any(is_at(path, place.key) for path in paths)
     except ExpiredError:
         return head, True
 

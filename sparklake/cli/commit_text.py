@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
 
 
-def print_commit(out: Output, branch: str, made: Commit) -> None:
-    out.one(commit_document(made), commit_line(out, branch, made))
+def print_commit(out: Output, branch: str, commit: Commit) -> None:
+    out.one(commit_document(commit), commit_line(out, branch, commit))
 
 
-def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
-    lines = iter([commit_line(out, branch, each) for each in made])
-    out.many(map(commit_document, made), lambda _: next(lines))
+def print_commits(out: Output, branch: str, commits: Sequence[Commit]) -> None:
+    lines = iter([commit_line(out, branch, each) for each in commits])
+    out.many(map(commit_document, commits), lambda _: next(lines))
 
 
 def note_staged(invocation: Invocation, *uris: str, done: str) -> None:
@@ -32,9 +32,9 @@ def note_staged(invocation: Invocation, *uris: str, done: str) -> None:
             )
 
 
-def commit_line(out: Output, branch: str, made: Commit) -> str:
-    commit_id = out.coloured(short(made.id), "yellow")
-    line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
+def commit_line(out: Output, branch: str, commit: Commit) -> str:
+    commit_id = out.coloured(short(commit.id), "yellow")
+    line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(commit)}"
     # Lazy import: --help does not need it.
     from sparklake.graveler.commits import DROPPED_METADATA_KEY, WINNERS_METADATA_KEY
 
@@ -43,7 +43,7 @@ def commit_line(out: Output, branch: str, made: Commit) -> str:
         ("taken as a whole", WINNERS_METADATA_KEY),
         ("dropped", DROPPED_METADATA_KEY),
     ):
-        text = made.metadata.get(key)
+        text = commit.metadata.get(key)
         line += "" if text is None else f"\n    {name}: {one_line(text)}"
     return line
 

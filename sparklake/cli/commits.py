@@ -87,7 +87,7 @@ def commit(
         print_explanation(invocation.out, branch.plan(path or None))
         return
     with invocation.out.working("committing"):
-        made = invocation.run(
+        new_commit = invocation.run(
             branch.commit,
             message or "",
             committer=committer,
@@ -97,7 +97,7 @@ def commit(
             if_needed=if_needed,
             once=invocation.once(once),
         )
-    print_commit(invocation.out, target.ref, made)
+    print_commit(invocation.out, target.ref, new_commit)
 
 
 @command
@@ -158,12 +158,12 @@ def diff(
         raise InvalidInputError("--content shows the lines of two sides: remove the other option")
     invocation.uses_spark = to is not None
     invocation.page()
-    found = _diff(invocation, left, right, prefix, three_way=three_way, three_dot=three_dot)
+    diffs = _diff(invocation, left, right, prefix, three_way=three_way, three_dot=three_dot)
     if explain:
-        print_explanation(invocation.out, found.explain())
+        print_explanation(invocation.out, diffs.explain())
         return
     if to is not None:
-        _save(invocation.out, found, to)
+        _save(invocation.out, diffs, to)
     elif content:
         ref = None if right is None else ref_uri(right).ref
         left_uri = ref_uri(left)
@@ -173,19 +173,19 @@ def diff(
         documents = ({**diff_document(each.row), **each.document()} for each in texts)
         _print_rows(invocation.out, documents)
     elif shape is DiffShape.ROWS:
-        _print_rows(invocation.out, map(diff_document, found))
+        _print_rows(invocation.out, map(diff_document, diffs))
     else:
         with invocation.out.working("comparing"):
-            _print_shape(invocation.out, found, shape, depth)
+            _print_shape(invocation.out, diffs, shape, depth)
     if right is not None:
         note_staged(invocation, left, right, done="compared")
     elif not invocation.is_dirty(left):
         invocation.out.note(f"{left} has no staged changes: add a second ref to compare commits")
 
 
-def _save(out: Output, found: Differences[Any], to: str) -> None:
+def _save(out: Output, diffs: Differences[Any], to: str) -> None:
     with out.working("comparing"):
-        counts = save_differences(found, to)
+        counts = save_differences(diffs, to)
     out.one(counts, f"{_total(counts)}; the rows are in {one_line(to)}")
 
 
@@ -219,17 +219,17 @@ def _total(counts: Mapping[str, int]) -> str:
     )
 
 
-def _print_shape(out: Output, found: Differences[Any], shape: DiffShape, depth: int | None) -> None:
+def _print_shape(out: Output, diffs: Differences[Any], shape: DiffShape, depth: int | None) -> None:
     if shape is DiffShape.SUMMARY:
-        document = folder_diff_document(found.summary())
+        document = folder_diff_document(diffs.summary())
         out.one(document, counts_line(document))
     elif shape is DiffShape.TREE:
-        tree = found.tree(depth or TREE_DEPTH, MOST_LINES)
+        tree = diffs.tree(depth or TREE_DEPTH, MOST_LINES)
         head = one_line(tree.total.path) or "."
         lines = [f"{head}  {counts_line(folder_diff_document(tree.total))}", *tree_lines(tree)]
         out.one(diff_tree_document(tree), "\n".join(lines))
     else:
-        folders = map(folder_diff_document, found.by_folder(depth or 1))
+        folders = map(folder_diff_document, diffs.by_folder(depth or 1))
         out.many(folders, lambda each: f"{one_line(each['path'])}  {counts_line(each)}")
 
 

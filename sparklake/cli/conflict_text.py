@@ -40,10 +40,10 @@ def _lines(document: Document) -> Iterable[Sequence[str]]:
         path = ""
 
 
-def _object_cells(side: str, found: Document | None) -> Sequence[str]:
-    if found is None:
+def _object_cells(side: str, document: Document | None) -> Sequence[str]:
+    if document is None:
         return ["-" if side == "base" else "removed", "", ""]
-    return [size(found["size"]), date(found["mtime"]), found["checksum"][:CHECKSUM_DIGITS]]
+    return [size(document["size"]), date(document["mtime"]), document["checksum"][:CHECKSUM_DIGITS]]
 
 
 def _commit_cells(document: Document, side: str) -> Sequence[str]:

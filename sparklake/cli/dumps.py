@@ -34,18 +34,18 @@ def dump(
     The dump has lakeFS's format. It does not include staged changes: commit them first.
     """
     repository = invocation.repository(repository_uri(uri))
-    made = repository.dump_refs(overwrite, check_addresses)
+    result = repository.dump_refs(overwrite, check_addresses)
     invocation.out.one(
-        dump_document(made),
-        f"{number(made.branches, 'branch', 'branches')}, {number(made.tags, 'tag')} and "
-        f"{number(made.commits, 'commit')} of {SCHEME}{repository.name} are in "
+        dump_document(result),
+        f"{number(result.branches, 'branch', 'branches')}, {number(result.tags, 'tag')} and "
+        f"{number(result.commits, 'commit')} of {SCHEME}{repository.name} are in "
         f"{one_line(repository.info.storage_namespace)}",
     )
-    if made.dirty:
+    if result.dirty:
         invocation.out.note(
-            f"staged changes are not dumped: commit those of {', '.join(made.dirty)}"
+            f"staged changes are not dumped: commit those of {', '.join(result.dirty)}"
         )
-    for warning in made.warnings:
+    for warning in result.warnings:
         invocation.out.note(warning)
 
 

@@ -44,7 +44,7 @@ def export(
     source = prefix_uri(uri)
     repository = invocation.repository(source.repository)
     with invocation.out.working(f"exporting to {one_line(to)}"):
-        made = repository.export(
+        result = repository.export(
             source.ref,
             to,
             prefix=source.key,
@@ -56,13 +56,13 @@ def export(
             dry_run=dry_run,
             manifest_format=manifest_format,
         )
-    if made.dirty:
+    if result.dirty:
         invocation.out.note(
             f"staged changes of {one_line(source.ref)} are not exported: commit them first"
         )
     verb = "would export" if dry_run else "listed" if manifest_only else "exported"
     text = (
-        f"{verb} {made.commit[:12]} to {one_line(made.to)}: {made.added:,} added, "
-        f"{made.changed:,} changed, {made.removed:,} removed, {made.size:,} bytes"
+        f"{verb} {result.commit[:12]} to {one_line(result.to)}: {result.added:,} added, "
+        f"{result.changed:,} changed, {result.removed:,} removed, {result.size:,} bytes"
     )
-    invocation.out.one(export_document(made), text)
+    invocation.out.one(export_document(result), text)

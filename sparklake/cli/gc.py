@@ -118,8 +118,8 @@ def run(
             "Delete them?",
         )
     with invocation.out.working("collecting garbage"):
-        made = repository.collect_garbage(dry_run, sweep, spared, work)
-    invocation.out.one(collection_document(made), _told(made, repository.name))
+        collection = repository.collect_garbage(dry_run, sweep, spared, work)
+    invocation.out.one(collection_document(collection), _told(collection, repository.name))
 
 
 @app.add("list")
@@ -135,17 +135,18 @@ def list_garbage(
     invocation.out.many(map(object_document, rows), line)
 
 
-def _told(made: Collection, name: str) -> str:
-    what = f"{number(made.run.objects, 'object')} with {size(made.run.bytes)} in total"
-    said = "deleted" if made.run.state == "swept" else "can be deleted"
-    lines = [f"{what} {said}, of {made.run.objects_listed:,} below data/ of {SCHEME}{name}"]
-    if made.run.commits_expired:
-        have = "expired" if made.run.state == "swept" else "would expire"
-        lines.append(f"{number(made.run.commits_expired, 'commit')} {have}")
-    if made.run.trees or made.run.tree_files:
-        what = f"{number(made.run.trees, 'tree')} of expired commits"
-        tables = f"{number(made.run.tree_files, 'tree file')} with {size(made.run.tree_file_bytes)}"
-        lines.append(f"{what} given up: {tables} {said}")
-    lines += [f"    {one_line(each.path)}  {size(each.size)}" for each in made.sample]
-    lines.append(f"list all of them: sparklake gc list {SCHEME}{name} {made.run.id}")
+def _told(result: Collection, name: str) -> str:
+    run = result.run
+    what = f"{number(run.objects, 'object')} with {size(run.bytes)} in total"
+    outcome = "deleted" if run.state == "swept" else "can be deleted"
+    lines = [f"{what} {outcome}, of {run.objects_listed:,} below data/ of {SCHEME}{name}"]
+    if run.commits_expired:
+        verb = "expired" if run.state == "swept" else "would expire"
+        lines.append(f"{number(run.commits_expired, 'commit')} {verb}")
+    if run.trees or run.tree_files:
+        what = f"{number(run.trees, 'tree')} of expired commits"
+        tables = f"{number(run.tree_files, 'tree file')} with {size(run.tree_file_bytes)}"
+        lines.append(f"{what} given up: {tables} {outcome}")
+    lines += [f"    {one_line(each.path)}  {size(each.size)}" for each in result.sample]
+    lines.append(f"list all of them: sparklake gc list {SCHEME}{name} {run.id}")
     return "\n".join(lines)

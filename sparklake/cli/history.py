@@ -92,24 +92,24 @@ def log(
     if picture is not None:
         drawing = history_graph(commits, ref_names(repository), sides)
         drawing.save(picture)
-        said = {"picture": picture, "commits": len(drawing.nodes)}
+        document = {"picture": picture, "commits": len(drawing.nodes)}
         invocation.out.one(
-            said, f"{number(len(drawing.nodes), 'commit')} drawn in {one_line(picture)}"
+            document, f"{number(len(drawing.nodes), 'commit')} drawn in {one_line(picture)}"
         )
         return
     if invocation.out.is_json:
         invocation.out.many(map(log_document, commits.marked()), str)
         return
     names = ref_names(repository)
-    shown = {"has_graph": with_graph or not oneline, "has_details": not oneline}
-    for line in graph_lines(invocation.out, commits.marked(), names, sides, **shown):
+    style = {"has_graph": with_graph or not oneline, "has_details": not oneline}
+    for line in graph_lines(invocation.out, commits.marked(), names, sides, **style):
         invocation.out.write(f"{line}\n")
 
 
-def _changes(found: CommitSummary) -> str:
-    if found.added is None:
+def _changes(summary: CommitSummary) -> str:
+    if summary.added is None:
         return "unknown: a garbage collection has deleted a tree"
-    return f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed"
+    return f"{summary.added:,} added, {summary.removed:,} removed, {summary.changed:,} changed"
 
 
 @command
@@ -121,20 +121,20 @@ def show(invocation: Invocation, uri: RefArgument) -> None:
     target = ref_uri(uri)
     invocation.page()
     with invocation.out.working("comparing"):
-        found = invocation.repository(target.repository).show(target.ref)
-    commit = found.commit
+        summary = invocation.repository(target.repository).show(target.ref)
+    commit = summary.commit
     lines = {
         "commit": invocation.out.coloured(commit.id, "yellow"),
         "parents": ", ".join(map(short, commit.parents)) or "none",
         "committer": one_line(commit.committer),
         "date": date(commit.creation_date),
         "tree": commit.meta_range_id or "empty",
-        **({"expired": "its objects may be gone"} if found.has_expired else {}),
+        **({"expired": "its objects may be gone"} if summary.has_expired else {}),
         **{f"meta {one_line(name)}": one_line(value) for name, value in commit.metadata.items()},
-        "changes": _changes(found),
+        "changes": _changes(summary),
         "message": "\n".join(map(one_line, commit.message.strip().splitlines())),
     }
-    invocation.out.one(summary_document(found), field_lines(lines))
+    invocation.out.one(summary_document(summary), field_lines(lines))
 
 
 @command
@@ -156,17 +156,17 @@ def status(
         same_repository(target, other)
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working("comparing"):
-        found = branch.status(other.ref if other else None)
-    staged = f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed"
-    has_staged = found.added or found.removed or found.changed
+        report = branch.status(other.ref if other else None)
+    staged = f"{report.added:,} added, {report.removed:,} removed, {report.changed:,} changed"
+    has_staged = report.added or report.removed or report.changed
     lines = [
         f"{invocation.out.coloured(str(target), 'green')} is at "
-        f"{invocation.out.coloured(short(found.head.id), 'yellow')} {subject(found.head)}",
+        f"{invocation.out.coloured(short(report.head.id), 'yellow')} {subject(report.head)}",
         f"staged: {staged if has_staged else 'nothing'}",
-        f"{number(found.ahead, 'commit')} ahead of {one_line(found.against)}, "
-        f"{found.behind:,} behind",
+        f"{number(report.ahead, 'commit')} ahead of {one_line(report.against)}, "
+        f"{report.behind:,} behind",
     ]
-    invocation.out.one(status_document(target.ref, found), "\n".join(lines))
+    invocation.out.one(status_document(target.ref, report), "\n".join(lines))
 
 
 @command

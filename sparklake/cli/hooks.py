@@ -23,9 +23,9 @@ def runs(
 ) -> None:
     """Show the runs of hooks and their results, newest first."""
     repository, ref = refs_uri(uri)
-    found = invocation.repository(repository).hook_runs(amount, ref)
+    hook_runs = invocation.repository(repository).hook_runs(amount, ref)
     invocation.out.table(
-        [hook_run_document(each) for each in found],
+        [hook_run_document(each) for each in hook_runs],
         {
             "date": lambda each: date(each["date"]),
             "event": lambda each: each["event"],

@@ -64,16 +64,16 @@ def import_objects(
 
     target, metadata = prefix_uri(uri), labels(meta)
     if rows is None:
-        named = one_source(source, inventory, inventory_prefix)
+        place = one_source(source, inventory, inventory_prefix)
     elif source or inventory or inventory_prefix:
         raise InvalidInputError("choose one source: --from, --inventory or --rows")
     run = invocation.once(once, rows, rows_format if rows else None)
     invocation.uses_spark = rows is not None
     branch = invocation.repository(target.repository).branch(target.ref)
-    with invocation.out.working(f"importing {one_line(rows or str(named))}"):
+    with invocation.out.working(f"importing {one_line(rows or str(place))}"):
         report = invocation.run(
             branch.import_objects,
-            named if rows is None else source_rows(rows, rows_format),
+            place if rows is None else source_rows(rows, rows_format),
             prefix=target.key,
             message=message,
             committer=committer,

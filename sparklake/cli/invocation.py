@@ -49,17 +49,17 @@ class Invocation:
         # Lazy import: a lake loads Arrow and psycopg, which --help does not need.
         from sparklake.lake import connect
 
-        chosen = self.options
+        options = self.options
         spark = self._submitted_session()
         uses_spark = spark or self.uses_spark or self.settings.engine is Engine.SPARK
-        if chosen.owns_process and not uses_spark:
+        if options.owns_process and not uses_spark:
             keep_pandas_out()
         with self.out.working("opening the lake"):
             lake = connect(
-                home=chosen.home,
-                dsn=chosen.dsn,
+                home=options.home,
+                dsn=options.dsn,
                 spark=spark,
-                engine=chosen.engine,
+                engine=options.engine,
                 progress=self.out.meter,
             )
         return self._closing.enter_context(lake)
@@ -139,9 +139,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def run(**arguments: Any) -> None:
-        given = {each.name: arguments.pop(each.name) for each in shared}
+        values = {each.name: arguments.pop(each.name) for each in shared}
         called = arguments.pop(context.name)
-        options = absorbed(called, given)
+        options = absorbed(called, values)
         name = _words(called)
         for each, group in groups.items():
             arguments[each] = group(
@@ -174,8 +174,8 @@ class Group(typer.Typer):
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     hints = get_type_hints(function, include_extras=True)
-    found = inspect.signature(function).parameters.values()
-    return [each.replace(annotation=_named(each.name, hints[each.name])) for each in found]
+    parameters = inspect.signature(function).parameters.values()
+    return [each.replace(annotation=_named(each.name, hints[each.name])) for each in parameters]
 
 
 def _named(name: str, hint: Any) -> Any:
@@ -183,9 +183,9 @@ def _named(name: str, hint: Any) -> Any:
     kind, details = (*get_args(hint), None, None)[:2]
     if kind is not bool or details is None or details.default is not ...:
         return hint
-    named = copy(details)
-    named.param_decls = (f"--{name.replace('_', '-')}",)
-    return Annotated[bool, named]
+    info = copy(details)
+    info.param_decls = (f"--{name.replace('_', '-')}",)
+    return Annotated[bool, info]
 
 
 def _words(context: typer.Context) -> str:

@@ -44,10 +44,10 @@ def _plain_params(command: Any) -> Callable[[Any], Any]:
     get_params = command.get_params
 
     def get_plain_params(ctx: Any) -> Any:
-        found = get_params(ctx)
-        for each in found:
+        parameters = get_params(ctx)
+        for each in parameters:
             vars(each).setdefault("process_value", _plain_process(each))
-        return found
+        return parameters
 
     return get_plain_params
 
@@ -67,6 +67,6 @@ def _plain_process(parameter: Any) -> Callable[[Any, Any], Any]:
 
 def _is_text(parameter: Any, value: Any) -> bool:
     # Older releases of Typer have no descriptors, and no pydantic.
-    found = getattr(parameter, "type_descriptor", None)
-    is_text = found is not None and found.annotation is str and not found.parameter_info.parser
+    kind = getattr(parameter, "type_descriptor", None)
+    is_text = kind is not None and kind.annotation is str and not kind.parameter_info.parser
     return is_text and isinstance(value, str)

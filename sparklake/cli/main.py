@@ -69,21 +69,21 @@ def run(
 
 def option_names(words: Sequence[str]) -> frozenset[str]:
     try:
-        found = _command(words)
+        target = _command(words)
     except (AttributeError, KeyError):
-        found = None
-    if found is None or hasattr(found, "commands"):
+        target = None
+    if target is None or hasattr(target, "commands"):
         raise InvalidInputError(
             f"there is no command {' '.join(words)!r}: `sparklake --help` lists the commands"
         )
-    return frozenset(name for each in found.params for name in each.opts)
+    return frozenset(name for each in target.params for name in each.opts)
 
 
 def _command(words: Sequence[str]) -> Any:
-    found = _grammar()
+    target = _grammar()
     for word in words:
-        found = found.commands[word]
-    return found
+        target = target.commands[word]
+    return target
 
 
 @cache

@@ -31,27 +31,28 @@ if TYPE_CHECKING:
     from sparklake.verbs.merges.preview import MergePreview
 
 
-def print_preview(out: Output, dest: str, said: MergePreview) -> None:
+def print_preview(out: Output, dest: str, preview: MergePreview) -> None:
     changes = ", ".join(
         f"{count:,} {kind} ({size(volume)})"
         for kind, count, volume in (
-            ("added", said.added, said.added_bytes),
-            ("removed", said.removed, said.removed_bytes),
-            ("changed", said.changed, said.changed_bytes),
+            ("added", preview.added, preview.added_bytes),
+            ("removed", preview.removed, preview.removed_bytes),
+            ("changed", preview.changed, preview.changed_bytes),
         )
     )
-    taken = ", ".join(f"{name} ({side})" for name, side in said.table_winners.items())
+    merged = ", ".join(preview.merged_tables)
+    winners = ", ".join(f"{name} ({side})" for name, side in preview.table_winners.items())
     lines = [
-        f"would merge {short(said.source.id)} into {out.coloured(dest, 'green')} "
-        f"over {short(said.base.id)}",
+        f"would merge {short(preview.source.id)} into {out.coloured(dest, 'green')} "
+        f"over {short(preview.base.id)}",
         changes,
-        f"{number(said.conflict_count, 'conflict')}, {said.unresolved:,} unresolved",
-        *([f"united: Delta tables {', '.join(said.merged_tables)}"] if said.merged_tables else []),
-        *([f"taken as a whole: Delta tables {taken}"] if taken else []),
-        *(f"dropped: Delta table {name}: {each}" for name, each in said.dropped_commits.items()),
-        described_cost(out, said.cost),
+        f"{number(preview.conflict_count, 'conflict')}, {preview.unresolved:,} unresolved",
+        *([f"united: Delta tables {merged}"] if merged else []),
+        *([f"taken as a whole: Delta tables {winners}"] if winners else []),
+        *(f"dropped: Delta table {name}: {each}" for name, each in preview.dropped_commits.items()),
+        described_cost(out, preview.cost),
     ]
-    out.one(preview_document(said), "\n".join(lines))
+    out.one(preview_document(preview), "\n".join(lines))
 
 
 class _Decisions(TypedDict):
@@ -75,9 +76,9 @@ class DecisionArguments:
     no_schema_check: options.NoSchemaCheckOption = False
 
     def note_sides(self, out: Output, source: str, dest: str) -> None:
-        given = {self.strategy, *(name for _, name in rule_pairs(self.rule))}
+        names = {self.strategy, *(name for _, name in rule_pairs(self.rule))}
         for name, side in (("ours", dest), ("theirs", source)):
-            if name in given:
+            if name in names:
                 out.note(f"{name} is {side} ({options.GIT_STRATEGIES[name]})")
 
     def values(self) -> _Decisions:
@@ -136,7 +137,7 @@ def merge(
         note_staged(invocation, source, done="merged")
         return
     with shown_conflicts(invocation.out, rest), invocation.out.working("merging"):
-        made = invocation.run(
+        commit = invocation.run(
             repository.merge,
             source_uri.ref,
             dest_uri.ref,
@@ -147,7 +148,7 @@ def merge(
             once=invocation.once(once),
             **choices,
         )
-    print_commit(invocation.out, dest_uri.ref, made)
+    print_commit(invocation.out, dest_uri.ref, commit)
     note_staged(invocation, source, done="merged")
 
 
@@ -162,17 +163,17 @@ def merge_base(
     one, other = ref_uri(left), ref_uri(right)
     repository = invocation.repository(same_repository(one, other))
 
-    def text(found: Commit) -> str:
-        first = f"{invocation.out.coloured(short(found.id), 'yellow')} {subject(found)}"
-        return "\n    ".join([first, *commit_lines(found)])
+    def text(base: Commit) -> str:
+        first = f"{invocation.out.coloured(short(base.id), 'yellow')} {subject(base)}"
+        return "\n    ".join([first, *commit_lines(base)])
 
     if every:
         commits = repository.merge_bases(one.ref, other.ref)
         texts = {each.id: text(each) for each in commits}
         invocation.out.many(map(commit_document, commits), lambda each: texts[each["id"]])
         return
-    found = repository.merge_base(one.ref, other.ref)
-    invocation.out.one(commit_document(found), text(found))
+    base = repository.merge_base(one.ref, other.ref)
+    invocation.out.one(commit_document(base), text(base))
 
 
 @contextmanager
@@ -245,7 +246,7 @@ def _replay(
     rest = "`--output json` lists the first 10,000"
     with shown_conflicts(invocation.out, rest), invocation.out.working(doing):
         verb = branch.revert if doing == "reverting" else branch.cherry_pick
-        made = invocation.run(
+        commits = invocation.run(
             verb,
             *(each.ref for each in sources),
             parent_number=replay.parent_number,
@@ -257,7 +258,7 @@ def _replay(
             once=invocation.once(replay.once),
             **decisions.values(),
         )
-    print_commits(invocation.out, target.ref, made)
+    print_commits(invocation.out, target.ref, commits)
 
 
 @command
@@ -274,9 +275,9 @@ def rebase(
     decisions.note_sides(invocation.out, uri, onto)
     rest = "`--output json` lists the first 10,000"
     with shown_conflicts(invocation.out, rest), invocation.out.working("rebasing"):
-        made = invocation.run(
+        commits = invocation.run(
             branch.rebase, to.ref, once=invocation.once(once), **decisions.values()
         )
     state = branch.state
-    text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} replayed"
-    invocation.out.one({**branch_document(state), "commits": [each.id for each in made]}, text)
+    text = f"{target} is at {short(state.commit_id)}, {number(len(commits), 'commit')} replayed"
+    invocation.out.one({**branch_document(state), "commits": [each.id for each in commits]}, text)

@@ -70,7 +70,7 @@ def put(
     branch = invocation.repository(target.repository).branch(target.ref)
     if recursive:
         with invocation.out.working(f"copying {one_line(file)}"):
-            made = invocation.run(
+            upload = invocation.run(
                 branch.put_folder,
                 target.key,
                 file,
@@ -79,8 +79,10 @@ def put(
                 follow_links=follow_links,
                 once=run,
             )
-        text = f"staged {number(made.count, 'object')} below {one_line(str(target))}"
-        invocation.out.one(upload_document(target.key, made), "\n".join([text, *_skipped(made)]))
+        text = f"staged {number(upload.count, 'object')} below {one_line(str(target))}"
+        invocation.out.one(
+            upload_document(target.key, upload), "\n".join([text, *_skipped(upload)])
+        )
         return
     with file_at(file, disk_root()) as path, invocation.out.working(f"copying {one_line(file)}"):
         staged = invocation.run(
@@ -111,14 +113,14 @@ def _folder_described(
         ) from error
 
 
-def _skipped(made: FolderUpload) -> Iterator[str]:
-    if made.skipped:
-        count = f"{len(made.skipped):,}"
+def _skipped(upload: FolderUpload) -> Iterator[str]:
+    if upload.skipped:
+        count = f"{len(upload.skipped):,}"
         yield f"skipped {count} that are not regular files (--follow-links follows links):"
-    for each in made.skipped[:_SHOWN]:
+    for each in upload.skipped[:_SHOWN]:
         yield f"  {each.reason.value.replace('_', ' '):<13}  {one_line(each.path)}"
-    if len(made.skipped) > _SHOWN:
-        yield f"  ... and {len(made.skipped) - _SHOWN:,} more; --output json lists all of them"
+    if len(upload.skipped) > _SHOWN:
+        yield f"  ... and {len(upload.skipped) - _SHOWN:,} more; --output json lists all of them"
 
 
 @command
@@ -202,17 +204,17 @@ def stat(invocation: Invocation, uri: ObjectArgument) -> None:
     target = object_uri(uri)
     repository = invocation.repository(target.repository)
     with _folder_described(repository, target, "ls"):
-        found = repository.stat(target.ref, target.key)
+        info = repository.stat(target.ref, target.key)
     lines = {
-        "path": one_line(found.path),
-        "size": f"{found.size:,} bytes",
-        "checksum": found.checksum,
-        "modified": date(object_document(found)["mtime"]),
-        "address": one_line(found.address),
-        "content type": one_line(found.content_type),
-        **{f"meta {one_line(name)}": one_line(value) for name, value in found.metadata.items()},
+        "path": one_line(info.path),
+        "size": f"{info.size:,} bytes",
+        "checksum": info.checksum,
+        "modified": date(object_document(info)["mtime"]),
+        "address": one_line(info.address),
+        "content type": one_line(info.content_type),
+        **{f"meta {one_line(name)}": one_line(value) for name, value in info.metadata.items()},
     }
-    invocation.out.one(object_document(found), field_lines(lines))
+    invocation.out.one(object_document(info), field_lines(lines))
 
 
 @command
@@ -295,12 +297,12 @@ def restore(
     # Lazy import: --help does not need it.
     from sparklake.graveler.planning.path_filter import first_paths
 
-    target, wanted = ref_uri(uri), ref_uri(source)
-    branch = invocation.repository(same_repository(target, wanted)).branch(target.ref)
+    target, origin = ref_uri(uri), ref_uri(source)
+    branch = invocation.repository(same_repository(target, origin)).branch(target.ref)
     with invocation.out.working("restoring"):
-        made = invocation.run(branch.restore, wanted.ref, path, invocation.once(once))
+        result = invocation.run(branch.restore, origin.ref, path, invocation.once(once))
     text = (
-        f"staged {one_line(first_paths(path))} from {one_line(wanted.ref)}: "
-        f"{made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
+        f"staged {one_line(first_paths(path))} from {one_line(origin.ref)}: "
+        f"{result.added:,} added, {result.removed:,} removed, {result.changed:,} changed"
     )
-    invocation.out.one(restored_document(made), text)
+    invocation.out.one(restored_document(result), text)

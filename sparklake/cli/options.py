@@ -102,14 +102,14 @@ def global_options(
     no_pager: NoPagerOption = None,
 ) -> None:
     """Record the options given at one level of a command line; the innermost win."""
-    given = {"output": output, "engine": engine, "home": home, "dsn": dsn}
-    absorbed(context, {**given, "result_file": result_file, "no_pager": no_pager})
+    values = {"output": output, "engine": engine, "home": home, "dsn": dsn}
+    absorbed(context, {**values, "result_file": result_file, "no_pager": no_pager})
 
 
-def absorbed(context: typer.Context, given: dict[str, Any]) -> Options:
-    known = context.ensure_object(dict)
-    known.update({name: value for name, value in given.items() if value is not None})
-    return Options(**known)
+def absorbed(context: typer.Context, values: dict[str, Any]) -> Options:
+    inherited = context.ensure_object(dict)
+    inherited.update({name: value for name, value in values.items() if value is not None})
+    return Options(**inherited)
 
 
 GIT_STRATEGIES = {"ours": "dest-wins", "theirs": "source-wins"}
@@ -125,7 +125,7 @@ def _rule(text: str) -> str:
     return _checked("check_rule", text, f"{glob}{equals}{GIT_STRATEGIES.get(name, name)}")
 
 
-def _checked(check: str, given: str, text: str) -> str:
+def _checked(check: str, argument_text: str, text: str) -> str:
     """Return `given` if `text` is a valid strategy or rule; import nothing."""
     # Lazy import: it takes longer than the start of the command.
     from sparklake.strategies import choosing
@@ -134,7 +134,7 @@ def _checked(check: str, given: str, text: str) -> str:
         getattr(choosing, check)(text)
     except InvalidInputError as error:
         raise typer.BadParameter(str(error)) from error
-    return given
+    return argument_text
 
 
 def one_of(*values: str) -> Callable[[str], list[str]]:

@@ -95,23 +95,23 @@ class Output:
         return self._form is not Format.TEXT
 
     def one(self, document: Document, text: str) -> None:
-        noted = self._noted(document)
+        result = self._noted(document)
         if self._file is not None:
-            self._file.one(noted)
-        self.write(self._object(noted) if self.is_json else f"{text}\n")
+            self._file.one(result)
+        self.write(self._object(result) if self.is_json else f"{text}\n")
         self._note_no_change()
 
     def many(self, documents: Iterable[Document], line: Callable[[Document], str]) -> None:
         lines: Iterable[str]
-        noted: Iterable[Document] = map(self._noted, documents)
+        results: Iterable[Document] = map(self._noted, documents)
         if self._file is not None:
-            noted = self._file.listing(noted)
+            results = self._file.listing(results)
         if self._form is Format.JSONL:
-            lines = map(json_line, noted)
+            lines = map(json_line, results)
         elif self.is_json:
-            lines = json_list(noted)
+            lines = json_list(results)
         else:
-            lines = (f"{line(document)}\n" for document in noted)
+            lines = (f"{line(document)}\n" for document in results)
         for each in lines:
             self.write(each)
         self._note_no_change()

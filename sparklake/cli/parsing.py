@@ -27,13 +27,13 @@ class DiffShape(str, Enum):
 
 
 def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None) -> DiffShape:
-    asked = {DiffShape.FOLDERS: by_folder, DiffShape.TREE: tree, DiffShape.SUMMARY: summary}
-    chosen = [shape for shape, is_asked in asked.items() if is_asked]
-    if len(chosen) > 1:
+    requests = {DiffShape.FOLDERS: by_folder, DiffShape.TREE: tree, DiffShape.SUMMARY: summary}
+    shapes = [shape for shape, is_asked in requests.items() if is_asked]
+    if len(shapes) > 1:
         raise InvalidInputError("choose one of --by-folder, --tree and --summary")
     if depth is not None and not (by_folder or tree):
         raise InvalidInputError("--depth needs --by-folder or --tree")
-    return chosen[0] if chosen else DiffShape.ROWS
+    return shapes[0] if shapes else DiffShape.ROWS
 
 
 _DURATION = re.compile(r"([0-9]{1,9})([mhdw])")
@@ -45,47 +45,47 @@ _UNITS = {
 }
 
 
-def labels(given: Sequence[str] | None) -> dict[str, str]:
-    found = {}
-    for text in given or ():
+def labels(texts: Sequence[str] | None) -> dict[str, str]:
+    values = {}
+    for text in texts or ():
         name, equals, value = text.partition("=")
         if not (name and equals):
             raise InvalidInputError(f"{text!r} is not KEY=VALUE")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-def renames(given: Sequence[str] | None) -> dict[str, str]:
+def renames(texts: Sequence[str] | None) -> dict[str, str]:
     """Parse `OLD=NEW` strings, split at the last '='."""
-    found: dict[str, str] = {}
-    for text in given or ():
+    names: dict[str, str] = {}
+    for text in texts or ():
         old, equals, new = text.rpartition("=")
         if not (old and equals and new):
             raise InvalidInputError(f"{text!r} is not OLD=NEW")
-        if found.setdefault(old, new) != new:
-            raise InvalidInputError(f"{old!r} is renamed to both {found[old]!r} and {new!r}")
-    return found
+        if names.setdefault(old, new) != new:
+            raise InvalidInputError(f"{old!r} is renamed to both {names[old]!r} and {new!r}")
+    return names
 
 
-def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
+def rule_pairs(texts: Sequence[str] | None) -> list[tuple[str, str]]:
     """Parse `GLOB=STRATEGY` strings, split at the last '='."""
     # Lazy import: it takes longer than the start of --help.
     from sparklake.strategies.choosing import rule_pair
 
-    return [rule_pair(text) for text in given or ()]
+    return [rule_pair(text) for text in texts or ()]
 
 
-def branch_days(given: Sequence[str] | None) -> dict[str, int]:
+def branch_days(texts: Sequence[str] | None) -> dict[str, int]:
     """Parse `PATTERN=DAYS` strings, split at the last '='."""
-    found: dict[str, int] = {}
-    for text in given or ():
+    by_pattern: dict[str, int] = {}
+    for text in texts or ():
         pattern, _, days = text.rpartition("=")
         if not (pattern and days.isdecimal() and days.isascii()):
             raise InvalidInputError(f"{text!r} is not PATTERN=DAYS, such as 'release-*=90'")
-        if pattern in found:
+        if pattern in by_pattern:
             raise InvalidInputError(f"the pattern {pattern!r} has two retention rules: remove one")
-        found[pattern] = int(days)
-    return found
+        by_pattern[pattern] = int(days)
+    return by_pattern
 
 
 def moment(text: str | None) -> datetime | None:
@@ -94,13 +94,13 @@ def moment(text: str | None) -> datetime | None:
         return None
     try:
         # Python 3.10 cannot parse the Z.
-        found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+        time = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
     except ValueError as error:
         raise InvalidInputError(
             f"{text!r} is not a time: write 2024-05-31, '2024-05-31 12:00' (both in UTC) "
             "or 2024-05-31T12:00:00+02:00"
         ) from error
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 def duration(text: str | None) -> timedelta | None:
@@ -116,10 +116,10 @@ def duration(text: str | None) -> timedelta | None:
 
 
 @contextmanager
-def file_at(given: str, folder: Path) -> Iterator[Path]:
+def file_at(place: str, folder: Path) -> Iterator[Path]:
     """Yield the given file, or a temporary copy of stdin for `-`."""
-    if given != STDIN:
-        yield Path(given)
+    if place != STDIN:
+        yield Path(place)
         return
     with tempfile.NamedTemporaryFile(prefix="sparklake-", dir=folder) as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
@@ -127,8 +127,8 @@ def file_at(given: str, folder: Path) -> Iterator[Path]:
         yield Path(copy.name)
 
 
-def one_level(asked: Mapping[str, bool]) -> str:
-    chosen = [level for level, is_asked in asked.items() if is_asked]
-    if len(chosen) > 1:
-        raise InvalidInputError(f"choose one of {', '.join(f'--{each}' for each in asked)}")
-    return chosen[0] if chosen else "objects"
+def one_level(requests: Mapping[str, bool]) -> str:
+    levels = [level for level, is_asked in requests.items() if is_asked]
+    if len(levels) > 1:
+        raise InvalidInputError(f"choose one of {', '.join(f'--{each}' for each in requests)}")
+    return levels[0] if levels else "objects"

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 ExplainOption = Annotated[bool, flag("Show the plan and its cost; change nothing.", "--explain")]
 
 
-def described_cost(out: Output, said: Explanation) -> str:
+def described_cost(out: Output, plan: Explanation) -> str:
     return (
-        f"{said.verb} would run on {out.coloured(said.engine, 'green')}: {said.reason}\n"
-        f"copies {number(said.copied, 'range')} by id, opens {said.opened:,} in "
-        f"{number(said.tasks, 'task')}: {number(said.records, 'record')}, {size(said.bytes)}\n"
-        f"kernels: {said.kernels}"
+        f"{plan.verb} would run on {out.coloured(plan.engine, 'green')}: {plan.reason}\n"
+        f"copies {number(plan.copied, 'range')} by id, opens {plan.opened:,} in "
+        f"{number(plan.tasks, 'task')}: {number(plan.records, 'record')}, {size(plan.bytes)}\n"
+        f"kernels: {plan.kernels}"
     )
 
 
-def print_explanation(out: Output, said: Explanation) -> None:
-    document = explanation_document(said)
-    out.one(document, described_cost(out, said))
-    if said.sides and not out.is_json:
+def print_explanation(out: Output, plan: Explanation) -> None:
+    document = explanation_document(plan)
+    out.one(document, described_cost(out, plan))
+    if plan.sides and not out.is_json:
         out.table(
             document["sides"],
             {

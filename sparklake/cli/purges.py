@@ -40,18 +40,18 @@ def run(
     """
     repository = invocation.repository(repository_uri(uri))
     if not (dry_run or yes):
-        named = ", ".join(map(one_line, patterns))
+        targets = ", ".join(map(one_line, patterns))
         invocation.out.confirm(
-            f"This permanently deletes {named} from all of {repository.name}'s history. "
+            f"This permanently deletes {targets} from all of {repository.name}'s history. "
             "--dry-run counts what would be deleted.",
             "Delete it?",
         )
     with invocation.out.working("purging"):
-        made = repository.purge(
+        purge = repository.purge(
             patterns, message, commit, include_shared, include_external, dry_run
         )
-    receipt = "" if dry_run else repository.receipt(made.id)
-    _print(invocation, made, receipt, "would purge" if dry_run else "purged")
+    receipt = "" if dry_run else repository.receipt(purge.id)
+    _print(invocation, purge, receipt, "would purge" if dry_run else "purged")
 
 
 @app.add()
@@ -59,8 +59,8 @@ def resume(invocation: Invocation, uri: RepositoryArgument, purge: PurgeArgument
     """Resume an unfinished purge."""
     repository = invocation.repository(repository_uri(uri))
     with invocation.out.working("purging"):
-        made = repository.resume_purge(purge)
-    _print(invocation, made, repository.receipt(made.id), "purged")
+        result = repository.resume_purge(purge)
+    _print(invocation, result, repository.receipt(result.id), "purged")
 
 
 @app.add("list")
@@ -85,17 +85,17 @@ def list_purges(invocation: Invocation, uri: RepositoryArgument) -> None:
 def show(invocation: Invocation, uri: RepositoryArgument, purge: PurgeArgument) -> None:
     """Show a purge and the location of its receipt."""
     repository = invocation.repository(repository_uri(uri))
-    made = repository.get_purge(purge)
-    _print(invocation, made, repository.receipt(made.id), made.state.value)
+    result = repository.get_purge(purge)
+    _print(invocation, result, repository.receipt(result.id), result.state.value)
 
 
-def _print(invocation: Invocation, made: Purge, receipt: str, verb: str) -> None:
-    document: Document = purge_document(made, receipt)
-    counts = made.counts
+def _print(invocation: Invocation, purge: Purge, receipt: str, verb: str) -> None:
+    document: Document = purge_document(purge, receipt)
+    counts = purge.counts
     text = (
         f"{verb} {counts.addresses:,} objects of {counts.paths:,} paths, {counts.size:,} bytes; "
         f"{counts.external:,} outside the namespace, {counts.shared:,} shared with other paths"
     )
     if receipt:
-        text += f"\npurge {made.id}, receipt in {one_line(receipt)}"
+        text += f"\npurge {purge.id}, receipt in {one_line(receipt)}"
     invocation.out.one(document, text)

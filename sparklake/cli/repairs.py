@@ -53,25 +53,26 @@ def repair(
     def accept(step: RepairStep) -> bool:
         return yes or invocation.out.agrees(f"{_cause(step)}. {one_line(step.text)}?")
 
-    made = repository.repair(level, sources or (), dry_run, accept)
-    invocation.out.one(repair_document(made), _told(made))
-    if made.check.exit_code:
-        raise typer.Exit(made.check.exit_code)
+    report = repository.repair(level, sources or (), dry_run, accept)
+    invocation.out.one(repair_document(report), _told(report))
+    if report.check.exit_code:
+        raise typer.Exit(report.check.exit_code)
 
 
 def _cause(step: RepairStep) -> str:
     return f"{one_line(step.finding.subject)}: {step.finding.meaning}"
 
 
-def _told(made: RepairReport) -> str:
+def _told(report: RepairReport) -> str:
     lines = []
-    for each in made.results:
-        said = "done" if each.is_done else f"not done: {one_line(each.problem)}"
-        lines.append(f"{_cause(each.step)}\n    {one_line(each.step.text)}\n    {said}")
-    done = sum(each.is_done for each in made.results)
-    lines.append(f"{done:,} of {number(len(made.results), 'step')} done")
+    for each in report.results:
+        outcome = "done" if each.is_done else f"not done: {one_line(each.problem)}"
+        lines.append(f"{_cause(each.step)}\n    {one_line(each.step.text)}\n    {outcome}")
+    done = sum(each.is_done for each in report.results)
+    lines.append(f"{done:,} of {number(len(report.results), 'step')} done")
     if done:
-        lines.append(f"replaced files: {one_line(made.location)}")
-    left = sum(made.check.kinds[each] for each in {fault.kind for fault in made.check.faults})
-    lines.append(f"{number(left, 'fault')} left: {one_line(made.check.location)}")
+        lines.append(f"replaced files: {one_line(report.location)}")
+    kinds = {fault.kind for fault in report.check.faults}
+    remaining = sum(report.check.kinds[each] for each in kinds)
+    lines.append(f"{number(remaining, 'fault')} left: {one_line(report.check.location)}")
     return "\n".join(lines)

@@ -123,9 +123,9 @@ def _check_writable(descriptor: int) -> None:
 
 def _descriptor(path: str) -> int | None:
     number = path.removeprefix("/dev/fd/")
-    named = {"-": 1, "/dev/stdout": 1, "/dev/stderr": 2}
+    standard = {"-": 1, "/dev/stdout": 1, "/dev/stderr": 2}
     is_number = number != path and number.isdecimal() and len(number) < 9
-    return int(number) if is_number else named.get(path)
+    return int(number) if is_number else standard.get(path)
 
 
 def _send(text: str, descriptor: int) -> None:

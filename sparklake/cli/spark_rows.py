@@ -53,13 +53,13 @@ def source_rows(
         return rows
 
 
-def save_differences(found: Differences[Any], uri: str) -> Document:
+def save_differences(diffs: Differences[Any], uri: str) -> Document:
     from sparklake.session import job_description
     from sparklake.verbs.tables.spark_places import handled_uri
 
-    changes = found.to_df()
+    changes = diffs.to_df()
     spark = changes.sparkSession
-    with job_description(spark, found.title), refused_by_spark(f"Spark cannot write to {uri}"):
+    with job_description(spark, diffs.title), refused_by_spark(f"Spark cannot write to {uri}"):
         place = handled_uri(spark, uri)
         changes.write.parquet(place)
         counted = spark.read.parquet(place).groupBy("type").count().collect()
@@ -86,6 +86,6 @@ def refused_by_spark(failure: str) -> Iterator[None]:
         if not (isinstance(error, AnalysisException) or lacks_source(error)):
             raise
         text = str(error).strip()
-        named = _NAMED_REASON.search(text)
-        reason = named.group() if named else text.partition("\n")[0]
+        match = _NAMED_REASON.search(text)
+        reason = match.group() if match else text.partition("\n")[0]
         raise InvalidInputError(f"{failure}: {reason}") from error

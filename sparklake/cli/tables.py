@@ -50,17 +50,17 @@ def diff_table(
     invocation.uses_spark = True
     repository = invocation.repository(same_repository(one, other))
     with invocation.out.working("comparing"):
-        found = repository.diff_table(one.ref, other.ref, path, key, table_format, column)
+        diffs = repository.diff_table(one.ref, other.ref, path, key, table_format, column)
         if to is not None:
             with refused_by_spark(f"Spark cannot write to {to}"):
-                said = table_diff_document(found.saved(to))
-            invocation.out.one(said, f"{_summary_text(said)}\nthe rows are in {one_line(to)}")
+                report = table_diff_document(diffs.saved(to))
+            invocation.out.one(report, f"{_summary_text(report)}\nthe rows are in {one_line(to)}")
             return
         if summary:
-            said = table_diff_document(found)
-            invocation.out.one(said, _summary_text(said))
+            report = table_diff_document(diffs)
+            invocation.out.one(report, _summary_text(report))
             return
-        rows = found.documents(limit + 1)
+        rows = diffs.documents(limit + 1)
     counts: Counter[str] = Counter()
 
     def line(row: Document) -> str:
@@ -72,31 +72,31 @@ def diff_table(
     total = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
     more = "; there are more: raise --limit, or count all rows with --summary" * (len(rows) > limit)
     invocation.out.note((total or "no difference") + more)
-    for each in found.schema_changes:
+    for each in diffs.schema_changes:
         invocation.out.note(f"column {each.column} {each.change}: {each.left} -> {each.right}")
 
 
-def _summary_text(said: Document) -> str:
-    counts = ", ".join(f"{said[kind]:,} {kind}" for kind in _SIGNS)
+def _summary_text(report: Document) -> str:
+    counts = ", ".join(f"{report[kind]:,} {kind}" for kind in _SIGNS)
     columns = [
         one_line(f"column {each['column']} {each['change']}: {each['left']} -> {each['right']}")
-        for each in said["schema_changes"]
+        for each in report["schema_changes"]
     ]
     return "\n".join([counts, *columns])
 
 
 def _row_text(row: Document, key: list[str]) -> str:
-    named = " ".join(f"{one_line(name)}={_value(row[name])}" for name in key)
+    key_text = " ".join(f"{one_line(name)}={_value(row[name])}" for name in key)
     if row["change"] != "changed":
         side = row["right"] or row["left"]
         rest = (f"{one_line(name)}={_value(side[name])}" for name in side if name not in key)
-        return " ".join([named, *rest])
+        return " ".join([key_text, *rest])
     old, new = row["left"], row["right"]
     changes = (
         f"{one_line(name)}={_value(old.get(name))} -> {_value(new.get(name))}"
         for name in row["changed_columns"]
     )
-    return " ".join([named, *changes])
+    return " ".join([key_text, *changes])
 
 
 def _value(value: object) -> str:
@@ -180,9 +180,9 @@ def writes(invocation: Invocation, uri: options.RepositoryArgument) -> None:
 
     A write whose driver died stays open until it is abandoned.
     """
-    found = invocation.repository(repository_uri(uri)).writes()
+    open_writes = invocation.repository(repository_uri(uri)).writes()
     invocation.out.table(
-        [write_document(each) for each in found],
+        [write_document(each) for each in open_writes],
         {
             "started": lambda each: date(each["started_at"]),
             "age": _age,

@@ -46,8 +46,8 @@ class SparklakeFileSystem(WritingFileSystem):
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
         """Return the options for the same file system elsewhere, without secrets."""
         options = self._public_options()
-        found: dict[str, Any] = super().to_dict(include_password=include_password)
-        return found | options
+        values: dict[str, Any] = super().to_dict(include_password=include_password)
+        return values | options
 
     def _public_options(self) -> dict[str, Any]:
         if self._given is not None:

@@ -30,7 +30,7 @@ Info = dict[str, Any]
 
 
 def parsed_path(path: str) -> LakeUri | None:
-    """Return a parsed path without protocol, None for the root; raise InvalidUriError."""
+    """Return a parsed path without protocol, None for the root."""
     return parse_uri(SCHEME + path) if path else None
 
 
@@ -44,22 +44,22 @@ def directory(path: str) -> Info:
     return {"name": path, "size": 0, "type": "directory"}
 
 
-def file_info(path: str, found: ObjectInfo) -> Info:
+def file_info(path: str, info: ObjectInfo) -> Info:
     """Return the info of an object."""
     return {
         "name": path,
-        "size": found.size,
+        "size": info.size,
         "type": "file",
-        "mtime": datetime_of_nanoseconds(found.mtime),
-        "checksum": found.checksum,
-        "content_type": found.content_type,
-        "metadata": found.metadata,
+        "mtime": datetime_of_nanoseconds(info.mtime),
+        "checksum": info.checksum,
+        "content_type": info.content_type,
+        "metadata": info.metadata,
     }
 
 
-def entries(root: str, found: Iterable[ObjectInfo | Folder]) -> Iterator[Info]:
+def entries(root: str, objects: Iterable[ObjectInfo | Folder]) -> Iterator[Info]:
     """Yield the infos of one level below the ref `root`, without keys that end in a slash."""
-    for each in found:
+    for each in objects:
         if isinstance(each, Folder):
             yield directory(f"{root}/{each.path[:-1]}")
         elif not each.path.endswith("/"):
@@ -107,15 +107,15 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
 
     def repository(self, name: str) -> Repository:
         """Return a current repository, with the caches of an unchanged one."""
-        found, known = self.lake.repository(name), self._repositories.get(name)
-        if known is None or known.info != found.info:
-            known = self._repositories[name] = found
-        return known
+        current, cached = self.lake.repository(name), self._repositories.get(name)
+        if cached is None or cached.info != current.info:
+            cached = self._repositories[name] = current
+        return cached
 
     # --- listings ---------------------------------------------------------------------------------
 
     def info(self, path: str, **kwargs: Any) -> Info:
-        """Return the info of a file or a directory; raise FileNotFoundError."""
+        """Return the info of a file or a directory."""
         path = self._strip_protocol(path)
         with nothing_there(path):
             place = parsed_path(path)
@@ -138,8 +138,8 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         """Return a directory's contents: repositories, branches and tags, or objects."""
         path = self._strip_protocol(path)
         with nothing_there(path):
-            found = list(self._level(path, parsed_path(path)))
-        return found if detail else [each["name"] for each in found]
+            infos = list(self._level(path, parsed_path(path)))
+        return infos if detail else [each["name"] for each in infos]
 
     def _level(self, path: str, place: LakeUri | None) -> Iterator[Info]:
         if place is None:
@@ -153,9 +153,9 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             return
         root = path_of(LakeUri(place.repository, place.ref))
         prefix = f"{place.key}/" if place.key else ""
-        found = list(entries(root, repository.folder(place.ref, prefix)))
-        yield from found
-        if not found and prefix and (info := self.info(path))["type"] == "file":
+        infos = list(entries(root, repository.folder(place.ref, prefix)))
+        yield from infos
+        if not infos and prefix and (info := self.info(path))["type"] == "file":
             yield info
 
     def find(
@@ -172,25 +172,25 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             with nothing_there(path):
                 place = parsed_path(path)
                 if maxdepth is None and place is not None and place.ref is not None:
-                    found = self._below(path, place, withdirs=withdirs)
+                    infos = self._below(path, place, withdirs=withdirs)
                 else:
                     return super().find(path, maxdepth, withdirs, detail, **kwargs)
         except FileNotFoundError:
-            found = {}
-        if not found and self.isfile(path):
-            found = {path: self.info(path)}
-        return {name: found[name] for name in sorted(found)} if detail else sorted(found)
+            infos = {}
+        if not infos and self.isfile(path):
+            infos = {path: self.info(path)}
+        return {name: infos[name] for name in sorted(infos)} if detail else sorted(infos)
 
     def _below(self, path: str, place: LakeUri, *, withdirs: bool) -> dict[str, Info]:
         ref = cast("str", place.ref)
         root = path_of(LakeUri(place.repository, ref))
         prefix = f"{place.key}/" if place.key else ""
         objects = self.repository(place.repository).objects(ref, prefix)
-        found = {each["name"]: each for each in entries(root, objects)}
+        infos = {each["name"]: each for each in entries(root, objects)}
         if withdirs:
-            above = {name for each in found for name in directories_above(each, path)}
-            found = {name: directory(name) for name in above} | found
-        return found
+            above = {name for each in infos for name in directories_above(each, path)}
+            infos = {name: directory(name) for name in above} | infos
+        return infos
 
     def walk(
         self,
@@ -201,8 +201,8 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         **kwargs: Any,
     ) -> Iterator[Any]:
         """Walk a directory. Missing directories are omitted. Other errors are raised."""
-        told = _raise_unless_missing if on_error == "omit" else on_error
-        return cast("Iterator[Any]", super().walk(path, maxdepth, topdown, told, **kwargs))
+        on_walk_error = _raise_unless_missing if on_error == "omit" else on_error
+        return cast("Iterator[Any]", super().walk(path, maxdepth, topdown, on_walk_error, **kwargs))
 
     def exists(self, path: str, **kwargs: Any) -> bool:
         """Return whether a file or directory exists; raise if that is unknown."""
@@ -242,8 +242,8 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         **kwargs: Any,
     ) -> Any:
         """Return the bytes of the files below a directory, in total or for each."""
-        found = self.find(path, maxdepth, withdirs, detail=True, **kwargs)
-        sizes = {name: info["size"] for name, info in found.items()}
+        infos = self.find(path, maxdepth, withdirs, detail=True, **kwargs)
+        sizes = {name: info["size"] for name, info in infos.items()}
         return sum(sizes.values()) if total else sizes
 
     def paired(self, source: Any, dest: str) -> tuple[Any, Any]:
@@ -264,18 +264,18 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
 
         Raises FileNotFoundError without a match.
         """
-        given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-        found: set[str] = set()
-        for each in given:
+        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        matches: set[str] = set()
+        for each in paths:
             name = self._strip_protocol(each)
             literal = assume_literal or (has_magic(name) and self.exists(name))
             try:
-                found.update(super().expand_path([each], recursive, maxdepth, literal, **kwargs))
+                matches.update(super().expand_path([each], recursive, maxdepth, literal, **kwargs))
             except FileNotFoundError:
                 continue
-        if not found:
+        if not matches:
             raise ObjectNotFoundError(f"nothing exists at {path!r}")
-        return sorted(found)
+        return sorted(matches)
 
 
 def _raise_unless_missing(error: OSError) -> None:

@@ -30,16 +30,16 @@ class ReadingFileSystem(ListingFileSystem):
         return CheckedContent(self.content(path))[start:end]
 
     def content(self, path: str) -> ObjectContent:
-        """Return the current content of a file; raise FileNotFoundError."""
+        """Return the current content of a file."""
         path = self._strip_protocol(path)
         with nothing_there(path):
             place = parsed_path(path)
             if place is None or place.ref is None or not place.key:
                 raise ObjectNotFoundError(f"{path!r} is a directory, not an object")
-            found = self.repository(place.repository).stat(
+            info = self.repository(place.repository).stat(
                 place.ref, place.key, require_readable=True
             )
-            return ObjectContent(found, place.ref)
+            return ObjectContent(info, place.ref)
 
     def get_file(
         self,

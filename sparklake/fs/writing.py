@@ -76,7 +76,7 @@ class WritingFileSystem(ReadingFileSystem):
     transaction_type = StagedTransaction
 
     def branch(self, place: LakeUri | KeyUri) -> Branch:
-        """Return the branch to write to; raise ImmutableRefError for another ref."""
+        """Return the branch to write to."""
         ref = cast("str", place.ref)
         repository = self.repository(place.repository)
         try:
@@ -114,8 +114,8 @@ class WritingFileSystem(ReadingFileSystem):
             )
         text = {name: kwargs.pop(name) for name in _TEXT_OPTIONS & kwargs.keys()}
         binary = f"{mode.replace('t', '').replace('b', '')}b"
-        written: ObjectWriter = super().open(path, binary, **kwargs)
-        return written if "b" in mode else ObjectTextWriter(written, **text)
+        writer: ObjectWriter = super().open(path, binary, **kwargs)
+        return writer if "b" in mode else ObjectTextWriter(writer, **text)
 
     def _open(
         self,
@@ -163,7 +163,7 @@ class WritingFileSystem(ReadingFileSystem):
             self._copy(pairs, missing_is_fine=False)
 
     def rm_file(self, path: str) -> None:
-        """Remove a file; raise FileNotFoundError."""
+        """Remove a file."""
         place = object_uri(SCHEME + self._strip_protocol(path))
         self.branch(place).remove(place.key)
 
@@ -238,13 +238,13 @@ class WritingFileSystem(ReadingFileSystem):
         return pairs
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Remove files, and directories with `recursive`; raise FileNotFoundError."""
-        given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        """Remove files, and directories with `recursive`."""
+        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         whole = recursive and maxdepth is None
         names = self.expand_path(path, recursive and not whole, maxdepth)
         # The kind decides for matches of patterns. A path named by the caller may be both
         # kinds.
-        named = {self._strip_protocol(stringify_path(each)) for each in given}
+        explicit = {self._strip_protocol(stringify_path(each)) for each in paths}
         files, folders = [], []
         for name in names:
             kind = self.info(name)["type"]
@@ -252,7 +252,7 @@ class WritingFileSystem(ReadingFileSystem):
                 files.append(name)
             elif not recursive:
                 raise IsADirectoryError(f"{name!r} is a directory: remove it recursively")
-            if whole and (kind == "directory" or name in named):
+            if whole and (kind == "directory" or name in explicit):
                 folders.append(name)
         self._remove(files, folders)
 
@@ -298,8 +298,8 @@ class WritingFileSystem(ReadingFileSystem):
 
 
 def _by_ref(names: Iterable[str]) -> list[tuple[LakeUri, list[str]]]:
-    found: dict[LakeUri, list[str]] = {}
+    keys: dict[LakeUri, list[str]] = {}
     for name in names:
         place = object_uri(SCHEME + name)
-        found.setdefault(LakeUri(place.repository, place.ref), []).append(place.key)
-    return list(found.items())
+        keys.setdefault(LakeUri(place.repository, place.ref), []).append(place.key)
+    return list(keys.items())

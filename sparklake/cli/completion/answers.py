@@ -50,17 +50,17 @@ def _candidates(grammar: Any) -> tuple[str, list[Candidate]]:
     # The parser completes the value of --option=value.
     option, equals, _ = word.partition("=")
     before = option + equals if equals and word.startswith("-") else ""
-    found = (
+    candidates = (
         Candidate(f"{before}{each.value}", each.help)
         for each in parser.get_completions(arguments, word)
         # Shells complete names of files themselves.
         if each.type == "plain"
     )
-    return word, [each for each in found if each.value.isprintable()]
+    return word, [each for each in candidates if each.value.isprintable()]
 
 
-def _lines(shell: str, found: tuple[str, list[Candidate]]) -> Iterable[str]:
-    word, candidates = found
+def _lines(shell: str, completion: tuple[str, list[Candidate]]) -> Iterable[str]:
+    word, candidates = completion
     if shell == "bash":
         return _for_bash(word, candidates)
     return (

@@ -39,11 +39,11 @@ def complete_names(command: Any) -> None:
     get_params = command.get_params
 
     def get_completing_params(ctx: Any) -> Any:
-        found = get_params(ctx)
-        for each in found:
+        parameters = get_params(ctx)
+        for each in parameters:
             if SCHEME in (each.metavar or "") or each.metavar in _OF_URI:
                 vars(each).setdefault("shell_complete", _completion(each.metavar))
-        return found
+        return parameters
 
     command.get_params = get_completing_params
 
@@ -72,19 +72,19 @@ def _lake(words: Sequence[str]) -> Lake:
 
 
 def _value(words: Sequence[str], option: str) -> str | None:
-    found = [after for word, after in pairwise(words) if word == option]
-    found += [each.partition("=")[2] for each in words if each.startswith(f"{option}=")]
-    return found[-1] if found else None
+    values = [after for word, after in pairwise(words) if word == option]
+    values += [each.partition("=")[2] for each in words if each.startswith(f"{option}=")]
+    return values[-1] if values else None
 
 
 class _Form:
     """The form of a URI: the names of its parts, and the optional ones."""
 
     def __init__(self, metavar: str) -> None:
-        wanted = metavar.removesuffix("...")
-        if wanted.startswith("["):
-            wanted = wanted[1:-1]
-        parts = wanted.removeprefix(SCHEME).split("/")
+        form = metavar.removesuffix("...")
+        if form.startswith("["):
+            form = form[1:-1]
+        parts = form.removeprefix(SCHEME).split("/")
         self.names = [each.strip("[]") for each in parts]
         self._may_end = [each.endswith("[") for each in parts]
 
@@ -137,8 +137,8 @@ def _refs(repository: Repository, part: str, incomplete: str) -> Iterator[Candid
 
 
 def _paths(repository: Repository, ref: str, incomplete: str) -> Iterator[Candidate]:
-    found = repository.folder(ref, incomplete)
-    for each in islice(found, _MOST_PATHS):
+    entries = repository.folder(ref, incomplete)
+    for each in islice(entries, _MOST_PATHS):
         yield Candidate(each.path)
-    if next(found, None) is not None:
+    if next(entries, None) is not None:
         yield Candidate(incomplete + _MORE, f"more than {_MOST_PATHS}")

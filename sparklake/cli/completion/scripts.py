@@ -82,8 +82,8 @@ SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 def script_of(shell: str) -> str:
     if shell not in SCRIPTS:
-        known = ", ".join(SCRIPTS)
+        names = ", ".join(SCRIPTS)
         raise InvalidInputError(
-            f"there is no completion for the shell {shell!r}: choose one of {known}"
+            f"there is no completion for the shell {shell!r}: choose one of {names}"
         )
     return SCRIPTS[shell].strip()

@@ -93,8 +93,8 @@ def set_branch(
     branch, lifetime = ref_uri(uri), duration(expires)
     if never is (lifetime is not None):
         raise InvalidInputError("choose either --expires, such as 7d, or --never")
-    found = invocation.repository(branch.repository).branch(branch.ref)
-    state = found.set_expiry(lifetime)
+    opened = invocation.repository(branch.repository).branch(branch.ref)
+    state = opened.set_expiry(lifetime)
     text = "never expires" if state.expires is None else f"expires at {date(state.expires)}"
     invocation.out.one(branch_document(state), f"{branch} {text}")
 
@@ -137,19 +137,19 @@ def delete(
     branch = ref_uri(uri)
     repository = invocation.repository(branch.repository)
     try:
-        found = repository.branch(branch.ref)
-        state = found.state
+        opened = repository.branch(branch.ref)
+        state = opened.state
     except RefNotFoundError:
         if not missing_ok:
             raise
-        gone = {"name": branch.ref, "deleted": False, "commit_id": None}
-        invocation.out.one(gone, f"{branch} does not exist")
+        document = {"name": branch.ref, "deleted": False, "commit_id": None}
+        invocation.out.one(document, f"{branch} does not exist")
         return
     head = f"{SCHEME}{branch.repository}/{short(state.commit_id)}"
     again = f"`sparklake branch create {branch} --source {head}`"
     # Without --discard-staged, the deletion itself refuses to lose staged changes.
     if not yes and (discard_staged or not state.layers):
-        count = found.count_staged()
+        count = opened.count_staged()
         staged = f" and its {number(count, 'staged change')}, which cannot be restored" * (
             count > 0
         )

@@ -24,9 +24,9 @@ def log(
 ) -> None:
     """Show all moves of branches and tags, newest first."""
     repository, ref = refs_uri(uri)
-    found = invocation.repository(repository).operations(amount, ref)
+    operations = invocation.repository(repository).operations(amount, ref)
     invocation.out.table(
-        [operation_document(each) for each in found],
+        [operation_document(each) for each in operations],
         {
             "date": lambda each: date(each["date"]),
             "who": lambda each: one_line(each["who"]),
@@ -43,9 +43,9 @@ def undo(invocation: Invocation, uri: BranchArgument, once: OnceOption = None) -
     """Undo the latest move of a branch; undo again to redo it."""
     target = ref_uri(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
-    made = invocation.run(branch.undo, invocation.once(once))
-    document = {**branch_document(branch.state), "commit_id": made.id}
-    invocation.out.one(document, f"{target} is back at {short(made.id)}")
+    commit = invocation.run(branch.undo, invocation.once(once))
+    document = {**branch_document(branch.state), "commit_id": commit.id}
+    invocation.out.one(document, f"{target} is back at {short(commit.id)}")
 
 
 @command
@@ -75,12 +75,12 @@ def hard_reset(
             "cannot be restored.",
             "Move it?",
         )
-    made = invocation.run(
+    commit = invocation.run(
         branch.hard_reset,
         to.ref,
         expected.ref if expected else None,
         force and (yes or staged > 0),  # Changes staged meanwhile are not lost unasked.
         invocation.once(once),
     )
-    text = f"{target} is at {short(made.id)}; {back}"
-    invocation.out.one({**branch_document(branch.state), "commit_id": made.id}, text)
+    text = f"{target} is at {short(commit.id)}; {back}"
+    invocation.out.one({**branch_document(branch.state), "commit_id": commit.id}, text)

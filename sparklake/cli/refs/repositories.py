@@ -48,13 +48,13 @@ def create(
 @app.add("list")
 def list_repositories(invocation: Invocation) -> None:
     """List the repositories of the lake."""
-    found = [repository_document(each.info) for each in invocation.lake.repositories()]
-    if not found:
+    documents = [repository_document(each.info) for each in invocation.lake.repositories()]
+    if not documents:
         invocation.out.note(
             "no repositories yet: sparklake repo create lakefs://REPO STORAGE_NAMESPACE"
         )
     invocation.out.table(
-        found,
+        documents,
         {
             "repository": lambda each: SCHEME + each["name"],
             "storage namespace": lambda each: one_line(each["storage_namespace"]),

@@ -26,10 +26,10 @@ def create(
     """Create a tag, which never moves, at any ref."""
     tag, ref = ref_uri(uri), ref_uri(target)
     repository = invocation.repository(same_repository(tag, ref))
-    made = invocation.run(
+    commit = invocation.run(
         repository.create_tag, tag.ref, ref.ref, exist_ok=exist_ok, once=invocation.once(once)
     )
-    invocation.out.one(tag_document(made), f"{tag} is {short(made.commit_id)}")
+    invocation.out.one(tag_document(commit), f"{tag} is {short(commit.commit_id)}")
 
 
 @app.add("list")
@@ -46,9 +46,9 @@ def delete(invocation: Invocation, uri: TagArgument, yes: YesOption = False) -> 
     """Delete a tag; its commit stays."""
     tag = ref_uri(uri)
     repository = invocation.repository(tag.repository)
-    found = None if yes else next((t for t in repository.tags() if t.name == tag.ref), None)
-    if found is not None:
-        at = str(RefUri(tag.repository, short(found.commit_id)))
+    match = None if yes else next((t for t in repository.tags() if t.name == tag.ref), None)
+    if match is not None:
+        at = str(RefUri(tag.repository, short(match.commit_id)))
         invocation.out.confirm(
             f"This deletes {tag}. Its commit stays, and `sparklake tag create {tag} {at}` creates "
             "it again.",
