@@ -18,7 +18,7 @@ class Engine(str, Enum):
 
 
 class S3Writes(str, Enum):
-    """Spark's way to buckets: Hadoop's client, uploads by tasks, or s3a if Spark has it."""
+    """Spark's way to buckets: Hadoop's client, uploads by tasks, or the first available."""
 
     AUTO = "auto"
     S3A = "s3a"

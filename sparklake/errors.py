@@ -78,7 +78,7 @@ class InvalidRefError(InvalidInputError):
 
 
 class InvalidKeyError(InvalidInputError):
-    """An object key: empty, too long, not UTF-8 or outside of the root."""
+    """An invalid object key: empty, too long, not UTF-8 or outside of the root."""
 
     kind = "invalid_key"
 
@@ -430,7 +430,7 @@ class StrategyError(SparklakeError):
 
 
 class TransactionError(SparklakeError):
-    """A transaction without a merge. `branch` keeps its work.
+    """A transaction with a failed merge. `branch` keeps its work.
 
     The cause has the reason.
     """

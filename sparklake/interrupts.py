@@ -1,4 +1,4 @@
-"""Ctrl-C: threads that can be abandoned, and programs that end soon after it."""
+"""Ctrl-C: threads to abandon, and programs with a prompt end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _here = threading.local()
 
 
 class Threads(Executor):
-    """A pool of threads that an interrupt abandons.
+    """A pool of threads, abandoned by an interrupt.
 
     Leaving its `with` waits for running calls, so that nothing is written after a reported failure;
     an error drops queued calls. An interrupt waits at most GRACE_SECONDS, then abandons the

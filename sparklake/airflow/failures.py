@@ -1,4 +1,4 @@
-"""Errors of verbs as those of Airflow: which fail at once, and which are worth a retry."""
+"""Airflow's errors for sparklake's: final ones, and ones worth a retry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def failure(name: str, code: int, message: str) -> Exception:
 
 
 def code_of_kind(kind: str) -> int:
-    """Return the exit code of the errors of a kind."""
+    """Return the exit code of a kind."""
     codes = {
         each.kind: each.exit_code
         for each in vars(errors).values()
@@ -34,7 +34,7 @@ def code_of_kind(kind: str) -> int:
 
 
 def message_of(document: Any) -> str | None:
-    """Return the message of a result document if it is that of an error."""
+    """Return the message of an error document, else None."""
     is_error = isinstance(document, dict) and {"error", "kind"} <= document.keys()
     return str(document["error"]) if is_error else None
 

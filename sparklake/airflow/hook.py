@@ -34,7 +34,7 @@ class LakePlace:
 
 
 class SparklakeHook(BaseHook):
-    """The lake of a connection of the type `sparklake`.
+    """The lake of a `sparklake` connection.
 
     The connection's password is the DSN, and `home` in its extra the home folder. Without a
     connection id, the environment of the worker decides, as for the command.
@@ -51,7 +51,7 @@ class SparklakeHook(BaseHook):
 
     @property
     def place(self) -> LakePlace:
-        """The place of the lake. Airflow masks the DSN and its password in logs from now on.
+        """The place of the lake. Airflow masks the DSN and its password in later logs.
 
         Raises InvalidInputError for a connection without a DSN and a home.
         """
@@ -89,7 +89,7 @@ class SparklakeHook(BaseHook):
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """Return which fields the form of a connection has."""
+        """Return the fields of a connection's form."""
         return {name.replace("-", "_"): value for name, value in FIELDS.items()}
 
 

@@ -1,4 +1,4 @@
-"""Names of the connection type, without imports of Airflow."""
+"""Names of the connection type; Airflow is not imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Once keys of tasks: all tries of a task in one run have the same key."""
+"""Idempotency keys: all tries of a task in one run share a key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def with_once(
 
 
 def _bounded(key: str) -> str:
-    """Shorten a key that is longer than keys may be; different keys stay different."""
+    """Shorten a key that is too long; different keys stay different."""
     if len(key) <= _MAX_CHARACTERS:
         return key
     digest = sha256(key.encode()).hexdigest()[:_DIGEST_CHARACTERS]

@@ -1,4 +1,4 @@
-"""Verbs that run in the process of the task, without a JVM."""
+"""Verbs in the process of the task, without a JVM."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ def read_result(path: Path) -> Any:
 
 
 def described(verb: str, arguments: Sequence[str]) -> str:
-    """Return a verb with its lake URIs, without other arguments, which may be private."""
+    """Return a verb with its lake URIs; other arguments may be private."""
     return " ".join([verb, *(each for each in arguments if each.startswith(SCHEME))])

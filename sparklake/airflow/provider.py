@@ -1,4 +1,4 @@
-"""The metadata that Airflow reads to list the connection type in its UI."""
+"""The metadata for the connection type in Airflow's UI."""
 
 from __future__ import annotations
 

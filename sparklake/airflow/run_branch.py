@@ -1,4 +1,4 @@
-"""A task group in which each run of a DAG works on a branch of its own."""
+"""A task group with a private branch for each DAG run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STOPPED_BY_FAILURE = (_AFTER_SUCCESS, "none_failed", "none_failed_min_one_succe
 
 @dataclass(frozen=True, slots=True)
 class RunBranch:
-    """The branch of a run: its templated URI, and the task group that works on it."""
+    """The branch of a run: its templated URI and its task group."""
 
     uri: str
     group: TaskGroup
@@ -110,7 +110,7 @@ def branch_per_run(
 
 
 def _tasks_that_may_fail_unnoticed(group: TaskGroup) -> list[Any]:
-    """Return the tasks whose failure does not stop a task after them, such as one of `all_done`."""
+    """Return the tasks with a successor that ignores failures, such as one of `all_done`."""
     tasks = {each.task_id: each for each in group.iter_tasks()}
     return [
         each
@@ -125,7 +125,7 @@ def _tasks_that_may_fail_unnoticed(group: TaskGroup) -> list[Any]:
 
 def _report_of(branch: str, dest: str) -> Any:
     def report(context: Any) -> None:
-        """Say in the log of a failed task which branch has its work."""
+        """Log the branch with the work of a failed task."""
         source, target = (context["task"].render_template(each, context) for each in (branch, dest))
         _LOG.error(
             "%(source)s is not merged into %(target)s, and stays until it expires. Look at what is "

@@ -1,4 +1,4 @@
-"""A sensor that waits for commits."""
+"""A sensor for commits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Without `map_indexes`, Airflow returns those of all previous runs.
 
 
 class CommitSensor(BaseSensorOperator):
-    """Wait until a branch has moved or a path on it has changed; return the head as XCom.
+    """Wait for a move of a branch or a change of a path; return the head as XCom.
 
     Staged changes do not count. Use `mode="reschedule"` for long waits: the sensor keeps no state.
 
@@ -56,7 +56,7 @@ class CommitSensor(BaseSensorOperator):
         self.sparklake_conn_id = sparklake_conn_id
 
     def poke(self, context: Any) -> PokeReturnValue:
-        """Return whether it has changed, with the id of the branch's head."""
+        """Return whether the content changed, with the id of the head."""
         with failing("commit sensor"), SparklakeHook(self.sparklake_conn_id).get_conn() as lake:
             head, has_changed = change(lake, self.uri, self.since)
         self.log.info(
@@ -66,7 +66,7 @@ class CommitSensor(BaseSensorOperator):
 
 
 def change(lake: Lake, uri: str, since: str) -> tuple[str, bool]:
-    """Return the head of a branch, and whether the branch or path of a URI differs from `since`.
+    """Return the branch's head, and whether the URI's content differs from `since`.
 
     If `since` has expired, its paths are unknown. Then the path counts as changed, as it may be.
     """

@@ -1,4 +1,4 @@
-"""Verbs that run as Spark jobs, through the Spark provider's spark-submit."""
+"""Verbs as Spark jobs, through the Spark provider's spark-submit."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
         return document
 
     def _raise_reported(self, document: Any, error: Exception) -> None:
-        """Raise the error that the job reports, or else that of spark-submit."""
+        """Raise the reported error of the job, or else that of spark-submit."""
         message = message_of(document)
         if message is None:
             raise error

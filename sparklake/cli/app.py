@@ -1,4 +1,4 @@
-"""The command grammar: the names of all commands, and the modules that declare them."""
+"""The command grammar: the names of all commands and their modules."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Grammar(TyperGroup):
         return super().shell_complete(ctx, incomplete)
 
     def _outline(self, start: str = "") -> Grammar:
-        """Return the grammar without options of commands, which take longer to build."""
+        """Return the grammar without the commands' options, to save time."""
         outline = copy(self)
         names = (each for each in self.commands if each.startswith(start))
         outline.commands = {each: _outline(each) for each in names}

@@ -1,4 +1,4 @@
-"""The text form of conflicts: what people judge each side by."""
+"""The text form of conflicts: all facts for a decision."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str
 
 
 def side_lines(document: Document) -> Iterator[str]:
-    """Yield the lines below a conflict of a diff: size, time and checksum of each side."""
+    """Yield size, time and checksum of each side of a conflict."""
     for side in SIDES:
         count, time, checksum = _object_cells(side, document[side])
         yield f"    {side:<6}  {count:>9}  {time:<20}  {checksum}".rstrip()

@@ -105,7 +105,7 @@ class Invocation:
         return self.lake.repository(name)
 
     def page(self) -> None:
-        """Page the text that follows at a terminal."""
+        """Page the following text at a terminal."""
         if self.options.owns_process and not self.options.is_job and not self.options.no_pager:
             self.out.page()
 

@@ -1,4 +1,4 @@
-"""Typer's commands without pydantic and rich, which take most of the time of `--help`."""
+"""Typer's commands without pydantic and rich: both are slow to import."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _plain_options(command: Any) -> Callable[[Any, Any], None]:
 
 
 def _plain_params(command: Any) -> Callable[[Any], Any]:
-    """Return a parameter reader that converts neither missing values nor text."""
+    """Return a parameter reader without conversion of text and missing values."""
     get_params = command.get_params
 
     def get_plain_params(ctx: Any) -> Any:

@@ -178,7 +178,7 @@ def merge_base(
 
 @contextmanager
 def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
-    """Print the conflicts that stop a verb. `rest` describes how to list the others."""
+    """Print the conflicts of a stopped verb. `rest` describes how to list the others."""
     try:
         yield
     except MergeConflictError as error:

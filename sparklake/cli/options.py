@@ -1,4 +1,4 @@
-"""Options that commands share: output, engine, home, DSN, paths, strategies."""
+"""Shared options: output, engine, home, DSN, paths, strategies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of other programs that people type: which of ours they mean."""
+"""Translation of git's and lakectl's commands."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Output:
         self._pager: Pager | None = None
 
     def page(self) -> None:
-        """Page the text that follows if stdout is a terminal."""
+        """Page the following text if stdout is a terminal."""
         if not self.is_json and sys.stdout.isatty():
             self._pager_command = pager_command()
 
@@ -172,7 +172,7 @@ class Output:
         return typer.confirm(visible_text(question))
 
     def fail(self, error: SparklakeError) -> None:
-        """Print an error; as JSON on the stream that programs read."""
+        """Print an error; as JSON on the stream for programs."""
         self._close_pager()
         if self._file is not None:
             self._file.fail(error_document(error))

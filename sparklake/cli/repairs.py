@@ -1,4 +1,4 @@
-"""`sparklake repair`: restore what is lost or damaged, step by step."""
+"""`sparklake repair`: restore lost or damaged data, step by step."""
 
 from __future__ import annotations
 

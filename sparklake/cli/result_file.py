@@ -1,4 +1,4 @@
-"""The JSON result of a command in a file, which appears when it is complete."""
+"""The JSON result of a command in a file, published when complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING = "null\n"
 
 
 class ResultFile:
-    """A file with the JSON of one result, of a listing, or of an error.
+    """A file with the JSON of one result, a listing or an error.
 
     It is renamed at the end, so a killed command leaves no partial result. An older file is deleted
     at the start. Only the first result counts. A stream (`-`, `/dev/fd/3`) gets it at the end.
@@ -109,7 +109,7 @@ def _refusals(path: Path) -> Iterator[None]:
 
 
 def delete_older(path: Path) -> None:
-    """Delete a regular file; raise InvalidInputError for a link, FIFO, device or folder."""
+    """Delete a regular file; reject a link, FIFO, device or folder."""
     with _refusals(path), suppress(FileNotFoundError):
         if not stat.S_ISREG(path.lstat().st_mode):
             raise FileExistsError(EEXIST, "it exists and is not a regular file")

@@ -1,4 +1,4 @@
-"""Rows that commands read and write with Spark, and their options."""
+"""Spark's input and output of commands, and the options."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def path_of(place: LakeUri) -> str:
 
 
 def directory(path: str) -> Info:
-    """Return the info of a directory, which exists as long as it has contents."""
+    """Return the info of a directory. It exists as long as it has contents."""
     return {"name": path, "size": 0, "type": "directory"}
 
 
@@ -58,7 +58,7 @@ def file_info(path: str, info: ObjectInfo) -> Info:
 
 
 def entries(root: str, objects: Iterable[ObjectInfo | Folder]) -> Iterator[Info]:
-    """Yield the infos of one level below the ref `root`, without keys that end in a slash."""
+    """Yield the infos of one level below the ref `root`, except keys with a final slash."""
     for each in objects:
         if isinstance(each, Folder):
             yield directory(f"{root}/{each.path[:-1]}")
@@ -75,7 +75,7 @@ def directories_above(path: str, top: str) -> Iterator[str]:
 
 @contextmanager
 def nothing_there(path: str) -> Iterator[None]:
-    """Raise ObjectNotFoundError for names that nothing can have."""
+    """Raise ObjectNotFoundError for impossible names."""
     try:
         yield
     except (InvalidUriError, InvalidNameError, InvalidRefError, InvalidKeyError) as error:
@@ -83,7 +83,7 @@ def nothing_there(path: str) -> Iterator[None]:
 
 
 class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """A file system that lists lakes. Listings are never cached."""
+    """The listings of lakes. Listings are never cached."""
 
     protocol = "lakefs"
     root_marker = ""
@@ -205,15 +205,15 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return cast("Iterator[Any]", super().walk(path, maxdepth, topdown, on_walk_error, **kwargs))
 
     def exists(self, path: str, **kwargs: Any) -> bool:
-        """Return whether a file or directory exists; raise if that is unknown."""
+        """Return whether a file or directory exists. Store errors are raised."""
         return self._type(path) is not None
 
     def isfile(self, path: str) -> bool:
-        """Return whether a file exists; raise if that is unknown."""
+        """Return whether a file exists. Store errors are raised."""
         return self._type(path) == "file"
 
     def isdir(self, path: str) -> bool:
-        """Return whether a directory exists; raise if that is unknown."""
+        """Return whether a directory exists. Store errors are raised."""
         return self._type(path) == "directory"
 
     def _type(self, path: str) -> str | None:
@@ -247,7 +247,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return sum(sizes.values()) if total else sizes
 
     def paired(self, source: Any, dest: str) -> tuple[Any, Any]:
-        """Return both as lists if `source` is a file whose name looks like a pattern."""
+        """Return both as lists if `source` is a file with a name like a pattern."""
         if not isinstance(source, str) or not has_magic(source) or dest.endswith("/"):
             return source, dest
         return ([source], [dest]) if self.isfile(source) else (source, dest)
@@ -260,7 +260,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         assume_literal: bool = False,
         **kwargs: Any,
     ) -> list[str]:
-        """Return the paths that match patterns. An existing path is not a pattern.
+        """Return the paths matching patterns. An existing path is not a pattern.
 
         Raises FileNotFoundError without a match.
         """

@@ -21,7 +21,7 @@ _GET_THREADS = 8
 
 
 class ReadingFileSystem(ListingFileSystem):
-    """A file system that reads files of lakes at any ref."""
+    """Reads of files at any ref."""
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
@@ -129,7 +129,7 @@ class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
 
 
 def _check_local_name(rpath: str, lpath: Any) -> None:
-    """Raise InvalidKeyError for a local name that comes from a key and leads elsewhere.
+    """Raise InvalidKeyError for an unsafe local name from a key.
 
     Only the end of the name is from the key. The user chose the rest.
     """

@@ -71,7 +71,7 @@ _TEXT_OPTIONS = {"encoding", "errors", "newline"}
 
 
 class WritingFileSystem(ReadingFileSystem):
-    """A file system that writes files to branches of lakes."""
+    """Writes of files to branches."""
 
     transaction_type = StagedTransaction
 
@@ -230,7 +230,7 @@ class WritingFileSystem(ReadingFileSystem):
             self.branch(ref).remove_many(keys)
 
     def _pairs(self, path1: Any, path2: Any, recursive: bool, maxdepth: int | None) -> Pairs:
-        """Return the pairs of paths that fsspec would copy."""
+        """Return fsspec's pairs of paths to copy."""
         if isinstance(path2, str) and not self.isdir(path2):
             path1, path2 = self.paired(path1, path2)
         pairs: Pairs = []
@@ -277,7 +277,7 @@ class WritingFileSystem(ReadingFileSystem):
             branch.put_many(callback.wrap(its), follow_links=True)
 
     def _copy(self, pairs: Pairs, *, missing_is_fine: bool) -> list[str]:
-        """Copy objects, all of one pair of refs at once; return the copied sources."""
+        """Copy objects by pairs of refs; return the copied sources."""
         ways: dict[tuple[str, str, str], tuple[Branch, list[tuple[str, str]]]] = {}
         copied = []
         for source, dest in pairs:

@@ -10,7 +10,7 @@ from sparklake.cli.options import Format
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command of these arguments or of the process's own; return its exit code."""
+    """Run a command, by default that of the process; return its exit code."""
     return run(argv, {"output": Format.JSON, "is_job": True})
 
 

@@ -70,7 +70,7 @@ def _lines(shell: str, completion: tuple[str, list[Candidate]]) -> Iterable[str]
 
 
 def _for_bash(word: str, candidates: Iterable[Candidate]) -> Iterator[str]:
-    """Yield the replacement of the last part of a word.
+    """Yield replacements of a word's last part.
 
     Bash breaks unquoted words at ':' and '=', and replaces only the last part. In quotes, values
     with special characters are omitted.

@@ -62,7 +62,7 @@ def _completion(metavar: str) -> Callable[[Any, str], list[Candidate]]:
 
 
 def _lake(words: Sequence[str]) -> Lake:
-    """Return the lake of the command line, whose server must run already."""
+    """Return the lake of the command line; its server must be running."""
     # Lazy imports: completion of commands and options needs no lake.
     from sparklake._lightness import keep_pandas_out
     from sparklake.lake import connect_running
@@ -78,7 +78,7 @@ def _value(words: Sequence[str], option: str) -> str | None:
 
 
 class _Form:
-    """The form of a URI: the names of its parts, and the optional ones."""
+    """The form of a URI: its parts and the optional ones."""
 
     def __init__(self, metavar: str) -> None:
         form = metavar.removesuffix("...")

@@ -1,4 +1,4 @@
-"""Shell scripts that ask the program for candidates: one a line, in zsh and fish with a help."""
+"""Shell scripts for candidates of the program: one a line, in zsh and fish with a help."""
 
 from __future__ import annotations
 
