@@ -33,7 +33,7 @@ def lost_findings(context: Context, store: ObjectStore, moment: Moment) -> Itera
             yield from _dump_findings(store, manifest, dump)
             break
         manifest = latest  # A concurrent dump has replaced it.
-    reported = {each.name for each in dump.lost.named} if dump is not None and dump.is_own else ()
+    reported = {each.name for each in dump.lost.missing} if dump is not None and dump.is_own else ()
     for each in lost_operations(context, moment.refs, dump.settled if dump is not None else 0):
         if each.ref not in reported:
             detail = f"the log has it at {each.to_commit}"
@@ -62,7 +62,7 @@ def _dump_findings(
     for commit_id in lost.commits:
         yield Finding(FindingKind.COMMIT_LOST, commit_id, commits=(commit_id,), commit_count=1)
     for kind, refs in (
-        (FindingKind.REF_LOST, lost.named),
+        (FindingKind.REF_LOST, lost.missing),
         (FindingKind.BRANCH_BEHIND, lost.behind),
     ):
         for each in refs:

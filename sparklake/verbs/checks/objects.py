@@ -54,7 +54,7 @@ def check_objects(
     shares = [
         BucketShare(
             bucket=bucket,
-            named=tuple(trees.named),
+            named=tuple(trees.files),
             listed=tuple(listed_files),
             purged=tuple(purged_files),
             before=before,

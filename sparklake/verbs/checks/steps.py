@@ -55,7 +55,7 @@ class Steps:
     folder: ObjectStore
     report: ObjectStore
     state: CheckState
-    known: set[str] = field(default_factory=set)
+    existing: set[str] = field(default_factory=set)
 
     @property
     def place(self) -> exchange.CheckPlace:
@@ -86,7 +86,7 @@ class Steps:
         results = {
             name: self.folder.get(key)
             for name in encoded
-            if (key := step.result_key(name)) in self.known
+            if (key := step.result_key(name)) in self.existing
         }
         remaining = [each for name, each in encoded.items() if name not in results]
         context, progress = self.context, self.context.runners.progress

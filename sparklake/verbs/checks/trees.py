@@ -54,12 +54,12 @@ _RangeKey = tuple[str, bytes, bytes, int, int]
 class CheckedTrees:
     """The tree files read by a check.
 
-    `named` are the exchanged files with referenced objects, `ids` all referenced tree files, and
+    `files` are the exchanged files with referenced objects, `ids` all referenced tree files, and
     `rows` the branches of layers of staged rows, by tag.
     """
 
     findings: list[Finding] = field(default_factory=list)
-    named: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     ranges: list[RangeInfo] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
@@ -71,16 +71,16 @@ class _Ranges:
     """The distinct ranges of all trees. No collection deletes the trees and ranges `present`."""
 
     infos: dict[_RangeKey, RangeInfo] = field(default_factory=dict)
-    kept: set[_RangeKey] = field(default_factory=set)
+    retained: set[_RangeKey] = field(default_factory=set)
     present: set[str] = field(default_factory=set)
     committed: set[_RangeKey] = field(default_factory=set)
 
-    def add(self, ranges: Iterable[RangeInfo], *, kept: bool, committed: bool) -> None:
+    def add(self, ranges: Iterable[RangeInfo], *, retained: bool, committed: bool) -> None:
         for each in ranges:
             key = each.id, each.min_key, each.max_key, each.count, each.tombstones
             self.infos.setdefault(key, each)
-            if kept:
-                self.kept.add(key)
+            if retained:
+                self.retained.add(key)
             if committed:
                 self.committed.add(key)
 
@@ -92,8 +92,8 @@ def check_tree_files(steps: Steps, moment: Moment) -> CheckedTrees:
     checked.ranges = list(ranges.infos.values())
     checked.ids.update(each.id for each in checked.ranges)
     if not steps.state.buckets:
-        named = sum(ranges.infos[key].count for key in ranges.kept)
-        steps.save(buckets=1 + named // _OBJECTS_OF_A_BUCKET)
+        count = sum(ranges.infos[key].count for key in ranges.retained)
+        steps.save(buckets=1 + count // _OBJECTS_OF_A_BUCKET)
     _check_ranges(steps, ranges, checked)
     for branch in moment.refs.branches:
         for layer in branch.layers:
@@ -102,7 +102,7 @@ def check_tree_files(steps: Steps, moment: Moment) -> CheckedTrees:
     required = ranges.present
     if steps.context.refs.commits.collected(list(moment.commits)) != moment.collected:
         # A collection is deleting trees of expired commits.
-        required = {*moment.kept_trees, *moment.staged_trees, *(key[0] for key in ranges.kept)}
+        required = {*moment.kept_trees, *moment.staged_trees, *(key[0] for key in ranges.retained)}
     checked.findings = [
         each for each in checked.findings if each.kind not in _MISSING or each.tree_file in required
     ]
@@ -142,8 +142,10 @@ def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTrees) -> _Rang
         for tree in result.trees:
             if tree.tree in ranges.present:
                 ranges.present.update(each.id for each in tree.ranges)
-            is_kept = tree.tree in moment.kept_trees or tree.tree in moment.staged_trees
-            ranges.add(tree.ranges, kept=is_kept, committed=tree.tree not in moment.staged_trees)
+            is_retained = tree.tree in moment.kept_trees or tree.tree in moment.staged_trees
+            ranges.add(
+                tree.ranges, retained=is_retained, committed=tree.tree not in moment.staged_trees
+            )
     return ranges
 
 
@@ -157,10 +159,10 @@ def _run_trees(
     steps: Steps,
     step: Step[TreeShare, TreesResult],
     trees: Sequence[MetaRangeId],
-    wanted: Sequence[str],
+    range_ids: Sequence[str],
 ) -> Iterator[TreesResult]:
     shares = [
-        TreeShare(tuple(trees[at : at + _TREES_OF_A_SHARE]), tuple(wanted))
+        TreeShare(tuple(trees[at : at + _TREES_OF_A_SHARE]), tuple(range_ids))
         for at in range(0, len(trees), _TREES_OF_A_SHARE)
     ]
     return steps.run(step, shares, len(trees) * _RECORDS_OF_A_TREE)
@@ -175,7 +177,8 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTrees) -> None:
             group = [
                 info
                 for key, info in ranges.infos.items()
-                if (key in ranges.kept) == is_named and (key not in ranges.committed) == is_staged
+                if (key in ranges.retained) == is_named
+                and (key not in ranges.committed) == is_staged
             ]
             # In the order of ids, so that a resumed check has the same shares.
             group.sort(key=attrgetter("id"))
@@ -187,25 +190,25 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTrees) -> None:
         checked.records += result.records
         checked.findings += result.findings
         if share.is_named:
-            checked.named.append(CHECK_RANGES.rows_key(share))
+            checked.files.append(CHECK_RANGES.rows_key(share))
 
 
 def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTrees) -> None:
     """Verify the rows of a layer. A concurrent commit or reset may remove the layer."""
     tag = int(sha256(b"layer %d" % layer.id).hexdigest()[:16], 16)
     place = steps.place
-    named = NamedObjects(place.workspace.storage_namespace, place.buckets)
+    objects = NamedObjects(place.workspace.storage_namespace, place.buckets)
     try:
         for block in _blocks(steps.context.refs.staging.rows(layer.id), branch, checked):
             checked.records += len(block)
-            named.add(block, tag, with_paths=True)
+            objects.add(block, tag, with_paths=True)
     except RaceLostError:
         return
-    rows = named.table()
+    rows = objects.table()
     if rows.num_rows:
         key = rows_key("rows", f"{layer.id}")
-        write_buckets(steps.folder, key, rows, named.buckets_of(rows), place.buckets)
-        checked.named.append(key)
+        write_buckets(steps.folder, key, rows, objects.buckets_of(rows), place.buckets)
+        checked.files.append(key)
         checked.rows[tag] = branch
 
 
@@ -265,10 +268,10 @@ class Affected:
 
 def affected_by(steps: Steps, moment: Moment, ranges: Iterable[str]) -> Mapping[str, Affected]:
     """Return the commits and branches of ranges. Tasks read the metaranges again."""
-    wanted = sorted(set(ranges))
+    range_ids = sorted(set(ranges))
     trees: dict[str, list[MetaRangeId]] = {}
-    if wanted:
-        for result in _run_trees(steps, _AFFECTED, list(_trees(moment)), wanted):
+    if range_ids:
+        for result in _run_trees(steps, _AFFECTED, list(_trees(moment)), range_ids):
             for tree in result.trees:
                 for each in tree.ranges:
                     trees.setdefault(each.id, []).append(tree.tree)

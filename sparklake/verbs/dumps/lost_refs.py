@@ -27,19 +27,19 @@ from sparklake.verbs.refs.logged_refs import Named, contains_commit, read_ref
 class LostRefs:
     """Dumped refs and commits missing from the ref store without a logged reason.
 
-    `named` are missing refs and moved tags, `behind` branches without the dumped commit.
+    `missing` are missing refs and moved tags, `behind` branches without the dumped commit.
     """
 
     commits: tuple[CommitId, ...] = ()
-    named: tuple[Named, ...] = ()
+    missing: tuple[Named, ...] = ()
     behind: tuple[BranchState, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.commits or self.named or self.behind)
+        return bool(self.commits or self.missing or self.behind)
 
     @property
     def text(self) -> str:
-        refs = [each.name for each in (*self.named, *self.behind)]
+        refs = [each.name for each in (*self.missing, *self.behind)]
         lost = (("commit", self.commits), ("ref", refs))
         return " and ".join(_counted(noun, names) for noun, names in lost if names)
 

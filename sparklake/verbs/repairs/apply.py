@@ -193,8 +193,8 @@ class Repair:
             return  # The first step writes all missing commits.
         if not ids <= {each.id for each in dumped.commits}:
             raise errors.MissingFileError(f"{DUMP} has changed: check again")
-        known = self.sources.moment.commits
-        selected = [each for each in dumped.commits if each.id in ids or each.id not in known]
+        present = self.sources.moment.commits
+        selected = [each for each in dumped.commits if each.id in ids or each.id not in present]
         for each in selected:
             before = commits.find(each.id)
             if before is not None and before != each:
@@ -214,7 +214,7 @@ class Repair:
         lost = lost_ref(self.context, self.sources.moment, dumped_refs(self.sources), name)
         if lost is None or lost.text != step.source:
             raise errors.RaceLostError(f"{DUMP} or the log has changed: check again")
-        ref = lost.named
+        ref = lost.ref
         if find_ref(self.context, name):
             raise errors.AlreadyExistsError(f"the name {name!r} is in use by now")
         if refs.commits.find(ref.commit_id) is None:

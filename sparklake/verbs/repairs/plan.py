@@ -193,14 +193,14 @@ def _ref_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[Re
 
 
 def _commit_step(finding: Finding, dumped: RefsSnapshot, moment: Moment) -> RepairStep:
-    known = {each.id for each in dumped.commits}
+    ids_in_dump = {each.id for each in dumped.commits}
     ids = {CommitId(finding.subject)}
     if finding.kind is FindingKind.PARENT_MISSING:
         child = moment.commits[CommitId(finding.subject)]
         ids = {each for each in child.parents if each not in moment.commits}
     elif finding.kind is FindingKind.GENERATION_WRONG:  # A parent's may be the wrong one.
-        ids |= known.intersection(moment.commits[CommitId(finding.subject)].parents)
-    if ids <= known:
+        ids |= ids_in_dump.intersection(moment.commits[CommitId(finding.subject)].parents)
+    if ids <= ids_in_dump:
         target = ", ".join(sorted(ids))
         return RepairStep(RepairAction.RESTORE_COMMITS, target, DUMP, finding)
     return _nothing(finding, finding.subject, f"{DUMP} is older than the commit")

@@ -52,12 +52,12 @@ def dumped_refs(sources: TreeSources) -> DumpedRefs:
 class LostRef:
     """A lost ref to restore, and its source: `DUMP` or `LOG`."""
 
-    named: Named
+    ref: Named
     source: str
 
     @property
     def text(self) -> str:
-        return f"{self.source}, at {self.named.commit_id}"
+        return f"{self.source}, at {self.ref.commit_id}"
 
 
 def lost_ref(context: Context, moment: Moment, dumped: DumpedRefs, name: str) -> LostRef | None:

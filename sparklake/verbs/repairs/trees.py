@@ -77,17 +77,17 @@ class TreeSources:
 
     def near(self, trees: Iterable[str]) -> Iterator[MetaRangeId]:
         """Yield all other trees, those of parents and children first."""
-        given = set(trees)
+        excluded = set(trees)
         commits = self.moment.commits
         first: dict[MetaRangeId, None] = {}
         for each in self.moment.refs.commits:
             parents = [commits[parent] for parent in each.parents if parent in commits]
-            if each.meta_range_id in given:
+            if each.meta_range_id in excluded:
                 first |= dict.fromkeys(parent.meta_range_id for parent in parents)
-            elif any(parent.meta_range_id in given for parent in parents):
+            elif any(parent.meta_range_id in excluded for parent in parents):
                 first[each.meta_range_id] = None
-        yield from (each for each in first if each in self.trees and each not in given)
-        yield from (each for each in self.trees if each not in first and each not in given)
+        yield from (each for each in first if each in self.trees and each not in excluded)
+        yield from (each for each in self.trees if each not in first and each not in excluded)
 
     def rebuilt_range(self, info: RangeInfo, trees: Iterable[str]) -> bytes | None:
         """Rebuild a range from the records of other trees."""
@@ -151,12 +151,12 @@ class TreeSources:
 
     @cached_property
     def _orphans(self) -> list[RangeInfo]:
-        known = {each.id for ranges in self.trees.values() for each in ranges}
+        in_use = {each.id for ranges in self.trees.values() for each in ranges}
         prefix = range_files.table_key("")
         orphans = []
         for each in self.store.list(prefix):
             table_id = each.key.removeprefix(prefix)
-            if is_commit_id(table_id) and table_id not in known and table_id not in self.trees:
+            if is_commit_id(table_id) and table_id not in in_use and table_id not in self.trees:
                 with suppress(SparklakeError):
                     block = range_files.read_range_file(self.store.get(each.key), table_id)
                     if not range_problem(block):
