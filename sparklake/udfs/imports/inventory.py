@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -22,10 +21,10 @@ from sparklake.errors import CorruptFileError
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.rows.objects import unix_microseconds
 from sparklake.stores.objects import open_object
+from sparklake.stores.objects.local.files import stream_md5
 from sparklake.udfs.tasks import decode_tasks
 
 _BATCH_ROWS = 32768
-_HASHED_AT_ONCE = 1024 * 1024
 
 # The names in Parquet and ORC.
 COLUMN_NAMES = ("key", "size", "e_tag", "last_modified_date", "is_latest", "is_delete_marker")
@@ -70,11 +69,9 @@ def _fetched(settings: InventoryTaskSettings, file: InventoryFile, scratch: Path
     store, key = open_object(f"s3://{settings.place}/{file.key}")
     path = scratch / f"inventory{''.join(Path(file.key).suffixes[-2:])}"
     store.get_to_file(key, path)
-    digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as stream:
-        while chunk := stream.read(_HASHED_AT_ONCE):
-            digest.update(chunk)
-    if file.md5 and digest.hexdigest() != file.md5.lower():
+        checksum = stream_md5(stream)
+    if file.md5 and checksum != file.md5.lower():
         raise CorruptFileError(
             f"s3://{settings.place}/{file.key} does not have the MD5 in the inventory's "
             "manifest: it was overwritten or is damaged; use another inventory"

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 
 from typing_extensions import Buffer
 
@@ -60,10 +59,7 @@ class TextOptions:
 def open_to_read(
     context: Context, ref: str, path: str, mode: FileMode, text: TextOptions
 ) -> IO[Any]:
-    """Open an object of a ref in its current state. Only requested parts are read.
-
-    A read from start to end is verified.
-    """
+    """Open an object of a ref, to read parts on demand. A read from start to end is verified."""
     if mode.kind != "r":
         raise InvalidInputError(
             f"{ref!r} is open for reading only: to write, open a file on a branch"
@@ -139,14 +135,6 @@ class ContentReader(io.RawIOBase):
         return read
 
 
-class _Discarding(Protocol):
-    def discard(self) -> None:
-        """Close the file and delete it."""
-
-    def close(self) -> None:
-        """Close the file and stage it."""
-
-
 class ObjectWriter(io.BufferedWriter):
     """A file on local disk, published on close.
 
@@ -204,12 +192,7 @@ class ObjectWriter(io.BufferedWriter):
         self._waits, self._publish = False, None
         self.close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _leave(self, error)
 
     def __del__(self) -> None:
@@ -235,19 +218,14 @@ class ObjectTextWriter(io.TextIOWrapper):
     def discard(self) -> None:
         cast("ObjectWriter", self.buffer).discard()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _leave(self, error)
 
     def __del__(self) -> None:
-        """Do nothing: the buffer warns if the file was never closed."""
+        """Leave the warning about an unclosed file to the buffer."""
 
 
-def _leave(file: _Discarding, error: BaseException | None) -> None:
+def _leave(file: ObjectWriter | ObjectTextWriter, error: BaseException | None) -> None:
     if error is None:
         file.close()
     else:

@@ -6,12 +6,12 @@ import hashlib
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ from sparklake.graveler.times import shown_nanoseconds
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.namespace.markers import is_sweep_open
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, object_record
-from sparklake.stores.objects.local.files import store_errors
+from sparklake.stores.objects.local.files import store_errors, stream_md5
 from sparklake.udfs.staged_rows import stage_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
@@ -47,11 +47,12 @@ from sparklake.verbs.base.staging import INLINE_ROWS, rows_by_path, write_meta_r
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+T = TypeVar("T")
+
 RESULT: ResultCodec[ObjectInfo] = ResultCodec(asdict, lambda _, stored: ObjectInfo(**stored))
 """The stored form of a staged object, for once keys."""
 
 _BATCH_ROWS = 8192
-_HASHED_AT_ONCE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,7 @@ def put_bytes(context: Context, branch: str, path: str, body: bytes, labels: Lab
         )
     fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
-    checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    new = new_object(context, path, len(body), checksum, labels)
+    new = object_of_body(context, path, body, labels)
     context.store.put_if_absent(new.key, body)
     once = context.recorded(new.info)
     context.refs.staging.put(branch, [new.record], fence=fence, once=once)
@@ -127,23 +127,10 @@ def delete_object(context: Context, branch: str, path: str) -> None:
 
 @restarts()
 def delete_prefix(context: Context, branch: str, prefix: str, also: Sequence[str] = ()) -> int:
-    """Stage the removal of all objects under a prefix and at existing `also` paths.
-
-    Returns their number.
-    """
-    count = 0
-
-    def rows() -> Iterator[pa.RecordBatch]:
-        nonlocal count
-        paths = chain(also, (each.path for each in list_objects(context, branch, prefix)))
-        while chunk := list(islice(paths, _BATCH_ROWS)):
-            count += len(chunk)
-            yield deletions(chunk)
-
+    """Stage the removal of a prefix and of existing `also` paths; return their number."""
     fence = open_branch(context, branch, Action.STAGE).fence
-    runner = context.runner(0, "rm", branch)
-    stage_batches(context, branch, runner, rows(), fence=fence, result=lambda: count)
-    return count
+    paths = chain(also, (each.path for each in list_objects(context, branch, prefix)))
+    return stage_each(context, branch, "rm", paths, deletions, fence=fence)
 
 
 @restarts(versions=True)
@@ -165,6 +152,30 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
     stage_batches(context, branch, runner, source, fence=fence, closed=closed)
 
 
+def stage_each(
+    context: Context,
+    branch: str,
+    verb: str,
+    items: Iterable[T],
+    encode: Callable[[list[T]], pa.RecordBatch],
+    *,
+    fence: int,
+    result: Callable[[int], object] = int,
+) -> int:
+    """Stage items as one run, chunk by chunk, as `stage_batches` does. Return their number."""
+    count, remaining = 0, iter(items)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal count
+        while chunk := list(islice(remaining, _BATCH_ROWS)):
+            count += len(chunk)
+            yield encode(chunk)
+
+    runner = context.runner(0, verb, branch)
+    stage_batches(context, branch, runner, rows(), fence=fence, result=lambda: result(count))
+    return count
+
+
 def stage_batches(
     context: Context,
     branch: str,
@@ -179,12 +190,10 @@ def stage_batches(
 ) -> None:
     """Stage batches of STAGE_SCHEMA as one run, or nothing if they are empty.
 
-    The fence must be older than everything that the run references, and than the run's own ranges.
-
-    With `seen`, the sealed branch, raises RaceLostError after a later change of the branch. `write`
-    is the id of the write that this call ends. `closed` rejects addresses inside of the namespace
-    with CollectionRunningError. `result` returns the result of the verb after the batches are read,
-    for the idempotency key.
+    The fence must be older than the ranges of the run and everything they reference. A change of
+    the branch after its sealed state `seen` raises RaceLostError. `write` is the id of the finished
+    write. `closed` rejects addresses in the namespace. `result`, called after the batches are read,
+    returns the verb's result for the idempotency key.
     """
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns(), closed=closed)
@@ -201,20 +210,20 @@ def stage_batches(
 
 
 def _has_landed(context: Context, write: str) -> bool:
-    found = context.refs.writes.find(write)
-    return found is not None and found.state is WriteState.DONE
+    state = context.refs.writes.find(write)
+    return state is not None and state.state is WriteState.DONE
 
 
 def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
     """Return the rows of STAGE_SCHEMA for deleted paths."""
-    given = {"path": pa.array(paths, pa.string()), "deleted": pa.repeat(True, len(paths))}
-    columns = [given.get(each.name, pa.nulls(len(paths), each.type)) for each in STAGE_SCHEMA]
+    values = {"path": pa.array(paths, pa.string()), "deleted": pa.repeat(True, len(paths))}
+    columns = [values.get(each.name, pa.nulls(len(paths), each.type)) for each in STAGE_SCHEMA]
     return pa.record_batch(columns, schema=STAGE_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
 class StagedObject:
-    """An object to stage, and the new key in the namespace for its body."""
+    """An object to stage, and the new key for its body."""
 
     key: str
     info: ObjectInfo
@@ -239,31 +248,29 @@ def new_object(
     return StagedObject(key, info, object_record(info, namespace))
 
 
+def object_of_body(context: Context, path: str, body: bytes, labels: Labels) -> StagedObject:
+    checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    return new_object(context, path, len(body), checksum, labels)
+
+
 def object_of_copy(context: Context, path: str, copy: Path, labels: Labels) -> StagedObject:
-    checksum, size = _md5(copy), copy.stat().st_size
-    return new_object(context, path, size, checksum, labels)
+    with copy.open("rb") as file:
+        checksum = stream_md5(file)
+    return new_object(context, path, copy.stat().st_size, checksum, labels)
 
 
 def _check_columns(names: Sequence[str]) -> None:
-    given, known = set(names), set(STAGE_SCHEMA.names)
-    if len(given) < len(names):
+    columns, allowed = set(names), set(STAGE_SCHEMA.names)
+    if len(columns) < len(names):
         raise InvalidRowsError(
             f"one of the columns {sorted(names)} occurs twice: use each name once"
         )
-    required = {"path"} if "deleted" in given else {"path", "size", "address"}
-    if not required <= given <= known:
+    required = {"path"} if "deleted" in columns else {"path", "size", "address"}
+    if not required <= columns <= allowed:
         raise InvalidRowsError(
-            f"the columns {sorted(given)} cannot be staged: {sorted(required)} are required and "
-            f"{sorted(known - required)} allowed"
+            f"the columns {sorted(columns)} cannot be staged: {sorted(required)} are required and "
+            f"{sorted(allowed - required)} allowed"
         )
-
-
-def _md5(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
-        while chunk := file.read(_HASHED_AT_ONCE):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def remove_object(context: Context, branch: str, path: str) -> int:
@@ -276,27 +283,22 @@ def remove_object(context: Context, branch: str, path: str) -> int:
 
 @restarts()
 def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
-    """Stage the removal of the existing objects of `paths`, and return their number."""
+    """Stage the removal of the existing `paths`, and return their number."""
     fence = open_branch(context, branch, Action.STAGE).fence
     snapshot = open_snapshot(context, branch)
-    there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
-    if len(there) <= INLINE_ROWS:
-        removals = [tombstone(existing_key(path)) for path in there]
-        once = context.recorded(len(there))
-        context.refs.staging.put(branch, removals, fence=None, once=once)
-    else:
-        remaining = iter(there)
-        chunks = iter(lambda: list(islice(remaining, INLINE_ROWS)), [])
-        runner = context.runner(0, "rm", branch)
-        rows = map(deletions, chunks)
-        stage_batches(context, branch, runner, rows, fence=fence, result=lambda: len(there))
-    return len(there)
+    existing = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
+    if len(existing) > INLINE_ROWS:
+        return stage_each(context, branch, "rm", existing, deletions, fence=fence)
+    removals = [tombstone(existing_key(path)) for path in existing]
+    once = context.recorded(len(existing))
+    context.refs.staging.put(branch, removals, fence=None, once=once)
+    return len(existing)
 
 
 def remove_folder(context: Context, branch: str, path: str) -> int:
-    """Stage the removal of the objects below a path, and return their number.
+    """Stage the removal of a path's folder, and of an object at the path; return their number.
 
-    The object at the path itself is also removed, unless the path ends with a slash.
+    A path that ends with a slash is a folder only.
     """
     is_folder = not path or path.endswith("/")
     also = [] if is_folder or not open_snapshot(context, branch).exists(path) else [path]

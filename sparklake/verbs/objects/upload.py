@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,9 @@ from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
 from sparklake.verbs.objects.stage import (
     Labels,
-    StagedObject,
-    new_object,
+    object_of_body,
     object_of_copy,
-    stage_batches,
+    stage_each,
     write_files,
 )
 
@@ -45,7 +45,6 @@ from sparklake.verbs.objects.stage import (
 _TOGETHER = 1000
 _TOGETHER_BYTES = 64 << 20
 _SMALL_BYTES = 1 << 20
-_STAGED_TOGETHER = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,8 @@ def put_many(
 ) -> int:
     """Write objects to new keys and stage all of them, or none. Return their number.
 
-    If the call fails, written objects stay as orphans. At most one batch of bodies is in memory.
-    After a concurrent garbage collection the call starts again, or raises CollectionStartedError if
+    A failed call leaves orphaned objects. At most one batch of bodies is in memory. After a
+    concurrent garbage collection the call starts again, or raises CollectionStartedError if
     its objects can be read only once, such as those of a generator. A Path that is a symbolic link
     is an error, unless `follow_links` is set.
     """
@@ -103,9 +102,8 @@ def _put_many(
     pairs = objects.items() if isinstance(objects, Mapping) else objects
     with scratch_folder(disk_root()) as scratch:
         batches = _batches(_checked(pairs, follow_links=follow_links))
-        written = (_write(context, batch, scratch, labels) for batch in batches)
-        objects_written = chain.from_iterable(written)
-        return stage_objects(context, branch, objects_written, fence, result)
+        infos = chain.from_iterable(_write(context, each, scratch, labels) for each in batches)
+        return stage_objects(context, branch, infos, fence, result)
 
 
 @restarts(versions=True)
@@ -158,10 +156,7 @@ def put_folder(
 
 
 def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
-    """Stage objects of a ref under other paths, all or none. Return their number.
-
-    `paths` are pairs of source and dest. No object bytes are copied.
-    """
+    """Stage objects of a ref under other paths, all or none; return their number."""
     copy = _copy_many if isinstance(paths, Iterator) else restarts(versions=True)(_copy_many)
     return copy(context, branch, ref, paths)
 
@@ -180,10 +175,9 @@ def stage_objects(
     fence: int,
     result: Callable[[int], object] = int,
 ) -> int:
-    """Stage already written objects, all or none. Return their number.
+    """Stage written objects, all or none, as rows or as one run. Return their number.
 
-    Few objects are staged as rows, many as one run. `result` returns the result of the verb for
-    that number, for the idempotency key.
+    `result` returns the verb's result for that number, for the idempotency key.
     """
     remaining = iter(objects)
     first = list(islice(remaining, INLINE_ROWS + 1))
@@ -191,38 +185,26 @@ def stage_objects(
     if len(first) <= INLINE_ROWS:
         records = dict(object_record(each, namespace) for each in first)
         if len(records) < len(first):
-            raise _twice(next(_repeated(each.path for each in first)))
+            counts = Counter(each.path for each in first)
+            raise _twice(next(path for path, count in counts.items() if count > 1))
         once = context.recorded(result(len(first)))
         context.refs.staging.put(branch, list(records.items()), fence=fence, once=once)
         return len(first)
-    count = 0
-
-    def rows() -> Iterator[pa.RecordBatch]:
-        nonlocal count
-        everything = chain(first, remaining)
-        while chunk := list(islice(everything, _STAGED_TOGETHER)):
-            count += len(chunk)
-            yield _rows(chunk, namespace)
-
-    runner = context.runner(0, "put", branch)
-    stage_batches(context, branch, runner, rows(), fence=fence, result=lambda: result(count))
-    return count
+    everything, encode = chain(first, remaining), partial(_rows, namespace)
+    return stage_each(context, branch, "put", everything, encode, fence=fence, result=result)
 
 
 def _checked(
     pairs: Iterable[tuple[str, BytesOrPath]], *, follow_links: bool
 ) -> Iterator[tuple[str, BytesOrPath]]:
-    """Yield the valid pairs. Among the first ones, also check for repeated paths.
-
-    Repeated paths among later pairs are detected by the run that stages them.
-    """
-    seen: set[str] = set()
+    """Yield the valid pairs. The run detects repeated paths after the first pairs."""
+    paths: set[str] = set()
     for path, body in pairs:
         object_key(path)
-        if path in seen:
+        if path in paths:
             raise _twice(path)
-        if len(seen) < INLINE_ROWS:
-            seen.add(path)
+        if len(paths) < INLINE_ROWS:
+            paths.add(path)
         if isinstance(body, Path):
             if body.is_symlink() and not follow_links:
                 raise InvalidInputError(
@@ -258,12 +240,11 @@ def _batches(pairs: Iterable[tuple[str, BytesOrPath]]) -> Iterator[list[tuple[st
 def _write(
     context: Context, batch: list[tuple[str, BytesOrPath]], scratch: Path, labels: Labels
 ) -> list[ObjectInfo]:
-    """Write a batch durably."""
     bodies: dict[str, bytes] = {}
     copies: dict[str, Path] = {}
     infos = []
-    for number, (path, given) in enumerate(batch):
-        body = given
+    for number, (path, source) in enumerate(batch):
+        body = source
         if isinstance(body, Path):
             with store_errors(body):
                 if _size(body) <= _SMALL_BYTES:
@@ -275,7 +256,7 @@ def _write(
             new = object_of_copy(context, path, body, labels)
             copies[new.key] = body
         else:
-            new = _object_of_body(context, path, body, labels)
+            new = object_of_body(context, path, body, labels)
             bodies[new.key] = body
         infos.append(new.info)
     context.store.put_many_if_absent(bodies)
@@ -287,17 +268,12 @@ def _write(
     return infos
 
 
-def _object_of_body(context: Context, path: str, body: bytes, labels: Labels) -> StagedObject:
-    checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    return new_object(context, path, len(body), checksum, labels)
-
-
 def folder_amount(root: Path) -> Amount:
     """Return the number and bytes of the files below a folder, without links."""
     objects = size = 0
     waiting = [str(root)]
     while waiting:
-        # A file may be gone by now, and the walk that puts the files reports what it cannot read.
+        # A file may disappear. The walk for the uploads reports unreadable files.
         with suppress(OSError), os.scandir(waiting.pop()) as entries:
             for each in entries:
                 if each.is_dir(follow_symlinks=False):
@@ -312,7 +288,7 @@ def _size(body: BytesOrPath) -> int:
     return body.stat().st_size if isinstance(body, Path) else len(body)
 
 
-def _rows(objects: list[ObjectInfo], storage_namespace: str) -> pa.RecordBatch:
+def _rows(storage_namespace: str, objects: list[ObjectInfo]) -> pa.RecordBatch:
     rows = [
         {
             "path": each.path,
@@ -326,14 +302,6 @@ def _rows(objects: list[ObjectInfo], storage_namespace: str) -> pa.RecordBatch:
         for each in objects
     ]
     return pa.RecordBatch.from_pylist(rows, schema=STAGE_SCHEMA)
-
-
-def _repeated(paths: Iterable[str]) -> Iterator[str]:
-    seen: set[str] = set()
-    for path in paths:
-        if path in seen:
-            yield path
-        seen.add(path)
 
 
 def _twice(path: str) -> InvalidRowsError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -27,6 +28,14 @@ _NO_LINKS_HERE = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _CANNOT_LINK = {*_NO_LINKS_HERE, errno.EXDEV, errno.EACCES, errno.EMLINK}
 _NO_READER = {errno.ENXIO, errno.ENODEV}  # of a socket, or of a device without a driver
 _SMALL_BYTES = 256 * 1024
+_HASHED_AT_ONCE = 1024 * 1024
+
+
+def stream_md5(file: BinaryIO) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    while chunk := file.read(_HASHED_AT_ONCE):
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 @contextmanager

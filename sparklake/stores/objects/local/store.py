@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +24,6 @@ ABANDONED_SECONDS = 24 * 3600
 """The age at which a later write removes the temporary files of a killed process."""
 
 TRAITS = StoreTraits(is_local=True, compresses=False)
-
-_HASHED_AT_ONCE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +115,8 @@ class LocalStore:
     def checksum(self, key: str) -> str:
         """Return the MD5 of an object's bytes. A listing of files does not have it."""
         path = self._path(key)
-        digest = hashlib.md5(usedforsecurity=False)
         with self._reading(path), local_files.open_stream(path) as file:
-            while chunk := file.read(_HASHED_AT_ONCE):
-                digest.update(chunk)
-        return digest.hexdigest()
+            return local_files.stream_md5(file)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield each file once. A link to a directory is skipped, or raises if it leads out."""
