@@ -24,7 +24,7 @@ from sparklake.verbs.exports.work import ExportOptions, ExportResult, ExportWork
 
 
 def export(context: Context, ref: str, to: str, options: ExportOptions) -> ExportResult:
-    """Write a commit, or the changes to it, to a destination. Return the result.
+    """Write a commit, or its changes since another, to a destination.
 
     Raises:
         InvalidInputError: The destination must not be written to.
@@ -38,32 +38,28 @@ def export(context: Context, ref: str, to: str, options: ExportOptions) -> Expor
     commit, origins = kept_commit(context, ref), _origins(context, store, options)
     folder = f"{MANIFEST_FOLDER}{commit.id}/"
     work = ExportWork.of(context, store, commit, options, folder, origins)
-    found = work.run(ExportPass.SURVEY)
+    survey = work.run(ExportPass.SURVEY)
     if options.dry_run:
-        return work.said(ref, found)
-    info, begun = context.info, tuple(dict.fromkeys((*origins, commit.id)))
+        return work.result(ref, survey)
+    info, states = context.info, tuple(dict.fromkeys((*origins, commit.id)))
     mark = ExportMark(
-        info.name, info.uid, options.prefix, ref, commit=commit.id, run=uuid4().hex, begun=begun
+        info.name, info.uid, options.prefix, ref, commit=commit.id, run=uuid4().hex, begun=states
     )
     work.write_mark(mark)
     work.clear_manifest()
     # Removals come before copies: a file may replace a folder, and the other way round.
-    if found.removed:
+    if survey.removed:
         work.run(ExportPass.REMOVE)
-    made = work.said(ref, work.run(ExportPass.COPY, expected=found))
-    work.write_summary(made)
+    result = work.result(ref, work.run(ExportPass.COPY, expected=survey))
+    work.write_summary(result)
     check_still_ours(store, mark)
     work.write_mark(mark.finished)
     work.tidy()
-    return made
+    return result
 
 
 def _manifest(context: Context, ref: str, to: str, options: ExportOptions) -> ExportResult:
-    """Write the objects of a commit, or its changes, one row each. Copy no object.
-
-    Raises:
-        InvalidInputError: The destination is not empty, and `overwrite` is not set.
-    """
+    """Write the objects of a commit, or its changes, one row each. Copy no object."""
     if options.incremental:
         raise InvalidInputError(
             "a manifest alone cannot continue an export: choose a ref with `since`"
@@ -75,20 +71,20 @@ def _manifest(context: Context, ref: str, to: str, options: ExportOptions) -> Ex
     origin = None if options.since is None else get_commit(context, options.since).id
     work = ExportWork.of(context, store, commit, options, "", (origin,))
     if options.dry_run:
-        return work.said(ref, work.run(ExportPass.SURVEY))
+        return work.result(ref, work.run(ExportPass.SURVEY))
     work.clear_manifest()
-    made = work.said(ref, work.run(ExportPass.LIST))
-    work.write_summary(made)
+    result = work.result(ref, work.run(ExportPass.LIST))
+    work.write_summary(result)
     work.tidy()
-    return made
+    return result
 
 
 def _origins(
     context: Context, store: ObjectStore, options: ExportOptions
 ) -> tuple[CommitId | None, ...]:
-    """Return the commits whose objects are at the destination. None is the empty tree.
+    """Return the commits with objects at the destination. None is the empty tree.
 
-    The differences between each of them and the exported commit are written.
+    The export writes its differences from each of them.
     """
     if options.since is not None and options.incremental:
         raise InvalidInputError("choose one of `since` and `incremental`")
@@ -113,7 +109,6 @@ def _origins(
 
 
 def _open(context: Context, to: str) -> ObjectStore:
-    """Open a destination; raise InvalidInputError for a storage namespace."""
     store = open_store(check_apart(context.info, to))
     check_enclosing(store.uri)
     if not is_empty(store) and store.find(NAMESPACE_MARKER_KEY) is not None:

@@ -1,4 +1,4 @@
-"""The mark that an export leaves at its destination for the next export."""
+"""The mark of an export at its destination, for the next export."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ExportMark:
-    """The commit at a destination, or the commits that may be there in part.
+    """The commit at a destination, or its possible commits.
 
-    In an unfinished export, each object there is as in one of the commits `begun`, where None is
-    the empty tree. `commit` is the wanted state. `run` is unique for each export.
+    In an unfinished export to `commit`, each object is as in one of the commits `begun`, where None
+    is the empty tree. `run` is unique for each export.
     """
 
     repository: str
@@ -41,20 +41,16 @@ class ExportMark:
 
     @property
     def origins(self) -> tuple[CommitId | None, ...]:
-        """The commits whose objects may be at the destination."""
+        """The commits with objects at the destination."""
         return self.begun or (self.commit,)
 
     @property
     def finished(self) -> ExportMark:
-        """The mark of the same export after it is done."""
         return replace(self, begun=())
 
 
 def find_mark(store: ObjectStore) -> ExportMark | None:
-    """Return the mark at a destination, or None; raise InvalidInputError.
-
-    An unreadable mark is an error.
-    """
+    """Return the mark at a destination, or None. An unreadable mark is an error."""
     try:
         mark = msgspec.json.decode(store.get(EXPORT_MARKER_KEY), type=ExportMark)
     except (MissingFileError, StoreUnreachableError):
@@ -76,9 +72,9 @@ def check_mark(store: ObjectStore, mark: ExportMark, info: RepositoryInfo, prefi
 
 
 def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
-    """Raise RaceLostError if another export has begun meanwhile."""
-    found = find_mark(store)
-    if found is None or found.run != mark.run:
+    """Raise RaceLostError after the start of another export."""
+    current = find_mark(store)
+    if current is None or current.run != mark.run:
         raise RaceLostError(
             f"another export to {store.uri} has started meanwhile: run one at a time, and "
             "repeat the one that you want"
@@ -86,7 +82,6 @@ def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
 
 
 def is_empty(store: ObjectStore) -> bool:
-    """Return whether a destination has no objects."""
     path = find_local_path(store.uri)
     if path is not None and not Path(path).exists():
         return True

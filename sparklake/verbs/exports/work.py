@@ -55,13 +55,13 @@ class ExportOptions:
 
     @property
     def form(self) -> ManifestFormat:
-        """The format of the manifest; raises InvalidInputError."""
+        """The checked format of the manifest."""
         try:
             return ManifestFormat(self.format)
         except ValueError as error:
-            known = ", ".join(each.value for each in ManifestFormat)
+            formats = ", ".join(each.value for each in ManifestFormat)
             raise InvalidInputError(
-                f"{self.format!r} is not a manifest format: choose {known}"
+                f"{self.format!r} is not a manifest format: choose {formats}"
             ) from error
 
 
@@ -92,7 +92,7 @@ class ExportResult:
 class ExportWork:
     """The differences of the exported commit from each commit at the destination.
 
-    None is the empty tree. `folder` is the folder of the manifest, "" or with a '/' at its end.
+    `folder` is the folder of the manifest, "" or with a '/' at its end.
     """
 
     context: Context
@@ -112,29 +112,26 @@ class ExportWork:
         folder: str,
         origins: Sequence[CommitId | None],
     ) -> ExportWork:
-        """Plan an export from lists of ranges. No range is read."""
+        """Plan an export. No range is read."""
         within = prefix_interval(key_prefix(options.prefix))
-        wanted = context.tree(commit).ranges
+        ranges = context.tree(commit).ranges
 
         def plan(origin: CommitId | None) -> Plan:
-            return plan_diff(_tree_of(context, origin).ranges, wanted, within)
+            return plan_diff(_tree_of(context, origin).ranges, ranges, within)
 
         return cls(
             context, store, commit, options, folder, [(each, plan(each)) for each in origins]
         )
 
     def run(self, step: ExportPass, expected: ExportReport | None = None) -> ExportReport:
-        """Run one step over all differences; raise UnsupportedNamesError, LostResultError.
-
-        `expected` has the counts of an earlier step, as the total of progress.
-        """
+        """Run one step over all differences. `expected` are the counts for progress."""
         total = ExportReport()
         if expected is not None:
             amount = Amount(expected.added + expected.changed, expected.copied_bytes)
             self.context.runners.progress.begin_objects(lambda: amount)
         for number, (export, plan) in enumerate(self._exports(step)):
-            named = f"{self.folder}part{number or ''}"
-            for report in self._reports(replace(export, manifest=named), plan):
+            manifest = f"{self.folder}part{number or ''}"
+            for report in self._reports(replace(export, manifest=manifest), plan):
                 total.plus(report)
         if total.unfit_count:
             raise _unfit(self.store.uri, total)
@@ -147,19 +144,16 @@ class ExportWork:
             destination.remove(each.key)
 
     def write_mark(self, mark: ExportMark) -> None:
-        """Write the mark of the destination's current or wanted state."""
         self._put(EXPORT_MARKER_KEY, msgspec.json.encode(mark))
 
-    def write_summary(self, made: ExportResult) -> None:
-        """Write the result next to its manifest."""
-        self._put(f"{self.folder}_summary.json", msgspec.json.encode(asdict(made)))
+    def write_summary(self, result: ExportResult) -> None:
+        self._put(f"{self.folder}_summary.json", msgspec.json.encode(asdict(result)))
 
     def tidy(self) -> None:
         """Remove the leftovers of killed tasks."""
         open_destination(self.store.uri).tidy()
 
-    def said(self, ref: str, found: ExportReport) -> ExportResult:
-        """Return the result of the export from the counts of a step."""
+    def result(self, ref: str, total: ExportReport) -> ExportResult:
         state = self.context.refs.branches.find(ref)
         return ExportResult(
             to=self.store.uri,
@@ -167,10 +161,10 @@ class ExportWork:
             commit=self.commit.id,
             since=self.plans[0][0],
             prefix=self.options.prefix,
-            added=found.added,
-            changed=found.changed,
-            removed=found.removed,
-            size=found.copied_bytes,
+            added=total.added,
+            changed=total.changed,
+            removed=total.removed,
+            size=total.copied_bytes,
             manifest=f"{self.store.uri}/{self.folder}".rstrip("/"),
             dirty=state is not None and bool(state.layers),
             dry_run=self.options.dry_run,
@@ -182,9 +176,9 @@ class ExportWork:
         destination.settle()
 
     def _exports(self, step: ExportPass) -> Iterator[tuple[ExportTaskSettings, Plan]]:
-        """Yield the shared settings of the tasks of each plan.
+        """Yield the task settings of each plan.
 
-        If one plan writes all objects, only the removals of the other plans matter.
+        If one plan writes all objects, the others only remove some.
         """
         everything = any(origin is None for origin, _ in self.plans)
         for origin, plan in self.plans:
@@ -231,7 +225,6 @@ class ExportWork:
 
 
 def _tree_of(context: Context, commit_id: CommitId | None) -> MetaRange:
-    """Return the tree of a commit or the empty tree; raise ExpiredError if it was collected."""
     if commit_id is None:
         return context.trees.get(EMPTY_META_RANGE)
     return context.tree(listed_commit(context, commit_id))
@@ -241,11 +234,11 @@ def _ranges(task: Task) -> int:
     return sum(range_count(each.piece) for each in task.pieces)
 
 
-def _unfit(root: str, found: ExportReport) -> UnsupportedNamesError:
-    named = "; ".join(f"{each.path!r} {each.reason}" for each in found.unfit[:_UNFIT_NAMED])
+def _unfit(root: str, total: ExportReport) -> UnsupportedNamesError:
+    paths = "; ".join(f"{each.path!r} {each.reason}" for each in total.unfit[:_UNFIT_NAMED])
     return UnsupportedNamesError(
-        f"{root} cannot store {found.unfit_count} of the objects: {named}; rename them, export "
+        f"{root} cannot store {total.unfit_count} of the objects: {paths}; rename them, export "
         "prefixes without them, or export to a bucket",
-        [(each.path, each.reason) for each in found.unfit],
-        found.unfit_count,
+        [(each.path, each.reason) for each in total.unfit],
+        total.unfit_count,
     )

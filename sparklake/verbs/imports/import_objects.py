@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
+from hashlib import sha256
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,15 +18,22 @@ import pyarrow as pa
 from sparklake.engine.base import Body, watched
 from sparklake.engine.execution import rows_in_order, run_plan, stitched
 from sparklake.engine.sort import sliced
-from sparklake.errors import ImportErrorsError, InvalidInputError, NoChangesError
+from sparklake.errors import (
+    ImportErrorsError,
+    InvalidInputError,
+    NoChangesError,
+    StoreUnreachableError,
+)
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
-from sparklake.graveler.keys import object_key, prefix_interval
+from sparklake.graveler.keys import Interval, object_key, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, plan_matched, plan_replace
+from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.namespace.swept_tables import check_written_tables
 from sparklake.rows.imports import ERROR_SCHEMA, Defect, ErrorsResult, ImportTaskSettings, Reason
 from sparklake.rows.results import PieceResult, decode_results
+from sparklake.stores.objects import describe_store, open_store
 from sparklake.udfs.adopted_ranges import check_objects_body
 from sparklake.udfs.imports.defects import error_table
 from sparklake.udfs.imports.row_checks import import_body
@@ -32,25 +41,24 @@ from sparklake.udfs.imports.tasks import matched_body, ranges_body
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
-from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.context import Context, OnceRun
+from sparklake.verbs.base.namespace import check_apart, check_enclosing, check_namespace
 from sparklake.verbs.base.once import ResultCodec, VerbResult
 from sparklake.verbs.base.publish import Signature, publish, sign
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers
-from sparklake.verbs.imports.error_place import checked_place
 from sparklake.verbs.imports.sources import OpenSource, open_source, source_name
 
 if TYPE_CHECKING:
     from sparklake.verbs.imports.sources import ImportSource
 
 E = TypeVar("E", bound=Enum)
-ImportPlan = Callable[[MetaRange], Plan]
 
 MAX_ERRORS = 10_000
-"""The most errors that the driver receives. With many tasks, each sends at most a hundred."""
+"""The maximum number of errors on the driver. On Spark, each task sends at most a hundred."""
 
+_ERROR_FILE = re.compile(r"part-[0-9]{5,}-[0-9a-f]{32}[.]parquet")
 _ERRORS_OF_A_TASK = 100
 _STORED_ERRORS = 100
 _SHOWN = 5
@@ -58,14 +66,14 @@ _SHOWN_LETTERS = 80
 
 
 class ImportMode(str, Enum):
-    """The treatment of a branch's existing objects under the prefix of an import."""
+    """The treatment of existing objects under an import's prefix."""
 
     REPLACE = "replace"
     ADD = "add"
 
 
 class OnError(str, Enum):
-    """The reaction of an import to rows that cannot be imported."""
+    """The reaction of an import to invalid rows."""
 
     ABORT = "abort"
     SKIP = "skip"
@@ -73,10 +81,10 @@ class OnError(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """The result of an import: its commit, and the rows that it left out.
+    """The result of an import: its commit and the skipped rows.
 
-    `counts` are by reason. `errors` is a table of ERROR_SCHEMA with the first 10,000 errors at
-    most. All errors are in Parquet files under `errors_to`, if that was given.
+    `counts` are by reason. `errors` is a table of ERROR_SCHEMA with at most the first 10,000
+    errors. All errors are in Parquet files under `errors_to`, if set.
     """
 
     commit: Commit
@@ -87,7 +95,7 @@ class ImportReport:
 
     @property
     def skipped(self) -> int:
-        """The number of rows that were left out."""
+        """The number of skipped rows."""
         return sum(self.counts.values())
 
 
@@ -112,15 +120,14 @@ class ImportOptions:
 
 @dataclass(slots=True)
 class _ImportResult:
-    """The results of the tasks of an import."""
+    """The results of import tasks."""
 
     pieces: list[PieceResult] = field(default_factory=list)
     counts: Counter[Reason] = field(default_factory=Counter)
     first: list[Defect] = field(default_factory=list)
 
     @property
-    def said(self) -> dict[str, int]:
-        """The counts of errors, by the names of their reasons."""
+    def by_reason(self) -> dict[str, int]:
         return {reason.value: count for reason, count in sorted(self.counts.items())}
 
 
@@ -134,14 +141,11 @@ def import_objects(
         NoChangesError: The branch already has all of the objects.
         ImportErrorsError: Some rows cannot be imported.
         InvalidInputError: The source is empty or overlaps the repository's own namespace.
-        AddressConflictError: A range of the same objects exists and names other addresses.
+        AddressConflictError: An existing range of the same objects has other addresses.
     """
-    comes_once = isinstance(source, pa.RecordBatchReader) or options.errors_to is not None
-    run = (
-        _import_objects
-        if comes_once
-        else restarts(versions=True, collections=False)(_import_objects)
-    )
+    if isinstance(source, pa.RecordBatchReader) or options.errors_to is not None:
+        return _import_objects(context, branch, source, options)  # Both can be used only once.
+    run = restarts(versions=True, collections=False)(_import_objects)
     return run(context, branch, source, options)
 
 
@@ -151,44 +155,47 @@ def _import_objects(
     message = options.message or f"Import {source_name(source)}"
     signature = sign(context, message, options.committer, options.metadata)
     mode, settings = _checked(ImportMode, options.mode, "mode"), _task_settings(context, options)
-    begun = open_branch(context, branch, Action.COMMIT)
-    check_clean(begun, "import into it")
+    state = open_branch(context, branch, Action.COMMIT)
+    check_clean(state, "import into it")
     check_namespace(context.store)
     opened = open_source(context, source)
-    written = _write(context, branch, opened, settings)
-    if written.counts and not settings.skips:
-        raise _refusal(opened, written, settings)
-    pieces = rows_in_order(written.pieces)
+    result = _write(context, branch, opened, settings)
+    if result.counts and not settings.skips:
+        raise _refusal(opened, result, settings)
+    pieces = rows_in_order(result.pieces)
     imported = stitched(context.store, context.workspace, pieces)
     if not imported:
-        if written.counts:
-            raise _refusal(opened, written, settings)
+        if result.counts:
+            raise _refusal(opened, result, settings)
         raise InvalidInputError(f"nothing was imported: {opened.name} contains no objects")
     moves = _ImportMoves(
         context=context,
         branch=branch,
         imported=imported,
         mode=mode,
-        if_needed=options.if_needed,
-        folder=settings.folder,
+        options=options,
         signature=signature,
-        fence=begun.fence,
+        fence=state.fence,
     )
 
-    def report(made: Commit) -> ImportReport:
-        errors = error_table(written.first)
-        return ImportReport(made, record_count(imported), written.said, errors, settings.errors_to)
+    def report(commit: Commit) -> ImportReport:
+        return ImportReport(
+            commit=commit,
+            objects=record_count(imported),
+            counts=result.by_reason,
+            errors=error_table(result.first),
+            errors_to=settings.errors_to,
+        )
 
     @restarts()
     def attempt(context: Context) -> VerbResult[Commit]:
         return moves.attempt(context, report)
 
-    made = with_branch_queue(context, branch, lambda: attempt(context))
-    return VerbResult(report(made.value), made.changed)
+    move = with_branch_queue(context, branch, lambda: attempt(context))
+    return VerbResult(report(move.value), move.changed)
 
 
 def _stored(report: ImportReport) -> Mapping[str, Any]:
-    """Return a report as JSON for a once key, with the first errors."""
     return {
         "commit": report.commit.id,
         "objects": report.objects,
@@ -209,7 +216,7 @@ def _report(context: Context, stored: Mapping[str, Any]) -> ImportReport:
 
 
 RESULT: ResultCodec[ImportReport] = ResultCodec(_stored, _report)
-"""The stored form of a report, for once keys."""
+"""The stored form of a report, with the first errors, for idempotency keys."""
 
 
 # --- before ---------------------------------------------------------------------------------------
@@ -219,7 +226,7 @@ def _task_settings(context: Context, options: ImportOptions) -> ImportTaskSettin
     if options.folder:
         object_key(options.folder)
     skips = _checked(OnError, options.on_error, "on_error") is OnError.SKIP
-    errors_to = None if options.errors_to is None else checked_place(context, options.errors_to)
+    errors_to = None if options.errors_to is None else _checked_place(context, options.errors_to)
     return ImportTaskSettings(options.folder, time.time_ns(), skips, errors_to)
 
 
@@ -231,6 +238,44 @@ def _checked(kind: type[E], text: str, name: str) -> E:
         raise InvalidInputError(
             f"{text!r} is not a valid {name} of an import: choose {words}"
         ) from error
+
+
+def _checked_place(context: Context, errors_to: str) -> str:
+    """Return an empty place for an error table, outside of the namespace."""
+    root = check_apart(context.info, errors_to)
+    check_enclosing(root)
+    if context.once is not None and _clear_leftovers(open_store(root), context.once):
+        return root
+    try:
+        is_used = any(True for _ in open_store(root).scan(""))
+    except StoreUnreachableError:
+        if not describe_store(root).is_local:
+            raise
+        is_used = False
+    if is_used:
+        raise InvalidInputError(
+            f"{root} is not empty: choose a new location for the table of errors"
+        )
+    if context.once is not None:
+        open_store(root).put_if_absent(_marker_name(context.once), b"")
+    return root
+
+
+def _marker_name(run: OnceRun) -> str:
+    return f"_once-{sha256(run.key.encode()).hexdigest()[:32]}"
+
+
+def _clear_leftovers(store: ObjectStore, run: OnceRun) -> bool:
+    """Delete the errors of a killed run with the same key; return whether there was one."""
+    try:
+        if store.find(_marker_name(run)) is None:
+            return False
+        keys = [each.key for each in store.list("") if _ERROR_FILE.fullmatch(each.key)]
+    except StoreUnreachableError:
+        return False
+    for key in keys:
+        store.delete(key)
+    return True
 
 
 # --- the tasks ------------------------------------------------------------------------------------
@@ -246,21 +291,24 @@ def _write(
     if runner.name != "spark":
         encode = watched(context.runners.progress, encode)
     body = partial(ranges_body, context.workspace, settings)
-    written = _ImportResult()
-    for result in decode_results(runner.sort_and_collect(encode, body, opened.rows)):
-        if isinstance(result, PieceResult):
-            written.pieces.append(result)
-        elif isinstance(result, ErrorsResult):
-            written.counts.update(result.counts)
-            written.first += result.first[: MAX_ERRORS - len(written.first)]
-    return written
+    result = _ImportResult()
+    for each in decode_results(runner.sort_and_collect(encode, body, opened.rows)):
+        if isinstance(each, PieceResult):
+            result.pieces.append(each)
+        elif isinstance(each, ErrorsResult):
+            result.counts.update(each.counts)
+            result.first += each.first[: MAX_ERRORS - len(result.first)]
+    return result
 
 
 def _refusal(
-    opened: OpenSource, written: _ImportResult, settings: ImportTaskSettings
+    opened: OpenSource, result: _ImportResult, settings: ImportTaskSettings
 ) -> ImportErrorsError:
-    counts = ", ".join(f"{count:,} {name}" for name, count in written.said.items())
-    shown = "; ".join(map(_shown, written.first[:_SHOWN]))
+    counts = ", ".join(f"{count:,} {name}" for name, count in result.by_reason.items())
+    first = "; ".join(
+        f"{(each.path or each.address or '')[:_SHOWN_LETTERS]!r}: {each.message}"
+        for each in result.first[:_SHOWN]
+    )
     whole = (
         f"all of them are in {settings.errors_to}"
         if settings.errors_to
@@ -268,15 +316,11 @@ def _refusal(
     )
     return ImportErrorsError(
         f"nothing was imported from {opened.name}: some rows are invalid: {counts}. The "
-        f"first: {shown}. Correct these rows, or skip them; {whole}",
-        written.said,
-        error_table(written.first),
+        f"first: {first}. Correct these rows, or skip them; {whole}",
+        result.by_reason,
+        error_table(result.first),
         settings.errors_to,
     )
-
-
-def _shown(each: Defect) -> str:
-    return f"{(each.path or each.address or '')[:_SHOWN_LETTERS]!r}: {each.message}"
 
 
 # --- the move -------------------------------------------------------------------------------------
@@ -284,7 +328,7 @@ def _shown(each: Defect) -> str:
 
 @dataclass(slots=True)
 class _ImportMoves:
-    """The attempts to move a branch over the imported ranges, which were written at a fence.
+    """Attempts to move a branch over imported ranges, written at a fence.
 
     Imported objects are never garbage of this namespace, and a source may be readable only once. So
     only the move is retried after a collection.
@@ -294,107 +338,80 @@ class _ImportMoves:
     branch: str
     imported: Ranges
     mode: ImportMode
-    if_needed: bool
-    folder: str
+    options: ImportOptions
     signature: Signature
     fence: int
+    _within: Interval = field(init=False)
     _attempts: Attempts = field(init=False)
-    _planned: ImportPlan = field(init=False)
+    _staged: StagedLayers = field(init=False)
+    _matched: tuple[tuple[OpenPiece, ...], Ranges] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._begin()
+        self._within = prefix_interval(self.options.folder.encode())
+        self._reset()
 
     def attempt(
         self, context: Context, report: Callable[[Commit], ImportReport]
     ) -> VerbResult[Commit]:
-        """Move the branch; raise CollectionStartedError if a collection has deleted the ranges."""
+        """Move the branch, if no collection deleted the ranges."""
         state = get_branch(context, self.branch)
         check_clean(state, "import into it")
         if state.fence != self.fence:
             check_written_tables(context.store, [each.id for each in self.imported])
-            _check_adopted_objects(context, "import", self.branch, self.imported)
+            _check_adopted_objects(context, self.branch, self.imported)
             self.fence = state.fence
-            self._begin()
+            self._reset()
         head = context.graph.commit(state.commit_id)
-        plan = self._planned(context.tree(head))
+        plan = self._plan(context.tree(head))
         outcome = self._attempts.run(partial(apply_body, context.workspace), plan)
         tree = self._attempts.finish(plan, outcome, head.meta_range_id)
-        if tree.id == head.meta_range_id:
-            if self.if_needed:
-                return VerbResult(head, changed=False)
-            raise NoChangesError(
-                f"{state.name!r} already has all of these objects under {self.folder or '/'!r}"
+        if tree.id != head.meta_range_id:
+            commit = publish(
+                context, state, "import", [head], tree.id, self.signature, result=report
             )
-        made = publish(
-            context,
-            state,
-            "import",
-            parents=[head],
-            meta_range_id=tree.id,
-            signature=self.signature,
-            result=report,
-        )
-        return VerbResult(made)
+            return VerbResult(commit)
+        if self.options.if_needed:
+            return VerbResult(head, changed=False)
+        folder = self.options.folder or "/"
+        raise NoChangesError(f"{state.name!r} already has all of these objects under {folder!r}")
 
-    def _begin(self) -> None:
-        """Forget the tables of earlier attempts, which a collection may have deleted."""
-        layered = self.mode is ImportMode.ADD
+    def _reset(self) -> None:
+        """Forget the tree files of earlier attempts. A collection may delete them."""
         title = self.context.title("import", self.branch)
-        self._attempts = Attempts(self.context, title, layered=layered)
-        matched = _MatchedRanges(self.context, self.branch, self.imported, self.folder)
-        self._planned = (
-            partial(_addition, StagedLayers(self.context), matched)
-            if layered
-            else partial(_replacement, self.folder, matched)
-        )
+        self._attempts = Attempts(self.context, title, layered=self.mode is ImportMode.ADD)
+        self._staged = StagedLayers(self.context)
+        self._matched = ((), self.imported)
 
+    def _plan(self, base: MetaRange) -> Plan:
+        ranges = self._matching(base)
+        if self.mode is ImportMode.ADD:
+            return self._staged.plan_sides(base, [SideStream(tuple(ranges))])
+        return plan_replace(base.ranges, ranges, self._within)
 
-class _MatchedRanges:
-    """Imported ranges with the present entries of the same content in them.
+    def _matching(self, base: MetaRange) -> Ranges:
+        """Return durable imported ranges, with base's records where the content is equal.
 
-    Only ranges that overlap different ranges of a base are read, and not again for a base that has
-    the same ones.
-    """
-
-    def __init__(self, context: Context, branch: str, imported: Ranges, folder: str) -> None:
-        self._context = context
-        self._branch = branch
-        self._imported = imported
-        self._within = prefix_interval(folder.encode())
-        self._known: tuple[tuple[OpenPiece, ...], Ranges] = ((), imported)
-
-    def over(self, base: MetaRange) -> Ranges:
-        """Return the ranges for a base. They are durable."""
-        plan = plan_matched(base.ranges, self._imported, self._within)
-        stretches = plan.stretches
-        if not stretches:
-            return self._imported
-        if stretches != self._known[0]:
-            context = self._context
-            runner = context.runner(plan.records, "import", self._branch)
+        Only ranges that overlap different ranges of base are read, and only once for several bases
+        with the same ones.
+        """
+        plan = plan_matched(base.ranges, self.imported, self._within)
+        if not plan.stretches:
+            return self.imported
+        if plan.stretches != self._matched[0]:
+            context = self.context
+            runner = context.runner(plan.records, "import", self.branch)
             outcome = run_plan(runner, partial(matched_body, context.workspace), plan)
             ranges = stitched(context.store, context.workspace, outcome.pieces)
-            self._known = (stretches, ranges)
-        return self._known[1]
+            self._matched = (plan.stretches, ranges)
+        return self._matched[1]
 
 
-def _replacement(folder: str, matched: _MatchedRanges, base: MetaRange) -> Plan:
-    """Return the plan of an import that replaces a folder."""
-    return plan_replace(base.ranges, matched.over(base), prefix_interval(folder.encode()))
+def _check_adopted_objects(context: Context, branch: str, ranges: Ranges) -> None:
+    """Check that the lake still has the objects of ranges, reading all of them.
 
-
-def _addition(staged: StagedLayers, matched: _MatchedRanges, base: MetaRange) -> Plan:
-    """Return the plan of an import that is applied like a staged layer."""
-    return staged.plan_sides(base, [SideStream(tuple(matched.over(base)))])
-
-
-def _check_adopted_objects(context: Context, verb: str, branch: str, ranges: Ranges) -> None:
-    """Check that the objects of the lake that ranges name were not deleted meanwhile.
-
-    A range that existed may name other objects than the verb. Tasks read all ranges. Raises
-    CollectionStartedError, CollectionRunningError and PurgeRunningError.
+    An existing range may reference different objects of equal content.
     """
     records = record_count(ranges)
-    runner = context.runner(records, verb, branch)
+    runner = context.runner(records, "import", branch)
     work = encode_tasks(sliced(ranges, runner.task_records(records), attrgetter("count")))
     list(runner.collect(partial(check_objects_body, context.workspace), work))

@@ -42,7 +42,7 @@ class S3Inventory:
 
 
 class InventoryManifest(msgspec.Struct, frozen=True, rename="camel"):
-    """The fields of an inventory's manifest.json that an import uses."""
+    """The required fields of an inventory's manifest.json."""
 
     source_bucket: str
     destination_bucket: str
@@ -52,18 +52,18 @@ class InventoryManifest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def place(self) -> str:
-        """The bucket of the inventory's files, taken from its ARN if it is given as one."""
+        """The bucket of the inventory's files, also from an ARN."""
         return self.destination_bucket.rpartition(":")[2]
 
     @property
     def columns(self) -> list[str]:
-        """The column names of a CSV, with those that are used spelled as in Parquet."""
+        """The column names of a CSV, spelled as in Parquet."""
         names = (each.strip() for each in self.file_schema.split(","))
         return [_RENAMED.get(each.lower(), each) for each in names]
 
 
 def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
-    """Read a manifest; raise InvalidInputError if it is invalid or cannot be used."""
+    """Read a manifest. An invalid or unsupported one is an error."""
     uri = normalise_object_uri(inventory.manifest)
     store, key = open_object(uri)
     try:
@@ -88,7 +88,6 @@ def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
 
 
 def inventory_terms(manifest: InventoryManifest, folder: str) -> InventoryTaskSettings:
-    """Return the settings that the tasks need from a manifest."""
     return InventoryTaskSettings(
         manifest.source_bucket,
         manifest.place,

@@ -35,7 +35,7 @@ _MAX_TASKS = 1024
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """A checked source: the input of the tasks, and the function that reads it."""
+    """A checked source: the input of the tasks, and its reader."""
 
     name: str
     rows: Source
@@ -46,10 +46,7 @@ class OpenSource:
 def one_source(
     place: str | None, inventory: str | None, inventory_prefix: str | None
 ) -> str | S3Inventory:
-    """Return the only source that is named; raise InvalidInputError.
-
-    Naming none or several sources is an error.
-    """
+    """Return the only source of the options. None or several are an error."""
     if (place is None) == (inventory is None):
         raise InvalidInputError("choose one source: --from, --inventory or --rows")
     if inventory is not None:
@@ -60,18 +57,13 @@ def one_source(
 
 
 def source_name(source: ImportSource) -> str:
-    """Return the name of a source in messages."""
     if isinstance(source, str | Path):
         return str(source)
     return f"the inventory {source}" if isinstance(source, S3Inventory) else "rows"
 
 
 def open_source(context: Context, source: ImportSource) -> OpenSource:
-    """Return a checked source. For a listing, its folders are read.
-
-    Raises:
-        InvalidInputError: It is no source, or overlaps the repository's own namespace.
-    """
+    """Check a source. A listing is split into parts, which reads folders."""
     name = source_name(source)
     if isinstance(source, str | Path):
         root = check_apart(context.info, str(source))
@@ -108,9 +100,9 @@ def _on_spark(context: Context, branch: str) -> Runner:
 
 
 def _check_columns(names: list[str]) -> None:
-    given, known = set(names), set(IMPORT_SCHEMA.names)
-    if len(given) < len(names) or not _REQUIRED <= given <= known:
+    columns, allowed = set(names), set(IMPORT_SCHEMA.names)
+    if len(columns) < len(names) or not _REQUIRED <= columns <= allowed:
         raise InvalidRowsError(
             f"the columns {sorted(names)} cannot be imported: {sorted(_REQUIRED)} are required and "
-            f"{sorted(known - _REQUIRED)} allowed, each once; select and rename them"
+            f"{sorted(allowed - _REQUIRED)} allowed, each once; select and rename them"
         )

@@ -42,7 +42,7 @@ class CopyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An interval of keys with a common prefix, and its replacement."""
+    """A key or a prefix, and its replacement."""
 
     start: bytes
     goal: bytes
@@ -93,16 +93,14 @@ def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
         return [Route(source.encode(), goal.encode(), is_folder=True)]
     if not dest or dest.endswith("/"):
         dest += source.rsplit("/", 1)[-1]
-    found = [Route(existing_key(source), object_key(dest), is_folder=False)]
+    result = [Route(existing_key(source), object_key(dest), is_folder=False)]
     if recursive:
-        found.append(Route(f"{source}/".encode(), object_key(f"{dest}/"), is_folder=True))
-    return found
+        result.append(Route(f"{source}/".encode(), object_key(f"{dest}/"), is_folder=True))
+    return result
 
 
 def move(context: Context, branch: str, request: CopyRequest) -> int:
-    """Stage objects under new paths and removals of the old ones, and return their number.
-
-    On errors, nothing is staged.
+    """Stage objects under new paths and removals of the old ones, or nothing on errors.
 
     Raises:
         InvalidInputError: Source and dest overlap.
@@ -120,9 +118,7 @@ def move(context: Context, branch: str, request: CopyRequest) -> int:
 
 
 def copy(context: Context, branch: str, request: CopyRequest) -> int:
-    """Stage objects of a ref under other paths, and return their number.
-
-    On errors, nothing is staged.
+    """Stage objects of a ref under other paths, or nothing on errors.
 
     Raises:
         ObjectNotFoundError: There is no object to copy.
@@ -210,24 +206,23 @@ def _whole(plan: Plan | None) -> Task | None:
 
 def _shares(work: Sequence[_CopyPlans], runner: Runner, *, removing: bool) -> list[Transfer]:
     size = runner.task_records(sum(each.listed.records for each in work))
-    found = [(each.route, *tasks) for each in work for tasks in each.shares(size)]
+    inputs = [(each.route, *tasks) for each in work for tasks in each.shares(size)]
     return [
         Transfer(2 * at, old, new, len(route.start), route.goal, 2 * at + 1 if removing else None)
-        for at, (route, old, new) in enumerate(found)
+        for at, (route, old, new) in enumerate(inputs)
     ]
 
 
 def _written(
     context: Context, runner: Runner, shares: Sequence[Transfer]
 ) -> dict[int, tuple[WrittenRange, ...]]:
-    """Return the written ranges by task position."""
     body = partial(transfer_body, context.workspace)
     results = decode_results(runner.collect(body, encode_tasks(shares)))
-    found = {each.position: each.written for each in results if isinstance(each, PieceResult)}
-    wanted = {at for each in shares for at in (each.position, each.removals) if at is not None}
-    if found.keys() != wanted:
+    ranges = {each.position: each.written for each in results if isinstance(each, PieceResult)}
+    positions = {at for each in shares for at in (each.position, each.removals) if at is not None}
+    if ranges.keys() != positions:
         raise LostResultError(
             "nothing was staged: the engine returned no result for a part of the objects. "
             "Run it again"
         )
-    return found
+    return ranges

@@ -37,13 +37,12 @@ from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
 from sparklake.verbs.base.staging import StagedLayers
 
 _MOST_AHEAD = 64
-"""The number of ranges that are read together at most. The first is read alone, then the number
-doubles."""
+"""The maximum number of ranges read together. It starts with one and doubles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """All objects below `path`, which ends in '/'."""
+    """All objects below `path`, with a '/' at its end."""
 
     path: str
 
@@ -51,9 +50,9 @@ class Folder:
 def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo | Folder]:
     """Yield objects and folders directly under a prefix, in byte order of their paths."""
 
-    def sides(found: ResolvedRef) -> tuple[Ranges, list[SideStream]]:
-        base = found.tree(context).ranges
-        return base, StagedLayers(context, key_prefix(prefix)).sides(found.layers)
+    def sides(resolved: ResolvedRef) -> tuple[Ranges, list[SideStream]]:
+        base = resolved.tree(context).ranges
+        return base, StagedLayers(context, key_prefix(prefix)).sides(resolved.layers)
 
     yield from list_level(context, *read_consistently(context, ref, sides), prefix)
 
@@ -90,8 +89,8 @@ def _walk(
         changes = [side.within(window) for side in staged]
         is_changed = any(map(len, changes))
         # Without staged changes, the least key of a range exists. It need not be read.
-        known = None if is_changed else base.least_key(window)
-        folder = known and level.folder(known)
+        least = None if is_changed else base.least_key(window)
+        folder = least and level.folder(least)
         if folder:
             yield Folder(key_path(folder))
             start = prefix_end(folder)
@@ -168,7 +167,7 @@ class _RangeReader:
         self._together = 1
 
     def stop(self, key: bytes) -> bytes | None:
-        """Return the end of a key's range, or of the next range."""
+        """Return the end of the range at or after a key."""
         at = position_reaching(self._ranges, key)
         return successor(self._ranges[at].max_key) if at < len(self._ranges) else None
 

@@ -80,10 +80,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
 def _staged_run(
     context: Context, state: BranchState, commit: Commit, path_filter: PathFilter
 ) -> tuple[MetaRangeId, ChangeCounts]:
-    """Write a run of the changes from a branch's head to a commit.
-
-    Only different ranges are read.
-    """
+    """Write a run of the changes from a branch's head to a commit, reading different ranges."""
     head = context.graph.commit(state.commit_id)
     plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, path_filter)
     runner = context.runner(plan.records, "restore", state.name)
@@ -118,6 +115,5 @@ def _nothing(
         )
     return ObjectNotFoundError(
         f"neither {ref!r} nor {state.name!r} has {first_paths(paths)}: use the path of an "
-        "object, "
-        "or a prefix that ends with '/'; `sparklake ls` shows the objects"
+        "object, or a prefix that ends with '/'; `sparklake ls` shows the objects"
     )
