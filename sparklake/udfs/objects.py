@@ -102,23 +102,19 @@ def restore_body(
         left, right = (
             records_of(each, path_filter) for each in open_sides(sink.store, task.pieces)
         )
-        results = written_pieces(sink, task, _staged(left, right, counts))
+        results = written_pieces(sink, task, _restored(left, right, counts))
         sink.put()
         yield encode_results([*results, ChangesResult(counts)], sink.replaced)
 
 
-def _staged(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Block]:
+def _restored(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Block]:
+    """Yield the records of the right side, and tombstones for its missing keys."""
     for changes in diff(left, right):
         counts.add(changes)
-        yield _restored_records(changes)
-
-
-def _restored_records(changes: BlockChanges) -> Block:
-    """Return the records of the right side, and tombstones for its missing keys."""
-    missing = changes.left.where(~changes.right.present)
-    removals = block_of_records([tombstone(key) for key in missing.keys().array().to_pylist()])
-    records = changes.right.records()
-    return edited(records, np.zeros(len(records), bool), removals)
+        missing = changes.left.where(~changes.right.present).keys()
+        removals = block_of_records([tombstone(key) for key in missing.array().to_pylist()])
+        records = changes.right.records()
+        yield edited(records, np.zeros(len(records), bool), removals)
 
 
 def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

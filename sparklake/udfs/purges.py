@@ -246,13 +246,14 @@ def own_key(workspace: Workspace, address: str) -> str | None:
     return key
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Places:
     """The stores of the objects to purge, and their deletion."""
 
     workspace: Workspace
     store: ObjectStore
     include_external: bool
+    _marks: dict[str, NamespaceMarks] = field(default_factory=dict)
 
     def is_external(self, address: str) -> bool:
         return own_key(self.workspace, address) is None
@@ -276,19 +277,11 @@ class _Places:
     def _place(self, address: str) -> tuple[NamespaceMarks, ObjectStore, str] | None:
         key = own_key(self.workspace, address)
         if key is not None:
-            return self._own_marks, self.store, key
+            return self._marks.setdefault("", NamespaceMarks(self.store)), self.store, key
         if not self.include_external or address.startswith(f"{self.workspace.storage_namespace}/"):
             return None
         store, there = open_object(address)
         return self._marks.setdefault(store.uri, NamespaceMarks(store, own_root=True)), store, there
-
-    @cached_property
-    def _own_marks(self) -> NamespaceMarks:
-        return NamespaceMarks(self.store)
-
-    @cached_property
-    def _marks(self) -> dict[str, NamespaceMarks]:
-        return {}
 
 
 def delete_body(

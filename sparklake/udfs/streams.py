@@ -40,10 +40,25 @@ def open_tasks(
 
 
 def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[TaskPiece, Blocks]]:
-    """Yield each piece with the slice of a stream in its interval, to consume at once."""
-    stream = _Cut(iter(blocks))
+    """Yield each piece with the slice of a stream in its interval, to consume at once.
+
+    Every record of the stream is in a piece.
+    """
+    stream = filter(len, blocks)
+    head = next(stream, None)
+
+    def within(interval: Interval) -> Iterator[Block]:
+        nonlocal head
+        while head is not None:
+            inside = restricted(head, interval)
+            if len(inside):
+                yield inside
+            if interval.stop is not None and head.last_key >= interval.stop:
+                return
+            head = next(stream, None)
+
     for each in pieces:
-        yield each, stream.within(each.piece.interval)
+        yield each, within(each.piece.interval)
 
 
 def records_of(blocks: Blocks, path_filter: PathFilter) -> Blocks:
@@ -55,23 +70,6 @@ def _filtered(blocks: Blocks, path_filter: PathFilter) -> Iterator[Block]:
     for block in filter(len, blocks):
         parts = path_filter.parts(Interval(block.first_key, successor(block.last_key)))
         yield concatenated([restricted(block, part) for part in parts])
-
-
-class _Cut:
-    """A stream split at ascending intervals, with every record in one of them."""
-
-    def __init__(self, blocks: Iterator[Block]) -> None:
-        self._blocks = filter(len, blocks)
-        self._head = next(self._blocks, None)
-
-    def within(self, interval: Interval) -> Iterator[Block]:
-        while self._head is not None:
-            inside = restricted(self._head, interval)
-            if len(inside):
-                yield inside
-            if interval.stop is not None and self._head.last_key >= interval.stop:
-                return
-            self._head = next(self._blocks, None)
 
 
 def _read(store: ObjectStore, sides: Sequence[SideStream], hull: Interval) -> Iterator[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,9 @@ from sparklake.graveler.sums import bounded_sum
 from sparklake.rows.findings import Finding, FindingKind, finding_table
 from sparklake.udfs.checks.content import content_problems
 from sparklake.udfs.checks.exchange import (
-    Bucket,
     CheckPlace,
     Step,
+    decode_bucket,
     read_bucket,
     rows_key,
     write_buckets,
@@ -87,13 +88,14 @@ def compare_bucket(place: CheckPlace, name: str, share: BucketShare) -> BucketRe
     """Compare referenced with stored objects, and read a sample of them."""
     folder, result = place.open_folder(), BucketResult()
     files = (share.named, share.listed, share.purged)
-    named_rows, listed_rows, purged_rows = (
+    named_streams, listed_streams, purged_streams = (
         read_bucket(folder, each, share.bucket) for each in files
     )
     # Texts are most of the bytes. Few rows need them.
-    rows, listed = named_rows.table(_NAMED_NUMBERS), listed_rows.table(_LISTED_NUMBERS)
-    purged = purged_rows.table(PURGED_SCHEMA)
-    faults = _Faults(named_rows)
+    rows = decode_bucket(named_streams, _NAMED_NUMBERS)
+    listed = decode_bucket(listed_streams, _LISTED_NUMBERS)
+    purged = decode_bucket(purged_streams, PURGED_SCHEMA)
+    faults = _Faults(named_streams)
     stored, hit = _stored(rows, listed)
     external, unknown = rows.column("external").to_numpy(), np.zeros(rows.num_rows, bool)
     if external.any():
@@ -120,7 +122,7 @@ def compare_bucket(place: CheckPlace, name: str, share: BucketShare) -> BucketRe
     buckets = (tags % np.uint64(share.fault_buckets)).astype(np.int64)
     write_buckets(folder, rows_key(COMPARE.name, name), faulty, buckets, share.fault_buckets)
     if share.shows_unnamed and not hit.all():
-        unnamed = listed_rows.table(LISTED_SCHEMA).filter(pa.array(~hit))
+        unnamed = decode_bucket(listed_streams, LISTED_SCHEMA).filter(pa.array(~hit))
         _report_unnamed(place.open_report(), name, unnamed, share.before, result)
     return result
 
@@ -132,12 +134,12 @@ COMPARE = Step("compared", compare_bucket, BucketShare, BucketResult)
 class _Faults:
     """The rows of a bucket with faults."""
 
-    rows: Bucket
+    streams: Sequence[bytes]
     tables: list[pa.Table] = field(default_factory=lambda: [FAULT_SCHEMA.empty_table()])
 
     def named(self, mask: Any) -> pa.Table:
         """Return the masked rows, with their texts."""
-        return self.rows.table(NAMED_SCHEMA).filter(pa.array(mask))
+        return decode_bucket(self.streams, NAMED_SCHEMA).filter(pa.array(mask))
 
     def add(self, kind: FindingKind, mask: Any, detail: str) -> None:
         if mask.any():

@@ -110,24 +110,19 @@ def write_buckets(folder: ObjectStore, key: str, rows: pa.Table, bucket: Any, bu
     folder.replace(key, offsets.astype(_OFFSET).tobytes() + b"".join(streams))
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """One bucket of several files, as encoded Arrow streams."""
-
-    streams: tuple[bytes, ...]
-
-    def table(self, schema: pa.Schema) -> pa.Table:
-        """Decode the columns of a schema, file by file."""
-        batches = [each for body in self.streams for each in unpack(body, schema.names)]
-        return pa.Table.from_batches(batches, schema).combine_chunks()
-
-
-def read_bucket(folder: ObjectStore, keys: Iterable[str], bucket: int) -> Bucket:
-    streams: list[bytes] = []
+def read_bucket(folder: ObjectStore, keys: Iterable[str], bucket: int) -> list[bytes]:
+    """Read one bucket of several files, as encoded Arrow streams."""
+    streams = []
     for key in keys:
         at = bucket * _OFFSET_BYTES
         header = folder.get_part(key, at, at + 2 * _OFFSET_BYTES).body
         start, stop = np.frombuffer(header, _OFFSET).tolist()
         if start < stop:
             streams.append(folder.get_part(key, start, stop).body)
-    return Bucket(tuple(streams))
+    return streams
+
+
+def decode_bucket(streams: Iterable[bytes], schema: pa.Schema) -> pa.Table:
+    """Decode the columns of a schema, file by file."""
+    batches = [each for body in streams for each in unpack(body, schema.names)]
+    return pa.Table.from_batches(batches, schema).combine_chunks()

@@ -38,20 +38,6 @@ PURGED_SCHEMA = pa.schema(
 _BATCH_ROWS = 16_384
 
 
-@dataclass(frozen=True, slots=True)
-class ListedShare:
-    """Parts of the namespace to list."""
-
-    parts: tuple[ListingPart, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PurgedShare:
-    """Parquet files with purged objects, by key in the namespace."""
-
-    keys: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class ListedResult:
     """The number of listed objects, and findings about purge files."""
@@ -60,21 +46,21 @@ class ListedResult:
     findings: list[Finding] = field(default_factory=list)
 
 
-def list_objects(place: CheckPlace, name: str, share: ListedShare) -> ListedResult:
+def list_objects(place: CheckPlace, name: str, share: tuple[ListingPart, ...]) -> ListedResult:
     """Write the objects in parts of the namespace."""
     store = place.workspace.open_store()
     root = f"{store.uri}/"
-    columns = chain.from_iterable(_columns(store, each) for each in share.parts)
+    columns = chain.from_iterable(_columns(store, each) for each in share)
     rows = pa.Table.from_batches(_batches(root, columns), LISTED_SCHEMA)
     _write(place, rows_key(LIST_OBJECTS.name, name), rows)
     return ListedResult(rows.num_rows)
 
 
-def list_purged(place: CheckPlace, name: str, share: PurgedShare) -> ListedResult:
-    """Write the addresses in receipts and lists of purges."""
+def list_purged(place: CheckPlace, name: str, share: tuple[str, ...]) -> ListedResult:
+    """Write the addresses in Parquet files of purges, given by key in the namespace."""
     store, result = place.workspace.open_store(), ListedResult()
     tables = [PURGED_SCHEMA.empty_table()]
-    for key in share.keys:
+    for key in share:
         try:
             rows = decode_parquet(store.get(key), f"{key} in {store.uri}")
             hashes = address_hashes(deleted_addresses(rows, store.uri))
@@ -88,8 +74,8 @@ def list_purged(place: CheckPlace, name: str, share: PurgedShare) -> ListedResul
     return result
 
 
-LIST_OBJECTS = Step("listed", list_objects, ListedShare, ListedResult)
-LIST_PURGED = Step("purged", list_purged, PurgedShare, ListedResult)
+LIST_OBJECTS = Step("listed", list_objects, tuple[ListingPart, ...], ListedResult)
+LIST_PURGED = Step("purged", list_purged, tuple[str, ...], ListedResult)
 
 
 def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:

@@ -14,7 +14,7 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.findings import Finding, FindingKind
 from sparklake.udfs.checks.compared import FAULT_SCHEMA, MAX_SAMPLED, write_findings
-from sparklake.udfs.checks.exchange import CheckPlace, Step, read_bucket
+from sparklake.udfs.checks.exchange import CheckPlace, Step, decode_bucket, read_bucket
 from sparklake.udfs.checks.lookups import Found, Problem, find_sizes
 from sparklake.udfs.checks.named import NamedObjects, range_tag
 
@@ -57,7 +57,8 @@ _CONFIRMED = (FindingKind.OBJECT_MISSING, FindingKind.OBJECT_SIZE_DIFFERS)
 def resolve_faults(place: CheckPlace, name: str, share: FaultShare) -> FaultsResult:
     """Write the findings of one bucket."""
     result = FaultsResult()
-    rows = read_bucket(place.open_folder(), share.files, share.bucket).table(FAULT_SCHEMA)
+    streams = read_bucket(place.open_folder(), share.files, share.bucket)
+    rows = decode_bucket(streams, FAULT_SCHEMA)
     tags = rows.column("table").to_numpy()
     findings = [
         each

@@ -13,7 +13,7 @@ from sparklake.namespace.markers import open_purges
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.stores.objects.listings import split_listing
 from sparklake.udfs.checks.compared import COMPARE, BucketShare
-from sparklake.udfs.checks.listed import LIST_OBJECTS, LIST_PURGED, ListedShare, PurgedShare
+from sparklake.udfs.checks.listed import LIST_OBJECTS, LIST_PURGED
 from sparklake.udfs.checks.named import range_tag
 from sparklake.udfs.checks.resolved import RESOLVE, AffectedTable, FaultShare
 from sparklake.verbs.checks.refs import moment_of
@@ -82,7 +82,7 @@ def _list_objects(steps: Steps, records: int) -> list[str]:
     parts = split_listing(steps.store, start=DATA_FOLDER)
     tasks = max(_LEAST_LISTINGS, records // _OBJECTS_OF_A_LISTING)
     size = -(-len(parts) // tasks) or 1
-    shares = [ListedShare(tuple(parts[at : at + size])) for at in range(0, len(parts), size)]
+    shares = [tuple(parts[at : at + size]) for at in range(0, len(parts), size)]
     steps.run(LIST_OBJECTS, shares, records)
     return list(map(LIST_OBJECTS.rows_key, shares))
 
@@ -97,7 +97,7 @@ def _list_purged(steps: Steps, checked: CheckedObjects) -> list[str]:
         if each.key.endswith(".parquet")
         and (each.key.split("/")[-2] == "receipt" or each.key.startswith(lists))
     ]
-    shares = [PurgedShare((each,)) for each in sorted(keys)]
+    shares = [(each,) for each in sorted(keys)]
     for result in steps.run(LIST_PURGED, shares, 0):
         checked.add(Counter(each.kind for each in result.findings), result.findings)
     return list(map(LIST_PURGED.rows_key, shares))

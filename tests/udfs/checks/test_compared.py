@@ -18,7 +18,13 @@ from sparklake.udfs.checks.compared import (
     BucketShare,
     compare_bucket,
 )
-from sparklake.udfs.checks.exchange import CheckPlace, read_bucket, rows_key, write_buckets
+from sparklake.udfs.checks.exchange import (
+    CheckPlace,
+    decode_bucket,
+    read_bucket,
+    rows_key,
+    write_buckets,
+)
 from sparklake.udfs.checks.listed import LISTED_SCHEMA, PURGED_SCHEMA
 from sparklake.udfs.checks.named import NAMED_SCHEMA, address_hashes, bucket_numbers
 
@@ -74,7 +80,8 @@ def compared(
         results.append(compare_bucket(place, f"{bucket}", share))
         for fault_bucket in range(2):
             key = rows_key(COMPARE.name, f"{bucket}")
-            found = read_bucket(place.open_folder(), [key], fault_bucket).table(FAULT_SCHEMA)
+            streams = read_bucket(place.open_folder(), [key], fault_bucket)
+            found = decode_bucket(streams, FAULT_SCHEMA)
             for each in found.to_pylist():
                 assert each["checksum"] == f"checksum of {each['address']}"
                 assert each["table"] % 2 == fault_bucket
