@@ -38,8 +38,8 @@ from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.addresses import shown_addresses
 from sparklake.udfs.range_sink import open_sink
-from sparklake.udfs.streams import open_sides
-from sparklake.udfs.tasks import decode_tasks, plan_tasks, range_blocks
+from sparklake.udfs.streams import open_tasks
+from sparklake.udfs.tasks import decode_tasks, range_blocks
 
 WEIGHT_SCHEMA = pa.schema(
     [pa.field("objects", pa.int64(), nullable=False), pa.field("bytes", pa.int64(), nullable=False)]
@@ -113,10 +113,8 @@ def garbage_body(
     nanoseconds. Objects under a spared prefix are skipped. Fails for an object in another namespace
     inside `watched`: the list of an earlier run may predate that namespace.
     """
-    store = workspace.open_store()
     marks = NamespaceMarks(open_store(watched)) if watched else None
-    for task in plan_tasks(batches):
-        listed, first, *others = open_sides(store, task.pieces)
+    for listed, first, *others in open_tasks(workspace, batches):
         for changes in diff(listed, apply(others, first, ChangeCounts())):
             is_unreferenced = changes.left.present & ~changes.right.present
             records = changes.left.where(is_unreferenced).records().records()
@@ -128,9 +126,7 @@ def garbage_body(
 
 def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield WEIGHT_SCHEMA for listed objects."""
-    store = workspace.open_store()
-    for task in plan_tasks(batches):
-        (blocks,) = open_sides(store, task.pieces)
+    for (blocks,) in open_tasks(workspace, batches):
         for block in blocks:
             yield _weight(decode_entries(block).size)
 
@@ -142,11 +138,10 @@ def sweep_body(
 
     Stops after another process closes the sweep. Deletes nothing from an inner namespace.
     """
-    lists, store = workspace.open_store(), open_store(namespace)
+    store = open_store(namespace)
     marks = NamespaceMarks(store)
     with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
-        for task in plan_tasks(batches):
-            (blocks,) = open_sides(lists, task.pieces)
+        for (blocks,) in open_tasks(workspace, batches):
             for block in blocks:
                 keys = [key.decode() for key in block.key_array().to_pylist()]
                 if not all(each.startswith(DATA_FOLDER) for each in keys):

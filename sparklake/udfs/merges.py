@@ -24,8 +24,7 @@ from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.diffs import side_sizes
 from sparklake.udfs.observed_changes import ObservedChanges
-from sparklake.udfs.streams import open_sides, records_of
-from sparklake.udfs.tasks import plan_tasks
+from sparklake.udfs.streams import open_tasks, records_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,12 +43,9 @@ def preview_body(
     The sides are base, source, dest. A decided conflict counts as a change if its result differs
     from dest. The first conflicts, decided ones included, are reported.
     """
-    store = workspace.open_store()
-    for task in plan_tasks(batches):
+    for sides in open_tasks(workspace, batches):
         tally = _Tally(Judge(resolution, workspace.storage_namespace, only_previews=True))
-        base, source, dest = (
-            records_of(each, path_filter) for each in open_sides(store, task.pieces)
-        )
+        base, source, dest = (records_of(each, path_filter) for each in sides)
         observed = ObservedChanges(resolution)
         for changes in three_way_diff(base, source, dest, observed.observe):
             tally.add(without_same_content(changes))

@@ -31,11 +31,7 @@ def checksum_body(
 def upload_body(
     workspace: Workspace, folder: str, place: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Upload files of a local folder to the prefix `place`, and yield their rows afterwards.
-
-    Raises:
-        MissingFileError: This machine does not see the folder of the driver.
-    """
+    """Upload files of a local folder to the prefix `place`, and yield their rows afterwards."""
     store = workspace.open_store()
     for rows in packed_rows(batches):
         files = {f"{place}/{name}": Path(folder, name) for name in rows.column("name").to_pylist()}

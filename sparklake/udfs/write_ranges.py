@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,12 +85,11 @@ def virtual_merge_body(
     def disagree(conflicts: Sequence[Conflict]) -> list[bytes | None]:
         return [disagreement(each.key, name) for each in conflicts]
 
-    for task in plan_tasks(batches):
-        sink = open_sink(workspace)
-        base, source, dest = open_sides(sink.store, task.pieces)
-        results = written_pieces(sink, task, merge(base, source, dest, disagree))
-        sink.put()
-        yield encode_results(results, sink.replaced)
+    def combine(sides: Sequence[Blocks]) -> Blocks:
+        base, source, dest = sides
+        return merge(base, source, dest, disagree)
+
+    return write_tasks(workspace, batches, combine)
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -99,6 +98,19 @@ def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterato
     ranges = sink.write(_distinct(map(record_block, batches)))
     sink.put()
     yield encode_results([PieceResult(0, ranges)], sink.replaced)
+
+
+def write_tasks(
+    workspace: Workspace,
+    batches: Iterable[pa.RecordBatch],
+    combine: Callable[[Sequence[Blocks]], Blocks],
+) -> Iterator[pa.RecordBatch]:
+    """Write one stream, combined from the sides of each task."""
+    for task in plan_tasks(batches):
+        sink = open_sink(workspace)
+        results = written_pieces(sink, task, combine(open_sides(sink.store, task.pieces)))
+        sink.put()
+        yield encode_results(results, sink.replaced)
 
 
 def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:

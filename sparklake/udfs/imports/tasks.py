@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.graveler.blocks.align import aligned
-from sparklake.graveler.blocks.block import EMPTY, Block, concatenated
+from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, concatenated
 from sparklake.graveler.blocks.edit import edited
 from sparklake.graveler.entries import entry_fields
 from sparklake.graveler.keys import key_path
@@ -25,9 +25,7 @@ from sparklake.stores.objects import open_store
 from sparklake.strategies.content_types import same_content
 from sparklake.udfs.imports.defects import MARK, defects_of, error_file, new_defect
 from sparklake.udfs.range_sink import open_sink
-from sparklake.udfs.streams import open_sides
-from sparklake.udfs.tasks import plan_tasks
-from sparklake.udfs.write_ranges import written_pieces
+from sparklake.udfs.write_ranges import write_tasks
 
 _RANGES_TOLD = 64
 _ERRORS_A_FILE = 50_000
@@ -164,14 +162,13 @@ def matched_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write imported records, or present ones of the same content. The sides are these two."""
-    for task in plan_tasks(batches):
-        sink = open_sink(workspace)
-        present, imported = open_sides(sink.store, task.pieces)
+
+    def combine(sides: Sequence[Blocks]) -> Blocks:
+        present, imported = sides
         pairs = aligned(present, imported)
-        blocks = (_with_present(there, block) for there, block in pairs if len(block))
-        results = written_pieces(sink, task, blocks)
-        sink.put()
-        yield encode_results(results, sink.replaced)
+        return (_with_present(there, block) for there, block in pairs if len(block))
+
+    return write_tasks(workspace, batches, combine)
 
 
 def _with_present(present: Block, imported: Block) -> Block:

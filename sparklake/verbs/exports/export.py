@@ -20,24 +20,18 @@ from sparklake.verbs.exports.marks import (
     find_mark,
     is_empty,
 )
-from sparklake.verbs.exports.work import ExportOptions, ExportResult, ExportWork
+from sparklake.verbs.exports.work import ExportOptions, ExportResult, ExportWork, export_plans
 
 
 def export(context: Context, ref: str, to: str, options: ExportOptions) -> ExportResult:
-    """Write a commit, or its changes since another, to a destination.
-
-    Raises:
-        InvalidInputError: The destination must not be written to.
-        UnsupportedNamesError: The destination cannot store some of the objects.
-        MissingFileError: An object is missing.
-        CorruptFileError: An object differs from the committed one.
-    """
+    """Write a commit, or its changes since another, to a destination."""
     if options.manifest_only:
         return _manifest(context, ref, to, options)
     store = _open(context, to)
     commit, origins = kept_commit(context, ref), _origins(context, store, options)
     folder = f"{MANIFEST_FOLDER}{commit.id}/"
-    work = ExportWork.of(context, store, commit, options, folder, origins)
+    plans = export_plans(context, commit, options.prefix, origins)
+    work = ExportWork(context, store, commit, options, folder, plans)
     survey = work.run(ExportPass.SURVEY)
     if options.dry_run:
         return work.result(ref, survey)
@@ -69,7 +63,8 @@ def _manifest(context: Context, ref: str, to: str, options: ExportOptions) -> Ex
     if not (options.overwrite or is_empty(store)):
         raise _not_empty(store.uri)
     origin = None if options.since is None else get_commit(context, options.since).id
-    work = ExportWork.of(context, store, commit, options, "", (origin,))
+    plans = export_plans(context, commit, options.prefix, (origin,))
+    work = ExportWork(context, store, commit, options, "", plans)
     if options.dry_run:
         return work.result(ref, work.run(ExportPass.SURVEY))
     work.clear_manifest()

@@ -102,27 +102,6 @@ class ExportWork:
     folder: str
     plans: Sequence[tuple[CommitId | None, Plan]]
 
-    @classmethod
-    def of(
-        cls,
-        context: Context,
-        store: ObjectStore,
-        commit: Commit,
-        options: ExportOptions,
-        folder: str,
-        origins: Sequence[CommitId | None],
-    ) -> ExportWork:
-        """Plan an export. No range is read."""
-        within = prefix_interval(key_prefix(options.prefix))
-        ranges = context.tree(commit).ranges
-
-        def plan(origin: CommitId | None) -> Plan:
-            return plan_diff(_tree_of(context, origin).ranges, ranges, within)
-
-        return cls(
-            context, store, commit, options, folder, [(each, plan(each)) for each in origins]
-        )
-
     def run(self, step: ExportPass, expected: ExportReport | None = None) -> ExportReport:
         """Run one step over all differences. `expected` are the counts for progress."""
         total = ExportReport()
@@ -222,6 +201,16 @@ class ExportWork:
             raise LostResultError(
                 "the engine returned no result for a part of the export; run it again to resume it"
             )
+
+
+def export_plans(
+    context: Context, commit: Commit, prefix: str, origins: Sequence[CommitId | None]
+) -> list[tuple[CommitId | None, Plan]]:
+    """Plan the differences of a commit from each origin. No range is read."""
+    within, ranges = prefix_interval(key_prefix(prefix)), context.tree(commit).ranges
+    return [
+        (origin, plan_diff(_tree_of(context, origin).ranges, ranges, within)) for origin in origins
+    ]
 
 
 def _tree_of(context: Context, commit_id: CommitId | None) -> MetaRange:

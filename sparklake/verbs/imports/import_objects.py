@@ -134,15 +134,7 @@ class _ImportResult:
 def import_objects(
     context: Context, branch: str, source: ImportSource, options: ImportOptions
 ) -> VerbResult[ImportReport]:
-    """Commit the objects of a source, replacing or adding to a branch's folder.
-
-    Raises:
-        DirtyBranchError: The branch has uncommitted changes.
-        NoChangesError: The branch already has all of the objects.
-        ImportErrorsError: Some rows cannot be imported.
-        InvalidInputError: The source is empty or overlaps the repository's own namespace.
-        AddressConflictError: An existing range of the same objects has other addresses.
-    """
+    """Commit the objects of a source, replacing or adding to a branch's folder."""
     if isinstance(source, pa.RecordBatchReader) or options.errors_to is not None:
         return _import_objects(context, branch, source, options)  # Both can be used only once.
     run = restarts(versions=True, collections=False)(_import_objects)

@@ -100,14 +100,7 @@ def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
 
 
 def move(context: Context, branch: str, request: CopyRequest) -> int:
-    """Stage objects under new paths and removals of the old ones, or nothing on errors.
-
-    Raises:
-        InvalidInputError: Source and dest overlap.
-        ObjectNotFoundError: There is no object to move.
-        AlreadyExistsError: A new path already has an object.
-        InvalidKeyError: A path would be too long.
-    """
+    """Stage objects under new paths and removals of the old ones, or nothing on errors."""
     ways = routes(request.source, request.dest, recursive=request.recursive)
     if any(each.overlaps for each in ways):
         raise InvalidInputError(
@@ -118,13 +111,7 @@ def move(context: Context, branch: str, request: CopyRequest) -> int:
 
 
 def copy(context: Context, branch: str, request: CopyRequest) -> int:
-    """Stage objects of a ref under other paths, or nothing on errors.
-
-    Raises:
-        ObjectNotFoundError: There is no object to copy.
-        AlreadyExistsError: A new path already has an object.
-        InvalidKeyError: A path would be too long.
-    """
+    """Stage objects of a ref under other paths, or nothing on errors."""
     ways = routes(request.source, request.dest, recursive=request.recursive)
     return _transfer(context, "cp", branch, request, ways)
 
