@@ -12,12 +12,11 @@ existing range and compares the addresses:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import (
@@ -47,7 +46,7 @@ from sparklake.namespace.lookups import OBJECT_THREADS, find_missing
 from sparklake.namespace.markers import is_sweep_open, open_purges
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_object
-from sparklake.udfs.tasks import decode_tasks
+from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,7 @@ def find_dead(
     return dead
 
 
-def check_objects_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def check_objects_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Verify the lake's objects in ranges, given as tasks, after a later fence. Yields nothing."""
     store = workspace.open_store()
     for ranges in decode_tasks(batches, tuple[RangeInfo, ...]):

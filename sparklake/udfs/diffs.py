@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,15 +19,14 @@ from sparklake.rows.diffs import DIFF_SCHEMA, FOLDER_SCHEMA, SIDE_TYPE, THREE_WA
 from sparklake.rows.settings import Workspace
 from sparklake.strategies.content_types import without_same_content
 from sparklake.udfs.streams import open_tasks
+from sparklake.udfs.tasks import Batches, BatchStream
 
 _MTIME_TYPE = pa.timestamp("us", tz="UTC")
 
 Encode = Callable[[BlockChanges], pa.RecordBatch]
 
 
-def diff_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
-) -> Iterator[pa.RecordBatch]:
+def diff_body(workspace: Workspace, batches: Batches, encode: Encode | None = None) -> BatchStream:
     """Yield DIFF_SCHEMA, or the batches of `encode`. The sides are left, right."""
     for left, right in open_tasks(workspace, batches):
         yield from map(encode or diff_batch, diff(left, right))
@@ -39,8 +38,8 @@ def removed_batch(changes: BlockChanges) -> pa.RecordBatch:
 
 
 def staged_diff_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, batches: Batches, encode: Encode | None = None
+) -> BatchStream:
     """Yield the same as `diff_body`. The sides are base, then staged layers, newest first."""
     for base, *layers in open_tasks(workspace, batches):
         yield from map(encode or diff_batch, staged_diff(layers, base))
@@ -93,8 +92,8 @@ class DiffSide:
 
 
 def three_way_diff_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, batches: Batches, encode: Encode | None = None
+) -> BatchStream:
     """Yield THREE_WAY_SCHEMA, or the batches of `encode`. The sides are base, source, dest."""
     for base, source, dest in open_tasks(workspace, batches):
         changes = map(without_same_content, three_way_diff(base, source, dest))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.rows.settings import Workspace
-from sparklake.udfs.tasks import range_blocks
+from sparklake.udfs.tasks import Batches, BatchStream, range_blocks
 
 ADDRESS_SCHEMA = pa.schema(
     [
@@ -25,9 +25,7 @@ AddressTest: TypeAlias = Callable[[pa.StringArray], pa.BooleanArray]
 """Returns a mask of the refused full addresses."""
 
 
-def refused_body(
-    workspace: Workspace, test: AddressTest, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def refused_body(workspace: Workspace, test: AddressTest, batches: Batches) -> BatchStream:
     """Yield ADDRESS_SCHEMA for each range with refused addresses."""
     store = workspace.open_store()
     for block in range_blocks(store, batches):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -26,7 +26,7 @@ from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_destination, open_object
 from sparklake.stores.objects.destinations import Destination, ExpectedObject
 from sparklake.udfs.streams import open_sides
-from sparklake.udfs.tasks import plan_tasks, report_batch
+from sparklake.udfs.tasks import Batches, BatchStream, plan_tasks, report_batch
 
 MANIFEST_SCHEMA = pa.schema(
     [
@@ -131,9 +131,7 @@ class ExportTaskSettings:
     writes: bool
 
 
-def export_body(
-    export: ExportTaskSettings, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def export_body(export: ExportTaskSettings, batches: Batches) -> BatchStream:
     """Yield an ExportReport per task, as REPORT_SCHEMA.
 
     The left side is the state of the destination, the right side its new state.

@@ -39,7 +39,7 @@ from sparklake.stores.objects import open_store
 from sparklake.stores.objects.addresses import shown_addresses
 from sparklake.udfs.range_sink import open_sink
 from sparklake.udfs.streams import open_tasks
-from sparklake.udfs.tasks import decode_tasks, range_blocks
+from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks, range_blocks
 
 WEIGHT_SCHEMA = pa.schema(
     [pa.field("objects", pa.int64(), nullable=False), pa.field("bytes", pa.int64(), nullable=False)]
@@ -50,9 +50,7 @@ _BATCH_ROWS = 8192
 _DELETED_AT_ONCE = 64 * OBJECT_THREADS
 
 
-def listed_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def listed_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Yield RECORD_SCHEMA for the objects below prefixes, with their keys as paths.
 
     Fails if a prefix contains another namespace.
@@ -64,16 +62,14 @@ def listed_body(
             yield record_batch([each for stored in chunk for each in _listed(store, stored)])
 
 
-def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def named_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Yield RECORD_SCHEMA for the namespace's addresses in ranges."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for block in range_blocks(store, batches):
         yield _named_batch(own, block)
 
 
-def named_rows_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def named_rows_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Yield RECORD_SCHEMA for the namespace's addresses in records."""
     own = OwnNamespace(workspace.storage_namespace)
     for batch in batches:
@@ -90,9 +86,7 @@ def _named_batch(own: OwnNamespace, block: Block) -> pa.RecordBatch:
     return record_batch([encode_record(key, _NAMED, b"") for key in usable])
 
 
-def distinct_run_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def distinct_run_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Write a run from sorted rows of RECORD_SCHEMA, each key once."""
     sink = open_sink(workspace)
     ranges = sink.write(_distinct(batches))
@@ -101,12 +95,8 @@ def distinct_run_body(
 
 
 def garbage_body(
-    workspace: Workspace,
-    before: int,
-    spared: Sequence[str],
-    watched: str | None,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, before: int, spared: Sequence[str], watched: str | None, batches: Batches
+) -> BatchStream:
     """Yield RECORD_SCHEMA for unreferenced objects written before `before`.
 
     The sides are listed objects, then two lists of referenced ones. `before` is in unix
@@ -124,16 +114,14 @@ def garbage_body(
             yield record_batch(garbage)
 
 
-def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def weigh_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Yield WEIGHT_SCHEMA for listed objects."""
     for (blocks,) in open_tasks(workspace, batches):
         for block in blocks:
             yield _weight(decode_entries(block).size)
 
 
-def sweep_body(
-    workspace: Workspace, namespace: str, marker: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def sweep_body(workspace: Workspace, namespace: str, marker: str, batches: Batches) -> BatchStream:
     """Delete listed objects from a namespace; yield their WEIGHT_SCHEMA.
 
     Stops after another process closes the sweep. Deletes nothing from an inner namespace.
@@ -193,7 +181,7 @@ def _is_garbage(record: Record, before: int, spared: tuple[str, ...]) -> bool:
     return record_entry(record).mtime < before and not record[0].decode().startswith(spared)
 
 
-def _distinct(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+def _distinct(batches: Batches) -> Iterator[Block]:
     last = None
     for batch in batches:
         if not batch.num_rows:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +25,14 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.diffs import side_sizes
 from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.streams import open_tasks, records_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from sparklake.udfs.tasks import Batches, BatchStream
 
 Sizes: TypeAlias = NDArray[np.int64]
 
 
 def preview_body(
-    workspace: Workspace,
-    resolution: Resolution,
-    path_filter: PathFilter,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, resolution: Resolution, path_filter: PathFilter, batches: Batches
+) -> BatchStream:
     """Count the changes of dest in a merge of the matching keys.
 
     The sides are base, source, dest. A decided conflict counts as a change if its result differs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from sparklake.rows.results import ChangesResult, PieceResult, encode_results
 from sparklake.rows.settings import Workspace
 from sparklake.udfs.range_sink import open_sink
 from sparklake.udfs.streams import open_sides, open_tasks, records_of
-from sparklake.udfs.tasks import decode_tasks, plan_tasks
+from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks, plan_tasks
 from sparklake.udfs.write_ranges import written_pieces
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ class Transfer:
     removals: int | None
 
 
-def transfer_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def transfer_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Write the ranges of a run. The tasks are Transfers."""
     for transfer in decode_tasks(batches, Transfer):
         yield _transferred(workspace, transfer)
@@ -93,9 +91,7 @@ def _unless_there(blocks: Blocks, existing: Blocks) -> Iterator[Block]:
             yield block
 
 
-def restore_body(
-    workspace: Workspace, path_filter: PathFilter, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def restore_body(workspace: Workspace, path_filter: PathFilter, batches: Batches) -> BatchStream:
     """Write the changes from left to right of the matching keys. The sides are left, right."""
     for task in plan_tasks(batches):
         sink, counts = open_sink(workspace), ChangeCounts()
@@ -117,7 +113,7 @@ def _restored(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Blo
         yield edited(records, np.zeros(len(records), bool), removals)
 
 
-def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def list_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Yield OBJECT_SCHEMA. The sides are base, then staged layers, the newest first."""
     for base, *layers in open_tasks(workspace, batches):
         for block in apply(layers, base, ChangeCounts()):

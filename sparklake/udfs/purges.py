@@ -36,7 +36,7 @@ from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.strategies.path_globs import glob_pattern
-from sparklake.udfs.tasks import decode_tasks, report_batch
+from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks, report_batch
 
 PART_ROWS = 20_000
 """The approximate rows of a receipt part. One task deletes one part."""
@@ -123,9 +123,7 @@ _decode_use = msgspec.msgpack.Decoder(AddressUse).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def scan_body(
-    workspace: Workspace, patterns: Patterns, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def scan_body(workspace: Workspace, patterns: Patterns, batches: Batches) -> BatchStream:
     """Yield RECORD_SCHEMA: addresses, each with an AddressUse or an empty value."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for scan in decode_tasks(batches, Scan):
@@ -155,8 +153,8 @@ def _addresses(
 
 
 def found_body(
-    workspace: Workspace, purge_id: str, include_external: bool, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, purge_id: str, include_external: bool, batches: Batches
+) -> BatchStream:
     """Write parts of FOUND_SCHEMA from sorted addresses; yield a FoundReport."""
     places = _Places(workspace, workspace.open_store(), include_external)
     listing = _PurgeList(places, purge_list_folder(purge_id))
@@ -166,7 +164,7 @@ def found_body(
     yield report_batch(listing.report)
 
 
-def _pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[bytes, bytes]]:
+def _pairs(batches: Batches) -> Iterator[tuple[bytes, bytes]]:
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
@@ -285,8 +283,8 @@ class _Places:
 
 
 def delete_body(
-    workspace: Workspace, purge_id: str, include_external: bool, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, purge_id: str, include_external: bool, batches: Batches
+) -> BatchStream:
     """Delete the objects of parts, then write receipts. Yields the names of the parts."""
     store = workspace.open_store()
     places = _Places(workspace, store, include_external)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
@@ -15,7 +15,7 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.rows.settings import Workspace
-from sparklake.udfs.tasks import decode_tasks
+from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks
 
 EQUAL_SCHEMA = pa.schema(
     [
@@ -27,9 +27,7 @@ EQUAL_SCHEMA = pa.schema(
 """An address of an object with a requested checksum."""
 
 
-def equal_body(
-    workspace: Workspace, checksums: Sequence[str], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def equal_body(workspace: Workspace, checksums: Sequence[str], batches: Batches) -> BatchStream:
     """Yield EQUAL_SCHEMA for the objects with one of the checksums. Skips unreadable ranges."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     values = pa.array(checksums, pa.string())

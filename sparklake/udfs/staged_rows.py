@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from sparklake.stores.objects.addresses import (
     stored_addresses,
 )
 from sparklake.stores.objects.key_checks import check_key
+from sparklake.udfs.tasks import Batches, BatchStream
 
 _PLAIN_TEXT_BYTES = 8 * 1024
 """Rows with longer texts are checked one by one."""
@@ -39,8 +39,8 @@ _WHOLE = rf"^({PLAIN_PLACES})(/[^./\x00][^/\x00]*)+$"
 
 
 def stage_body(
-    workspace: Workspace, staged_at: int, batches: Iterable[pa.RecordBatch], *, closed: bool = False
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, staged_at: int, batches: Batches, *, closed: bool = False
+) -> BatchStream:
     """Encode rows of STAGE_SCHEMA as RECORD_SCHEMA, in key order if the rows are.
 
     `staged_at` is in unix nanoseconds. `closed` rejects addresses in the namespace.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, concatenated
@@ -14,10 +13,7 @@ from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.settings import Workspace
-from sparklake.udfs.tasks import plan_tasks
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from sparklake.udfs.tasks import Batches, plan_tasks
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:
@@ -31,9 +27,7 @@ def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator
     return [_read(store, sides, hull) for sides in streams]
 
 
-def open_tasks(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Sequence[Blocks]]:
+def open_tasks(workspace: Workspace, batches: Batches) -> Iterator[Sequence[Blocks]]:
     store = workspace.open_store()
     for task in plan_tasks(batches):
         yield open_sides(store, task.pieces)

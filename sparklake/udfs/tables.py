@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,12 +11,10 @@ from sparklake.graveler.arrow_batches import with_column
 from sparklake.interrupts import Threads
 from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.rows.settings import Workspace
-from sparklake.udfs.tasks import packed_rows
+from sparklake.udfs.tasks import Batches, BatchStream, packed_rows
 
 
-def checksum_body(
-    workspace: Workspace, place: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def checksum_body(workspace: Workspace, place: str, batches: Batches) -> BatchStream:
     """Add the checksums to rows of FILE_SCHEMA. A missing file is an error."""
     store = workspace.open_store()
     # Hashing releases the interpreter lock, so the threads of a task use all its cores.
@@ -28,9 +25,7 @@ def checksum_body(
             yield with_column(rows, FILE_SCHEMA.field("checksum"), checksums)
 
 
-def upload_body(
-    workspace: Workspace, folder: str, place: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def upload_body(workspace: Workspace, folder: str, place: str, batches: Batches) -> BatchStream:
     """Upload files of a local folder to the prefix `place`, and yield their rows afterwards."""
     store = workspace.open_store()
     for rows in packed_rows(batches):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -16,6 +16,9 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_each, read_together
 
 T = TypeVar("T")
+
+Batches: TypeAlias = Iterable[pa.RecordBatch]
+BatchStream: TypeAlias = Iterator[pa.RecordBatch]
 
 TASK_SCHEMA = pa.schema(
     [
@@ -39,26 +42,26 @@ def task_table(encoded: Iterable[bytes]) -> pa.Table:
     return pa.table([pa.array(range(len(column)), pa.int64()), column], schema=TASK_SCHEMA)
 
 
-def encoded_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+def encoded_tasks(batches: Batches) -> Iterator[bytes]:
     for batch in batches:
         yield from batch.column("task").to_pylist()
 
 
-def decode_tasks(batches: Iterable[pa.RecordBatch], kind: type[T]) -> Iterator[T]:
+def decode_tasks(batches: Batches, kind: type[T]) -> Iterator[T]:
     return map(msgspec.msgpack.Decoder(kind).decode, encoded_tasks(batches))
 
 
-def plan_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
+def plan_tasks(batches: Batches) -> Iterator[Task]:
     return decode_tasks(batches, Task)
 
 
-def packed_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def packed_rows(batches: Batches) -> BatchStream:
     """Yield the rows of tasks packed by `pack_batches`."""
     for encoded in encoded_tasks(batches):
         yield from unpack(encoded)
 
 
-def range_blocks(store: ObjectStore, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+def range_blocks(store: ObjectStore, batches: Batches) -> Iterator[Block]:
     """Yield the records of each range, for tasks of ranges."""
     for ranges in decode_tasks(batches, tuple[RangeInfo, ...]):
         for group in read_together(ranges):
@@ -69,7 +72,7 @@ def report_batch(report: object) -> pa.RecordBatch:
     return pa.record_batch([[_encode(report)]], schema=REPORT_SCHEMA)
 
 
-def decode_reports(batches: Iterable[pa.RecordBatch], kind: type[T]) -> Iterator[T]:
+def decode_reports(batches: Batches, kind: type[T]) -> Iterator[T]:
     decode = msgspec.msgpack.Decoder(kind).decode
     for batch in batches:
         yield from map(decode, batch.column("report").to_pylist())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRowsError
@@ -32,12 +31,12 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.range_sink import RangeSink, open_sink
 from sparklake.udfs.streams import open_sides, records_of, within_each
-from sparklake.udfs.tasks import plan_tasks
+from sparklake.udfs.tasks import Batches, BatchStream, plan_tasks
 
 
 def apply_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch], path_filter: PathFilter = ALL
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, batches: Batches, path_filter: PathFilter = ALL
+) -> BatchStream:
     """Write the matching keys of layers over a base. The sides are base, layers, newest first."""
     for task in plan_tasks(batches):
         sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
@@ -49,11 +48,8 @@ def apply_body(
 
 
 def merge_body(
-    workspace: Workspace,
-    resolution: Resolution,
-    batches: Iterable[pa.RecordBatch],
-    path_filter: PathFilter = ALL,
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, resolution: Resolution, batches: Batches, path_filter: PathFilter = ALL
+) -> BatchStream:
     """Write a three-way merge of the matching keys. Other keys keep dest's value.
 
     The sides are base, source, dest. A task with an undecided conflict or a failing strategy writes
@@ -77,9 +73,7 @@ def merge_body(
         yield encode_results(results, sink.replaced)
 
 
-def virtual_merge_body(
-    workspace: Workspace, name: CommitId, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def virtual_merge_body(workspace: Workspace, name: CommitId, batches: Batches) -> BatchStream:
     """Write the virtual merge `name`. A key changed by both sides becomes a disagreement."""
 
     def disagree(conflicts: Sequence[Conflict]) -> list[bytes | None]:
@@ -92,7 +86,7 @@ def virtual_merge_body(
     return write_tasks(workspace, batches, combine)
 
 
-def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Write a run from rows of RECORD_SCHEMA in key order."""
     sink = open_sink(workspace)
     ranges = sink.write(_distinct(map(record_block, batches)))
@@ -101,10 +95,8 @@ def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 
 def write_tasks(
-    workspace: Workspace,
-    batches: Iterable[pa.RecordBatch],
-    combine: Callable[[Sequence[Blocks]], Blocks],
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, batches: Batches, combine: Callable[[Sequence[Blocks]], Blocks]
+) -> BatchStream:
     """Write one stream, combined from the sides of each task."""
     for task in plan_tasks(batches):
         sink = open_sink(workspace)

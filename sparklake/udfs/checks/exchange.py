@@ -6,7 +6,7 @@ check needs no shuffle, and a resumed check continues from the existing files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
@@ -19,7 +19,7 @@ from sparklake.graveler.arrow_batches import pack_batches, unpack
 from sparklake.graveler.ports import ObjectStore
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
-from sparklake.udfs.tasks import encoded_tasks
+from sparklake.udfs.tasks import Batches, BatchStream, encoded_tasks
 
 Share = TypeVar("Share")
 Result = TypeVar("Result")
@@ -82,9 +82,7 @@ def share_name(encoded: bytes) -> str:
     return sha256(encoded).hexdigest()[:32]
 
 
-def step_body(
-    place: CheckPlace, step: Step[Any, Any], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def step_body(place: CheckPlace, step: Step[Any, Any], batches: Batches) -> BatchStream:
     """Yield RESULT_SCHEMA for shares, each result after it is durable."""
     folder = place.open_folder()
     for encoded in encoded_tasks(batches):

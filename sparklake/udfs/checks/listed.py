@@ -19,6 +19,7 @@ from sparklake.stores.objects.local.columns import FileColumns, file_columns
 from sparklake.udfs.checks.exchange import CheckPlace, Step, rows_key, write_buckets
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
 from sparklake.udfs.purges import deleted_addresses
+from sparklake.udfs.tasks import BatchStream
 
 LISTED_SCHEMA = pa.schema(
     [
@@ -87,7 +88,7 @@ def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:
         yield file_columns([(each.key, each.size, each.mtime) for each in chunk])
 
 
-def _batches(root: str, files: Iterable[FileColumns]) -> Iterator[pa.RecordBatch]:
+def _batches(root: str, files: Iterable[FileColumns]) -> BatchStream:
     """Yield LISTED_SCHEMA in batches of at least `_BATCH_ROWS`, except for the last one."""
     waiting: list[FileColumns] = []
     rows = 0

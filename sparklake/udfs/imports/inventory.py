@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -22,7 +22,7 @@ from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.rows.objects import unix_microseconds
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.local.files import stream_md5
-from sparklake.udfs.tasks import decode_tasks
+from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks
 
 _BATCH_ROWS = 32768
 
@@ -48,9 +48,7 @@ class InventoryTaskSettings:
     folder: str
 
 
-def read_inventory(
-    settings: InventoryTaskSettings, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def read_inventory(settings: InventoryTaskSettings, batches: Batches) -> BatchStream:
     """Yield IMPORT_SCHEMA for InventoryFiles. A mismatch with the manifest is an error."""
     for file in decode_tasks(batches, InventoryFile):
         with scratch_folder(disk_root()) as scratch:
@@ -79,20 +77,20 @@ def _fetched(settings: InventoryTaskSettings, file: InventoryFile, scratch: Path
     return path
 
 
-def _parquet(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch]:
+def _parquet(path: Path, settings: InventoryTaskSettings) -> BatchStream:
     with pq.ParquetFile(path) as file:
         names = [each for each in file.schema_arrow.names if each in COLUMN_NAMES]
         yield from file.iter_batches(_BATCH_ROWS, columns=names)
 
 
-def _orc(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch]:
+def _orc(path: Path, settings: InventoryTaskSettings) -> BatchStream:
     file = orc.ORCFile(path)
     names = [each for each in file.schema.names if each in COLUMN_NAMES]
     for stripe in range(file.nstripes):
         yield file.read_stripe(stripe, columns=names)
 
 
-def _csv(path: Path, settings: InventoryTaskSettings) -> Iterator[pa.RecordBatch]:
+def _csv(path: Path, settings: InventoryTaskSettings) -> BatchStream:
     with pa.input_stream(path) as file:
         if not file.read(1):
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -37,8 +37,9 @@ from sparklake.udfs.staged_rows import (
     staged_columns,
     staged_record,
 )
+from sparklake.udfs.tasks import Batches, BatchStream
 
-Read = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+Read = Callable[[Batches], Batches]
 """Turns the input of a task into rows of IMPORT_SCHEMA."""
 
 Spoiled = dict[int, dict[str, str]]
@@ -49,11 +50,8 @@ _UNKNOWN = "-"
 
 
 def import_body(
-    workspace: Workspace,
-    settings: ImportTaskSettings,
-    read: Read,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, settings: ImportTaskSettings, read: Read, batches: Batches
+) -> BatchStream:
     """Read a part of a source, and yield RECORD_SCHEMA including defects."""
     own = OwnNamespace(workspace.storage_namespace)
     # Hashing releases the interpreter lock, so the threads of a task use all its cores.

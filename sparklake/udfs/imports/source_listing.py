@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 import numpy as np
@@ -17,13 +16,13 @@ from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.listings import ListingPart, find_columns, list_chunks, lists_columns
 from sparklake.stores.objects.local.columns import FileColumns
-from sparklake.udfs.tasks import decode_tasks
+from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks
 
 _BATCH_ROWS = 4096
 _LISTED_AT_ONCE = 8
 
 
-def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def read_listing(source: str, batches: Batches) -> BatchStream:
     """Yield IMPORT_SCHEMA for the objects in ListingParts of a source."""
     store = open_store(source)
     parts = chain.from_iterable(decode_tasks(batches, list[ListingPart]))

@@ -25,6 +25,7 @@ from sparklake.stores.objects import open_store
 from sparklake.strategies.content_types import same_content
 from sparklake.udfs.imports.defects import MARK, defects_of, error_file, new_defect
 from sparklake.udfs.range_sink import open_sink
+from sparklake.udfs.tasks import Batches, BatchStream
 from sparklake.udfs.write_ranges import write_tasks
 
 _RANGES_TOLD = 64
@@ -32,8 +33,8 @@ _ERRORS_A_FILE = 50_000
 
 
 def ranges_body(
-    workspace: Workspace, settings: ImportTaskSettings, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    workspace: Workspace, settings: ImportTaskSettings, batches: Batches
+) -> BatchStream:
     """Write the ranges of sorted rows of RECORD_SCHEMA, with defects first in each batch.
 
     After the first error nothing more is written, unless errors are skipped.
@@ -83,7 +84,7 @@ def _without_others(block: Block, lose: Callable[[list[Record]], Record]) -> Blo
     return block.take(rows)
 
 
-def _records(batches: Iterable[pa.RecordBatch], ledger: Ledger) -> Iterator[Block]:
+def _records(batches: Batches, ledger: Ledger) -> Iterator[Block]:
     """Yield the records among rows, and note the defects."""
     for batch in batches:
         rows = batch
@@ -158,9 +159,7 @@ def _precedence(record: Record) -> tuple[int, str, bytes]:
     return -mtime, address, record[1]
 
 
-def matched_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def matched_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Write imported records, or present ones of the same content. The sides are these two."""
 
     def combine(sides: Sequence[Blocks]) -> Blocks:
