@@ -119,10 +119,7 @@ def _is_dead(
 
 
 def _lacks_objects(store: ObjectStore, own: Sequence[_AddressConflict]) -> bool:
-    """Return whether an object of the lake is missing and ours can replace it.
-
-    If ours is missing too, it was purged, or staged with an address of no object.
-    """
+    """Return whether ours can replace a missing object. Ours may be missing, too."""
     root = f"{store.uri}/"
     with Threads(OBJECT_THREADS, "sparklake-adopt") as threads:
         objects = threads.map(store.find, [each.theirs.removeprefix(root) for each in own])

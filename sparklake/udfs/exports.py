@@ -132,10 +132,7 @@ class ExportTaskSettings:
 
 
 def export_body(export: ExportTaskSettings, batches: Batches) -> BatchStream:
-    """Yield an ExportReport per task, as REPORT_SCHEMA.
-
-    The left side is the state of the destination, the right side its new state.
-    """
+    """Yield an ExportReport per task. The sides are the destination and its new state."""
     store, destination = export.workspace.open_store(), open_destination(export.to)
     work = _STEPS[export.step]
     with Threads(COPY_THREADS, "sparklake-export") as pool:

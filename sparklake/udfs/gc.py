@@ -51,10 +51,7 @@ _DELETED_AT_ONCE = 64 * OBJECT_THREADS
 
 
 def listed_body(workspace: Workspace, batches: Batches) -> BatchStream:
-    """Yield RECORD_SCHEMA for the objects below prefixes, with their keys as paths.
-
-    Fails if a prefix contains another namespace.
-    """
+    """Yield RECORD_SCHEMA for the objects below prefixes. An inner namespace is an error."""
     store = open_store(workspace.storage_namespace)
     for prefix in decode_tasks(batches, str):
         listing = store.list(prefix)
@@ -122,10 +119,7 @@ def weigh_body(workspace: Workspace, batches: Batches) -> BatchStream:
 
 
 def sweep_body(workspace: Workspace, namespace: str, marker: str, batches: Batches) -> BatchStream:
-    """Delete listed objects from a namespace; yield their WEIGHT_SCHEMA.
-
-    Stops after another process closes the sweep. Deletes nothing from an inner namespace.
-    """
+    """Delete listed objects until another process closes the sweep; yield WEIGHT_SCHEMA."""
     store = open_store(namespace)
     marks = NamespaceMarks(store)
     with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:

@@ -34,10 +34,7 @@ def open_tasks(workspace: Workspace, batches: Batches) -> Iterator[Sequence[Bloc
 
 
 def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[TaskPiece, Blocks]]:
-    """Yield each piece with the slice of a stream in its interval, to consume at once.
-
-    Every record of the stream is in a piece.
-    """
+    """Yield each piece with its slice of the stream, to consume at once."""
     stream = filter(len, blocks)
     head = next(stream, None)
 

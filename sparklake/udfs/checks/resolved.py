@@ -32,10 +32,7 @@ class AffectedTable:
 
 @dataclass(frozen=True, slots=True)
 class FaultShare:
-    """One bucket of rows with faults, its files, and the affected ranges and layers.
-
-    Rows of other ranges are ignored: those are unreferenced by now.
-    """
+    """One bucket of faults, its files, and the affected trees. Other rows are ignored."""
 
     bucket: int
     files: tuple[str, ...]

@@ -117,10 +117,7 @@ class Ledger:
                 self._write()
 
     def note_twice(self, group: list[Record]) -> Record:
-        """Return the latest record of a key, and note the others.
-
-        Of equally late records, the one with the least address wins.
-        """
+        """Return the latest record of a key, of these the least address; note the others."""
         group = sorted(group, key=_precedence)
         path = key_path(group[0][0])
         address = object_info(group[0], self.workspace.storage_namespace).address

@@ -155,10 +155,7 @@ class ExportWork:
         destination.settle()
 
     def _exports(self, step: ExportPass) -> Iterator[tuple[ExportTaskSettings, Plan]]:
-        """Yield the task settings of each plan.
-
-        If one plan writes all objects, the others only remove some.
-        """
+        """Yield the task settings of each plan. At most one plan writes all objects."""
         everything = any(origin is None for origin, _ in self.plans)
         for origin, plan in self.plans:
             yield (

@@ -350,7 +350,12 @@ class _ImportMoves:
         check_clean(state, "import into it")
         if state.fence != self.fence:
             check_written_tables(context.store, [each.id for each in self.imported])
-            _check_adopted_objects(context, self.branch, self.imported)
+            # An existing range may reference different objects of equal content.
+            records = record_count(self.imported)
+            runner = context.runner(records, "import", self.branch)
+            shares = sliced(self.imported, runner.task_records(records), attrgetter("count"))
+            check = partial(check_objects_body, context.workspace)
+            list(runner.collect(check, encode_tasks(shares)))
             self.fence = state.fence
             self._reset()
         head = context.graph.commit(state.commit_id)
@@ -396,14 +401,3 @@ class _ImportMoves:
             ranges = stitched(context.store, context.workspace, outcome.pieces)
             self._matched = (plan.stretches, ranges)
         return self._matched[1]
-
-
-def _check_adopted_objects(context: Context, branch: str, ranges: Ranges) -> None:
-    """Check that the lake still has the objects of ranges, reading all of them.
-
-    An existing range may reference different objects of equal content.
-    """
-    records = record_count(ranges)
-    runner = context.runner(records, "import", branch)
-    work = encode_tasks(sliced(ranges, runner.task_records(records), attrgetter("count")))
-    list(runner.collect(partial(check_objects_body, context.workspace), work))

@@ -28,10 +28,7 @@ from sparklake.verbs.base.staging import StagedLayers
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """The source, destination and options of a move or copy. See `routes`.
-
-    `ref` defaults to the branch itself. `force` overwrites existing objects.
-    """
+    """The options of a move or copy. `ref` defaults to the branch. See `routes`."""
 
     source: str
     dest: str

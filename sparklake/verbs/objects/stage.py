@@ -296,10 +296,7 @@ def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
 
 
 def remove_folder(context: Context, branch: str, path: str) -> int:
-    """Stage the removal of a path's folder, and of an object at the path; return their number.
-
-    A path that ends with a slash is a folder only.
-    """
+    """Stage the removal of a folder and, without a final slash, of the path's object."""
     is_folder = not path or path.endswith("/")
     also = [] if is_folder or not open_snapshot(context, branch).exists(path) else [path]
     removed = delete_prefix(context, branch, path if is_folder else f"{path}/", also)

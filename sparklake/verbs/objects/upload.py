@@ -56,6 +56,7 @@ class FolderUpload:
 
 
 _STORED_PATHS = 100
+_SAME_COLUMNS = ("path", "size", "checksum", "metadata", "content_type")
 
 
 def _stored(made: FolderUpload) -> Mapping[str, Any]:
@@ -291,13 +292,9 @@ def _size(body: BytesOrPath) -> int:
 def _rows(storage_namespace: str, objects: list[ObjectInfo]) -> pa.RecordBatch:
     rows = [
         {
-            "path": each.path,
-            "size": each.size,
-            "checksum": each.checksum,
+            **{name: getattr(each, name) for name in _SAME_COLUMNS},
             "mtime": each.mtime // 1000,
             "address": each.address.removeprefix(f"{storage_namespace}/"),
-            "metadata": each.metadata,
-            "content_type": each.content_type,
         }
         for each in objects
     ]
