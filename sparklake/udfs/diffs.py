@@ -157,6 +157,6 @@ def side_sizes(rows: SideRows) -> Positions:
 
 
 def _run_starts(texts: pa.StringArray) -> Positions:
-    """Return the start of each run of equal texts. `texts` must not be empty."""
+    """Return the first position of equal texts, of which there is at least one."""
     differ = pc.not_equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
     return np.flatnonzero(np.concatenate(([True], differ)))

@@ -44,7 +44,7 @@ MANIFEST_SCHEMA = pa.schema(
 
 
 class ManifestFormat(str, Enum):
-    """The format of a manifest and the suffix of its files."""
+    """The format of a manifest, and its file suffix."""
 
     PARQUET = "parquet"
     CSV = "csv"

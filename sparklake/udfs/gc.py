@@ -105,7 +105,8 @@ def garbage_body(
         for changes in diff(listed, apply(others, first, ChangeCounts())):
             is_unreferenced = changes.left.present & ~changes.right.present
             records = changes.left.where(is_unreferenced).records().records()
-            garbage = [each for each in records if _is_garbage(each, before, tuple(spared))]
+            old = (each for each in records if record_entry(each).mtime < before)
+            garbage = [each for each in old if not each[0].decode().startswith(tuple(spared))]
             if marks is not None:
                 _check_apart(marks, (key.decode() for key, *_ in garbage))
             yield record_batch(garbage)
@@ -169,10 +170,6 @@ def _keys(own: OwnNamespace, address: str, *, relative: bool) -> Iterator[str]:
     while at >= 0:
         yield address[at + 1 :]
         at = address.find(f"/{DATA_FOLDER}", at + 1)
-
-
-def _is_garbage(record: Record, before: int, spared: tuple[str, ...]) -> bool:
-    return record_entry(record).mtime < before and not record[0].decode().startswith(spared)
 
 
 def _distinct(batches: Batches) -> Iterator[Block]:

@@ -33,7 +33,7 @@ Sizes: TypeAlias = NDArray[np.int64]
 def preview_body(
     workspace: Workspace, resolution: Resolution, path_filter: PathFilter, batches: Batches
 ) -> BatchStream:
-    """Count the changes of dest in a merge of the matching keys.
+    """Count the changes to dest in a merge of the matching keys.
 
     The sides are base, source, dest. A decided conflict counts as a change if its result differs
     from dest. The first conflicts, decided ones included, are reported.

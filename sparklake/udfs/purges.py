@@ -68,7 +68,7 @@ _NAMESPACE_FIELD = b"sparklake.storage_namespace"
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Ranges or rows of the `order`-th commit, or of the staging of a branch.
+    """Ranges or rows of the `order`-th commit, or staged on a branch.
 
     `branch` is "" unless its head or staging contains them.
     """

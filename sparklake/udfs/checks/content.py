@@ -16,13 +16,12 @@ from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.destinations import ExpectedObject
+from sparklake.udfs.checks.lookups import Problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _PART_BYTES = 8 * 1024 * 1024
-
-Problem = tuple[FindingKind, str]
 
 
 @dataclass(slots=True)
@@ -44,8 +43,8 @@ def content_problems(objects: pa.Table) -> ContentProblems:
     by_kind: dict[FindingKind, Any] = {}
     for at, row in enumerate(rows):
         if (problem := by_row[row]) is not None:
-            kind, detail = problem
-            by_kind.setdefault(kind, np.full(len(rows), "", object))[at] = detail
+            texts = by_kind.setdefault(problem.kind, np.full(len(rows), "", object))
+            texts[at] = problem.detail
     return ContentProblems(len({address for address, _, _ in distinct}), by_kind)
 
 
@@ -58,14 +57,14 @@ def content_problem(address: str, checksum: str, size: int) -> Problem | None:
         while at < size:
             part = store.get_part(key, at, min(at + _PART_BYTES, size))
             if part.size != size or not part.body:
-                return FindingKind.OBJECT_SIZE_DIFFERS, f"it has {part.size:,} bytes"
+                return Problem(FindingKind.OBJECT_SIZE_DIFFERS, f"it has {part.size:,} bytes")
             digest.update(part.body)
             at += len(part.body)
         expected.check(at, digest.hexdigest(), partial(store.find, key))
     except MissingFileError:
-        return FindingKind.OBJECT_MISSING, "it disappeared during the check"
+        return Problem(FindingKind.OBJECT_MISSING, "it disappeared during the check")
     except CorruptFileError:
-        return FindingKind.OBJECT_CONTENT_DIFFERS, f"its MD5 is not {checksum}"
+        return Problem(FindingKind.OBJECT_CONTENT_DIFFERS, f"its MD5 is not {checksum}")
     except SparklakeError as error:
-        return FindingKind.OBJECT_UNREADABLE, str(error)
+        return Problem(FindingKind.OBJECT_UNREADABLE, str(error))
     return None

@@ -41,7 +41,7 @@ class FaultShare:
 
 @dataclass(slots=True)
 class FaultsResult:
-    """The number of findings by kind, and the first of each kind."""
+    """The number of findings by kind, with examples for each."""
 
     kinds: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)

@@ -21,7 +21,6 @@ MARK = b"\x00"
 _SHOWN = 2048
 _KEY_BYTES = 256
 
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Defect).decode
 
@@ -60,7 +59,7 @@ def error_table(defects: Sequence[Defect]) -> pa.Table:
 
 
 def error_file(defects: Sequence[Defect], position: int) -> tuple[str, bytes]:
-    """Return the name and body of a Parquet file of errors, the same for a repeated task."""
+    """Return the name and body of an error file, the same for a repeated task."""
     # Lazy import: it also starts Arrow's S3 client, which takes 10 ms and delays the exit.
     from sparklake.graveler.parquet_files import encode_parquet
 

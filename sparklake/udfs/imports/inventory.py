@@ -39,7 +39,7 @@ class InventoryFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class InventoryTaskSettings:
-    """The settings of the tasks of an inventory."""
+    """The task settings of an inventory."""
 
     source_bucket: str
     place: str
@@ -130,7 +130,7 @@ def _objects(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.Record
 
 
 def _is_object(columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    """Return a mask of objects, except for the empty folder markers of tools."""
+    """Return a mask of objects that are no empty folder markers."""
     empty = pc.equal(columns["size"].fill_null(-1), 0)
     return pc.invert(pc.and_(empty, pc.ends_with(columns["key"], "/")))
 

@@ -89,7 +89,7 @@ class _RowEncoder:
         return in_key_order(parts)
 
     def _plain(self, rows: pa.RecordBatch, missing: Mask) -> tuple[Mask, pa.StringArray]:
-        """Return a mask of plain rows, and the missing checksums of small files."""
+        """Return a mask of plain rows, and missing checksums from small files."""
         plain = plain_rows(rows, self.workspace.storage_namespace)
         if not plain.any():
             return plain, pa.nulls(rows.num_rows, pa.string())

@@ -35,7 +35,7 @@ _ERRORS_A_FILE = 50_000
 def ranges_body(
     workspace: Workspace, settings: ImportTaskSettings, batches: Batches
 ) -> BatchStream:
-    """Write the ranges of sorted rows of RECORD_SCHEMA, with defects first in each batch.
+    """Write ranges from sorted rows of RECORD_SCHEMA, with defects first in each batch.
 
     After the first error nothing more is written, unless errors are skipped.
     """
@@ -117,7 +117,7 @@ class Ledger:
                 self._write()
 
     def note_twice(self, group: list[Record]) -> Record:
-        """Return the latest record of a key, of these the least address; note the others."""
+        """Return the latest record of a key, or the one with the least address; note the others."""
         group = sorted(group, key=_precedence)
         path = key_path(group[0][0])
         address = object_info(group[0], self.workspace.storage_namespace).address

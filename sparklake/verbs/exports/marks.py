@@ -76,7 +76,7 @@ def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
     current = find_mark(store)
     if current is None or current.run != mark.run:
         raise RaceLostError(
-            f"another export to {store.uri} has started meanwhile: run one at a time, and "
+            f"another export to {store.uri} has started: run one at a time, and "
             "repeat the one that you want"
         )
 

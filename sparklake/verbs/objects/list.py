@@ -133,8 +133,8 @@ class _Level:
         is_new = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
         is_shown = np.concatenate(([True], is_new))
         if self.pattern:
-            found = pc.match_substring_regex(names, self.pattern)
-            is_shown &= is_folder | found.to_numpy(zero_copy_only=False)
+            is_match = pc.match_substring_regex(names, self.pattern)
+            is_shown &= is_folder | is_match.to_numpy(zero_copy_only=False)
         first = np.flatnonzero(is_shown)
         objects = object_rows(
             object_batch(block.take(first[~is_folder[first]]), self.storage_namespace)

@@ -38,10 +38,10 @@ class RestoreResult:
     removed: int
 
 
-def _stored(made: RestoreResult) -> Mapping[str, Any]:
+def _stored(result: RestoreResult) -> Mapping[str, Any]:
     """Encode a restore for an idempotency key."""
-    counts = {"added": made.added, "changed": made.changed, "removed": made.removed}
-    return {"commit": made.commit.id, **counts}
+    counts = {"added": result.added, "changed": result.changed, "removed": result.removed}
+    return {"commit": result.commit.id, **counts}
 
 
 def _restored(context: Context, stored: Mapping[str, Any]) -> RestoreResult:
@@ -69,10 +69,10 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
         cut = cut_out(context, state, path_filter, "restore")
         if run == EMPTY_META_RANGE and not _takes(context, state, path_filter, cut):
             raise _nothing(context, state, ref, commit, paths)
-        made = RestoreResult(commit, counts.added, counts.changed, counts.removed)
-        once = context.recorded(made)
+        result = RestoreResult(commit, counts.added, counts.changed, counts.removed)
+        once = context.recorded(result)
         context.refs.staging.drop(branch, state, cut, run or None, fence=fence, once=once)
-        return made
+        return result
 
     return with_branch_queue(context, branch, attempt)
 

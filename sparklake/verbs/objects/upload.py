@@ -59,10 +59,10 @@ _STORED_PATHS = 100
 _SAME_COLUMNS = ("path", "size", "checksum", "metadata", "content_type")
 
 
-def _stored(made: FolderUpload) -> Mapping[str, Any]:
+def _stored(upload: FolderUpload) -> Mapping[str, Any]:
     """Encode an upload, with the first skipped paths, for an idempotency key."""
-    skipped = [[each.path, each.reason.value] for each in made.skipped[:_STORED_PATHS]]
-    return {"count": made.count, "skipped": skipped}
+    skipped = [[each.path, each.reason.value] for each in upload.skipped[:_STORED_PATHS]]
+    return {"count": upload.count, "skipped": skipped}
 
 
 def _upload(_: Context, stored: Mapping[str, Any]) -> FolderUpload:
