@@ -104,13 +104,10 @@ def three_way_batch(changes: BlockChanges) -> pa.RecordBatch:
     rows = (changes.base, changes.right, changes.left)
     base, source, dest = map(DiffSide.of, rows)
     columns = change_columns(changes, dest, source)
-    columns += map(_side_column, (base, source, dest))
+    for each in (base, source, dest):
+        values = [each.size, each.checksum, each.mtime]
+        columns.append(pa.StructArray.from_arrays(values, fields=list(SIDE_TYPE), mask=each.absent))
     return pa.record_batch(columns, schema=THREE_WAY_SCHEMA)
-
-
-def _side_column(side: DiffSide) -> pa.StructArray:
-    columns = [side.size, side.checksum, side.mtime]
-    return pa.StructArray.from_arrays(columns, fields=list(SIDE_TYPE), mask=side.absent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparklake.graveler.algebra.changes import BlockChanges, Conflict
 from sparklake.graveler.algebra.compare import three_way_diff
+from sparklake.graveler.buffers import Positions
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.records import identity_of
@@ -26,8 +25,6 @@ from sparklake.udfs.diffs import side_sizes
 from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.streams import open_tasks, records_of
 from sparklake.udfs.tasks import Batches, BatchStream
-
-Sizes: TypeAlias = NDArray[np.int64]
 
 
 def preview_body(
@@ -85,7 +82,7 @@ class _Tally:
                 kind = "removed" if decided is None else "changed" if dest else "added"
                 self._count(kind, np.array([record_entry((key, value)).size]))
 
-    def _count(self, kind: str, sizes: Sizes) -> None:
+    def _count(self, kind: str, sizes: Positions) -> None:
         self.counts[kind] += len(sizes)
         name = f"{kind}_bytes"
         self.counts[name] = bounded(self.counts[name] + column_sum(sizes))

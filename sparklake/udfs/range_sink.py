@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sparklake.graveler.blocks.block import Block, Blocks
@@ -36,13 +35,11 @@ class RangeSink:
 
     def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
         """Split records in key order into ranges."""
-        return tuple(self.cut(blocks))
-
-    def cut(self, blocks: Blocks) -> Iterator[WrittenRange]:
-        """Split records in key order into ranges, each yielded after its last record."""
-        for run, file in write_ranges(blocks, self.range_records, compress=self.compress):
-            self._add(run.info, file)
-            yield run
+        ranges = []
+        for each, file in write_ranges(blocks, self.range_records, compress=self.compress):
+            self._add(each.info, file)
+            ranges.append(each)
+        return tuple(ranges)
 
     def write_one(self, records: Block) -> RangeInfo:
         info, file = make_range(records, compress=self.compress)

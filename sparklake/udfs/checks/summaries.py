@@ -10,7 +10,7 @@ from sparklake.graveler.blocks.align import unequal_rows
 from sparklake.graveler.blocks.block import concatenated
 from sparklake.graveler.blocks.verification import shown_key
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.keys import Interval, common, successor
 from sparklake.graveler.planning.change_summary import ChangeSummary, decode_summary, names_hashed
 from sparklake.graveler.planning.segments import changed_intervals
 from sparklake.graveler.ports import ObjectStore
@@ -57,7 +57,7 @@ def _omitted_keys(
     """Yield the changed keys missing from a summary."""
     trees = [read_meta_range(store, each).ranges for each in (commit.before, commit.after)]
     for window in changed_intervals(trees[0], trees[1], sum(map(len, trees))):
-        if any(each.start <= window.start and _ends(window, each) for each in summary.intervals):
+        if any(common(window, each) == window for each in summary.intervals):
             continue
         before, after = (concatenated(list(read_ranges(store, each, window))) for each in trees)
         rows = unequal_rows(before.ids, after.ids)
@@ -66,7 +66,3 @@ def _omitted_keys(
                 one = Interval(key, successor(key))
                 if not all(summary.may_hold(one, each) for each in names_hashed([key])):
                     yield key
-
-
-def _ends(window: Interval, other: Interval) -> bool:
-    return other.stop is None or (window.stop is not None and window.stop <= other.stop)
