@@ -155,7 +155,7 @@ class ExportWork:
         destination.settle()
 
     def _exports(self, step: ExportPass) -> Iterator[tuple[ExportTaskSettings, Plan]]:
-        """Yield the task settings of each plan. At most one plan writes all objects."""
+        """Yield the task settings of each plan. A plan from the empty tree writes all objects."""
         everything = any(origin is None for origin, _ in self.plans)
         for origin, plan in self.plans:
             yield (
