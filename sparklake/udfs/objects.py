@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparklake.errors import AlreadyExistsError
-from sparklake.graveler.algebra.changes import BlockChanges, ChangeCounts
+from sparklake.graveler.algebra.changes import ChangeCounts
 from sparklake.graveler.algebra.compare import diff
 from sparklake.graveler.algebra.staged import apply
 from sparklake.graveler.blocks.align import aligned
