@@ -151,7 +151,7 @@ def test_a_graph_lets_go_of_what_it_read_first(
     repo = new_repository(lake, folder)
     line = {f"c{number}": [f"c{number - 1}"] if number else [] for number in range(3_000)}
     repo.create_branch("long", insert(dsn, repo, line)["c2999"].id)
-    monkeypatch.setattr("sparklake.verbs.base.context._COMMITS_KEPT", 500)
+    monkeypatch.setattr("sparklake.verbs.base.commit_graph._COMMITS_KEPT", 500)
     repo = lake.repository(repo.name)
     assert [each.message for each in repo.log("long")] == [*line][::-1]
     assert len(repo._context.graph._known) < len(line)
