@@ -551,8 +551,8 @@ class Branch:
         from sparklake.graveler.planning.path_filter import PATHS_NOUN
         from sparklake.verbs.objects.restore import restore
 
-        chosen = path_tuple(paths, PATHS_NOUN)
-        return restore(self._context, self.name, ref, chosen)
+        selected = path_tuple(paths, PATHS_NOUN)
+        return restore(self._context, self.name, ref, selected)
 
     @verb("hard-reset", COMMIT)
     def hard_reset(

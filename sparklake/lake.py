@@ -254,12 +254,12 @@ class Lake:
             manifest=manifest,
             accept_old=accept_old,
         )
-        made = restore_refs(store, self._ref_store, options, self._committer)
-        repository = self._open(made.info)
+        restored = restore_refs(store, self._ref_store, options, self._committer)
+        repository = self._open(restored.info)
         if on_note is not None:
-            is_checked = made.is_foreign and check_addresses
-            found = address_notes(repository._context) if is_checked else ()
-            for note in (*made.notes, *found):
+            is_checked = restored.is_foreign and check_addresses
+            more_notes = address_notes(repository._context) if is_checked else ()
+            for note in (*restored.notes, *more_notes):
                 on_note(note)
         return repository
 
@@ -323,8 +323,8 @@ def parse_engine(engine: Engine | str | None) -> Engine | None:
     try:
         return Engine(engine)
     except ValueError as error:
-        known = ", ".join(each.value for each in Engine)
-        raise InvalidInputError(f"{engine!r} is not an engine: choose one of {known}") from error
+        names = ", ".join(each.value for each in Engine)
+        raise InvalidInputError(f"{engine!r} is not an engine: choose one of {names}") from error
 
 
 def _open_ref_store(settings: Settings) -> tuple[RefStore, Callable[[], None]]:

@@ -483,15 +483,13 @@ class Repository:
         """Return the best common ancestor of two refs. Raises RefNotFoundError."""
         from sparklake.verbs.base.merge_bases import merge_base
 
-        one, other = (self.resolve(ref) for ref in (left, right))
-        return merge_base(self._context, one, other)
+        return merge_base(self._context, self.resolve(left), self.resolve(right))
 
     def merge_bases(self, left: str, right: str) -> list[Commit]:
         """Return all best common ancestors of two refs, that of `merge_base` first."""
         from sparklake.verbs.base.merge_bases import common_ancestors
 
-        one, other = (self.resolve(ref) for ref in (left, right))
-        return common_ancestors(self._context, one, other)
+        return common_ancestors(self._context, self.resolve(left), self.resolve(right))
 
     def graph(self, ref: str, limit: int = 100, first_parent: bool = False) -> HistoryGraph:
         """Return the latest commits of a ref as a picture. Needs the extra `graph`."""

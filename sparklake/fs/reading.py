@@ -109,7 +109,7 @@ class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
         checked = CheckedContent(content)
         self._ahead = ReadAhead(checked, block_size if cache_type == "none" else 0)
         self._content = content
-        self._details = file_info(path, content.found)
+        self._details = file_info(path, content.info)
         super().__init__(
             fs,
             path,

@@ -66,12 +66,12 @@ def explain_commit(context: Context, branch: str, path_filter: PathFilter = ALL)
     """Return the plan of a commit, without sealing or writing anything."""
     name = get_branch(context, branch).name
 
-    def plan(found: ResolvedRef) -> Plan:
+    def plan(resolved: ResolvedRef) -> Plan:
         staged = StagedLayers(context, dry=True, path_filter=path_filter)
-        return staged.plan(context.tree(found.commit), found.layers)
+        return staged.plan(context.tree(resolved.commit), resolved.layers)
 
-    found = read_consistently(context, name, plan)
-    return explained("commit", found, cut_for_tasks, context.runners, LAYERED)
+    planned = read_consistently(context, name, plan)
+    return explained("commit", planned, cut_for_tasks, context.runners, LAYERED)
 
 
 def _commit_sealed(

@@ -50,18 +50,18 @@ class ArgumentTypes:
         names = code.co_varnames[1 : code.co_argcount]
         (more,) = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :][:1] or ("",)
         types = {
-            each: found
+            each: checked_type
             for each, annotation in plain.__annotations__.items()
             if each != "return"
-            and (found := _argument_type(annotation, plain.__globals__)) is not None
+            and (checked_type := _argument_type(annotation, plain.__globals__)) is not None
         }
         return ArgumentTypes(name, names, more, types)
 
     def check(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Check the arguments of a call; paths and prefixes raise InvalidKeyError."""
-        named = zip(self.names, arguments, strict=False)
+        positional = zip(self.names, arguments, strict=False)
         starred = ((self.more, value) for value in arguments[len(self.names) :])
-        for name, value in (*named, *starred, *keywords.items()):
+        for name, value in (*positional, *starred, *keywords.items()):
             expected = self.types.get(name)
             if expected is not None and not expected.fits(value):
                 error = InvalidKeyError if name in _KEYS else InvalidInputError
@@ -77,10 +77,10 @@ def _argument_type(annotation: str, names: dict[str, Any]) -> _ArgumentType | No
         return None
     is_union = isinstance(hints["it"], UnionType)
     members = frozenset(get_args(hints["it"]) if is_union else [hints["it"]])
-    known = _TYPES.get(members - {NoneType})
-    if known is None or NoneType not in members:
-        return known
-    noun, fits = known
+    match = _TYPES.get(members - {NoneType})
+    if match is None or NoneType not in members:
+        return match
+    noun, fits = match
     return _ArgumentType(noun, lambda value: value is None or fits(value))
 
 

@@ -57,8 +57,8 @@ class Attempts:
         if outcome.changed.keys is not None and len(self._ran.pieces) <= _MOST_PIECES:
             # What was taken over from an earlier attempt is no part of it.
             within = [piece.interval for piece in self._ran.stretches]
-            known = KnownKeys(frozenset(outcome.changed.keys), within)
-            self.context.trees.keep_known(over, tree.id, known)
+            known_keys = KnownKeys(frozenset(outcome.changed.keys), within)
+            self.context.trees.keep_known(over, tree.id, known_keys)
         keys = outcome.changed.keys
         is_changed = reuses or keys is None or keys or outcome.counts.total
         if not is_changed and have_equal_records(self.context, over, tree.id, self.title):

@@ -25,11 +25,11 @@ class CommitGraph:
     _stretch: int = _FIRST_STRETCH
 
     def commit(self, commit_id: CommitId) -> Commit:
-        found = self._known.get(commit_id) or self.refs.commits.find(commit_id)
-        if found is None:
+        commit = self._known.get(commit_id) or self.refs.commits.find(commit_id)
+        if commit is None:
             raise CorruptFileError(f"the commit {commit_id} is named but does not exist")
-        self._keep([found])
-        return found
+        self._keep([commit])
+        return commit
 
     def ancestor(self, commit_id: CommitId) -> Commit:
         """Return a commit, and prefetch its ancestors for a walk."""
@@ -41,8 +41,8 @@ class CommitGraph:
     def first_ancestor(self, commit: Commit, steps: int) -> Commit | None:
         """Return the ancestor `steps` first parents back, or None past the first commit."""
         if steps > _FIRST_STRETCH:
-            found = self.refs.commits.first_ancestor(commit.id, steps)
-            return found and self._known.setdefault(found.id, found)
+            ancestor = self.refs.commits.first_ancestor(commit.id, steps)
+            return ancestor and self._known.setdefault(ancestor.id, ancestor)
         for _ in range(steps):
             if not commit.parents:
                 return None
@@ -63,17 +63,17 @@ class CommitGraph:
 
     def read_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
         """Read commits and their ancestors down to a generation, in one round trip."""
-        found = self.refs.commits.ancestry_down_to(commit_ids, least)
-        self._keep(found)
-        return found
+        commits = self.refs.commits.ancestry_down_to(commit_ids, least)
+        self._keep(commits)
+        return commits
 
     def _keep(self, commits: Sequence[Commit]) -> None:
         for each in commits:
             self._known.pop(each.id, None)
             self._known[each.id] = each
         if len(self._known) > _COMMITS_KEPT:
-            kept = max(_COMMITS_KEPT // 2, len(commits))
-            for name in list(self._known)[:-kept]:
+            limit = max(_COMMITS_KEPT // 2, len(commits))
+            for name in list(self._known)[:-limit]:
                 self._known.pop(name, None)
 
 
@@ -106,15 +106,15 @@ class Walk:
 
     def _read(self, least: int) -> None:
         near = [each for each, above in self._missing.items() if above > least]
-        found = self.graph.read_down_to(near, least)
-        for each in found:
+        commits = self.graph.read_down_to(near, least)
+        for each in commits:
             self._meet(each)
         self._missing = {
             each: above
             for each, above in self._missing.items()
             if self.graph.find_known(each) is None
         }
-        if len(found) < _LAST_STRETCH:
+        if len(commits) < _LAST_STRETCH:
             self._band *= 2
         elif self._band > 1:
             self._band //= 2

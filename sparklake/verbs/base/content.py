@@ -16,14 +16,14 @@ from sparklake.stores.objects.digests import contradicts, may_be_md5
 AHEAD_BYTES = 1 << 20
 
 
-def read_body(found: ObjectInfo, ref: str) -> bytes:
+def read_body(info: ObjectInfo, ref: str) -> bytes:
     """Return the bytes of an object, or raise MissingFileError or CorruptFileError."""
-    store, key = open_object(found.address)
-    with _missing(found, ref):
+    store, key = open_object(info.address)
+    with _missing(info, ref):
         body = store.get(key)
-    _check_size(found, ref, len(body))
-    if may_be_md5(found.checksum):
-        _check_digest(found, ref, hashlib.md5(body, usedforsecurity=False).hexdigest())
+    _check_size(info, ref, len(body))
+    if may_be_md5(info.checksum):
+        _check_digest(info, ref, hashlib.md5(body, usedforsecurity=False).hexdigest())
     return body
 
 
@@ -31,24 +31,24 @@ def read_body(found: ObjectInfo, ref: str) -> bytes:
 class ObjectContent:
     """The content of an object, read in parts without a check of their bytes."""
 
-    found: ObjectInfo
+    info: ObjectInfo
     ref: str
 
     def __len__(self) -> int:
-        return self.found.size
+        return self.info.size
 
     def __getitem__(self, part: slice, /) -> bytes:
-        start, stop, _ = part.indices(self.found.size)
-        if start >= stop and self.found.size:
+        start, stop, _ = part.indices(self.info.size)
+        if start >= stop and self.info.size:
             return b""
-        store, key = open_object(self.found.address)
-        with _missing(self.found, self.ref):
+        store, key = open_object(self.info.address)
+        with _missing(self.info, self.ref):
             read = store.get_part(key, start, stop)
-        _check_size(self.found, self.ref, read.size)
+        _check_size(self.info, self.ref, read.size)
         return read.body
 
     def check_digest(self, digest: str) -> None:
-        _check_digest(self.found, self.ref, digest)
+        _check_digest(self.info, self.ref, digest)
 
 
 class CheckedContent:
@@ -61,7 +61,7 @@ class CheckedContent:
 
     def __init__(self, content: ObjectContent) -> None:
         self._content = content
-        self._is_checked = may_be_md5(content.found.checksum)
+        self._is_checked = may_be_md5(content.info.checksum)
         self._digest = hashlib.md5(usedforsecurity=False)
         self._hashed = 0
 
@@ -103,39 +103,39 @@ class ReadAhead:
             return self._content[part]
         in_order, self._asked = start == self._asked, stop
         at = start - self._start
-        known = self._kept[at : at + stop - start] if at >= 0 else b""
-        if len(known) == stop - start:
-            return known
-        begin = start + len(known)
+        buffered = self._kept[at : at + stop - start] if at >= 0 else b""
+        if len(buffered) == stop - start:
+            return buffered
+        begin = start + len(buffered)
         read = self._content[begin : stop + self._ahead if in_order else stop]
         self._kept, self._start = read[stop - begin :], stop
-        return known + read[: stop - begin]
+        return buffered + read[: stop - begin]
 
 
 @contextmanager
-def _missing(found: ObjectInfo, ref: str) -> Iterator[None]:
+def _missing(info: ObjectInfo, ref: str) -> Iterator[None]:
     try:
         yield
     except MissingFileError as error:
         raise MissingFileError(
-            f"{found.path!r} at {ref!r} is missing from {found.address}: it was moved or "
+            f"{info.path!r} at {ref!r} is missing from {info.address}: it was moved or "
             "deleted outside the lake; restore it there"
         ) from error
 
 
-def _check_size(found: ObjectInfo, ref: str, size: int) -> None:
-    if size != found.size:
+def _check_size(info: ObjectInfo, ref: str, size: int) -> None:
+    if size != info.size:
         raise CorruptFileError(
-            f"{found.path!r} at {ref!r} has {size} bytes at {found.address}, not "
-            f"{found.size}: it was overwritten outside the lake; restore the original"
+            f"{info.path!r} at {ref!r} has {size} bytes at {info.address}, not "
+            f"{info.size}: it was overwritten outside the lake; restore the original"
         )
 
 
-def _check_digest(found: ObjectInfo, ref: str, digest: str) -> None:
-    store, key = open_object(found.address)
-    if contradicts(found.checksum, digest, lambda: store.find(key)):
+def _check_digest(info: ObjectInfo, ref: str, digest: str) -> None:
+    store, key = open_object(info.address)
+    if contradicts(info.checksum, digest, lambda: store.find(key)):
         raise CorruptFileError(
-            f"{found.path!r} at {ref!r} has the MD5 {digest} at {found.address}, not "
-            f"{found.checksum}: it was overwritten outside the lake, or damaged on the disk "
+            f"{info.path!r} at {ref!r} has the MD5 {digest} at {info.address}, not "
+            f"{info.checksum}: it was overwritten outside the lake, or damaged on the disk "
             "or in transit. Read it again. If that does not help, restore the original"
         )

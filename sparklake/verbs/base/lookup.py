@@ -72,8 +72,8 @@ class OpenRange:
 
     def find_many(self, keys: Keys) -> tuple[Block, Positions]:
         """Return the records of ascending keys, and the matching positions."""
-        places, found = self.block.find(keys)
-        positions = np.flatnonzero(found)
+        places, matches = self.block.find(keys)
+        positions = np.flatnonzero(matches)
         return self.block.take(places[positions]), positions
 
     def _key(self, row: int) -> bytes:
@@ -152,7 +152,7 @@ class OpenRanges:
 
     def holding(self, ranges: Ranges, intervals: Iterable[Interval]) -> list[Interval]:
         """Return the intervals with a key; the metarange often decides this."""
-        held: list[Interval] = []
+        matches: list[Interval] = []
         inside: dict[RangeInfo, list[Interval]] = {}
         info_at = cache(ranges.__getitem__)
         for each in intervals:
@@ -161,12 +161,12 @@ class OpenRanges:
                 continue
             info = info_at(at)
             if info.min_key in each or info.max_key in each:
-                held.append(each)
+                matches.append(each)
             elif info.min_key < each.start:
                 inside.setdefault(info, []).append(each)
-        for opened, asked in zip(self._opened(list(inside)), inside.values(), strict=True):
-            held += opened.holding(asked)
-        return held
+        for opened, within in zip(self._opened(list(inside)), inside.values(), strict=True):
+            matches += opened.holding(within)
+        return matches
 
     def for_many_keys(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
         """Return ranges for the lookup of many keys; unknown ones are read together.
@@ -177,14 +177,14 @@ class OpenRanges:
         if not is_compiled():
             return [*self.get_many(infos)]
         with self._lock:
-            left = self._open.maxsize - self._open.currsize
+            free = self._open.maxsize - self._open.currsize
         room = []
         for each in infos:
             is_open = isinstance(self._known(each), OpenRange)
             size = 0 if is_open else full_size(each.size, each.count)
-            if size <= left:
+            if size <= free:
                 room.append(each)
-                left -= size
+                free -= size
         opened = dict(zip(room, self.get_many(room), strict=True))
         others = [each for each in infos if each not in opened]
         packed = dict(zip(others, self._opened(others), strict=True))
@@ -192,9 +192,9 @@ class OpenRanges:
 
     def _opened(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
         """Return ranges for the lookup of a few keys; unknown ones are read together."""
-        known = {each.id: self._known(each) for each in infos}
-        fresh = iter(self._read([each for each in infos if known[each.id] is None]))
-        return [self._ready(each, known[each.id] or next(fresh)) for each in infos]
+        cached = {each.id: self._known(each) for each in infos}
+        fresh = iter(self._read([each for each in infos if cached[each.id] is None]))
+        return [self._ready(each, cached[each.id] or next(fresh)) for each in infos]
 
     def _known(self, info: RangeInfo) -> OpenRange | PackedRange | None:
         with self._lock:
@@ -202,17 +202,17 @@ class OpenRanges:
 
     def _read(self, infos: Sequence[RangeInfo]) -> list[PackedRange]:
         blocks = read_packed(self._store, infos)
-        found = [PackedRange(*each) for each in zip(infos, blocks, strict=True)]
-        for info, each in zip(infos, found, strict=True):
+        packed = [PackedRange(*each) for each in zip(infos, blocks, strict=True)]
+        for info, each in zip(infos, packed, strict=True):
             self._keep(self._packed, info, each)
-        return found
+        return packed
 
-    def _ready(self, info: RangeInfo, found: OpenRange | PackedRange) -> OpenRange | PackedRange:
+    def _ready(self, info: RangeInfo, current: OpenRange | PackedRange) -> OpenRange | PackedRange:
         """Return a range, opened in full after enough lookups."""
-        if isinstance(found, PackedRange) and found.is_worn and self._has_room(info):
+        if isinstance(current, PackedRange) and current.is_worn and self._has_room(info):
             (opened,) = self.get_many([info])
             return opened
-        return found
+        return current
 
     def lookup(self, ranges: Ranges, key: bytes) -> bytes | None:
         at = position_reaching(ranges, key)
@@ -222,17 +222,17 @@ class OpenRanges:
 
     def lookup_many(self, ranges: Ranges, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the stored values of ascending keys in a tree, in one lookup per range."""
-        found: list[bytes | None] = []
+        values: list[bytes | None] = []
         place = 0
-        while len(found) < len(keys):
-            at = len(found)
+        while len(values) < len(keys):
+            at = len(values)
             place = position_reaching(ranges, keys[at], lo=place)
             if place == len(ranges):
-                return found + [None] * (len(keys) - at)
+                return values + [None] * (len(keys) - at)
             info = ranges[place]
             within = keys[at : bisect_right(keys, info.max_key, lo=at)]
-            found += self._find_many(info, within)
-        return found
+            values += self._find_many(info, within)
+        return values
 
     def _find_many(self, info: RangeInfo, keys: Sequence[bytes]) -> Iterator[bytes | None]:
         for at, key in enumerate(keys):
@@ -245,22 +245,22 @@ class OpenRanges:
     def get_many(self, infos: Sequence[RangeInfo]) -> list[OpenRange]:
         """Return fully opened ranges; unknown ones are read together."""
         with self._lock:
-            known = {each.id: self._open.get(each.id) for each in infos}
-        found = {name: each for name, each in known.items() if each is not None}
-        missing = list({each.id: each for each in infos if each.id not in found}.values())
+            cached = {each.id: self._open.get(each.id) for each in infos}
+        by_id = {name: each for name, each in cached.items() if each is not None}
+        missing = list({each.id: each for each in infos if each.id not in by_id}.values())
         for info, block in zip(missing, read_each(self._store, missing), strict=True):
             # Decode all of it before others see it: no file stays open, threads may share it
             # because it never changes, and damaged ranges are not kept.
             _ = block.encoded
-            found[info.id] = OpenRange(block, info.size)
-            self._keep(self._open, info, found[info.id])
-        return [found[info.id] for info in infos]
+            by_id[info.id] = OpenRange(block, info.size)
+            self._keep(self._open, info, by_id[info.id])
+        return [by_id[info.id] for info in infos]
 
     def _has_room(self, info: RangeInfo) -> bool:
         with self._lock:
             return self._open.currsize + full_size(info.size, info.count) <= self._open.maxsize
 
-    def _keep(self, kept: LRUCache[RangeId, Some], info: RangeInfo, found: Some) -> None:
+    def _keep(self, items: LRUCache[RangeId, Some], info: RangeInfo, item: Some) -> None:
         with self._lock:
-            if found.size <= kept.maxsize:
-                kept[info.id] = found
+            if item.size <= items.maxsize:
+                items[info.id] = item

@@ -72,9 +72,9 @@ def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> Repos
     mark = Mark(info.name, info.uid, refs.id())
     encoded = msgspec.json.encode(mark)
     if not store.put_if_absent(NAMESPACE_MARKER_KEY, encoded):
-        found = _find_mark(store)
-        if found and found == replace(mark, uid=found.uid) and _is_abandoned(store, refs, found):
-            return replace(info, uid=found.uid)
+        owner = _find_mark(store)
+        if owner and owner == replace(mark, uid=owner.uid) and _is_abandoned(store, refs, owner):
+            return replace(info, uid=owner.uid)
         raise errors.NamespaceInUseError(
             f"{store.uri} is, or was, the storage namespace of a repository: choose an unused "
             f"one. Delete it with its {NAMESPACE_MARKER_KEY} only if nothing in it is needed any "
@@ -102,9 +102,9 @@ def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
             f"{what}: its refs were restored to {mark.repository!r}, which uses it now. To use it "
             "here again, delete the repository and restore it"
         )
-    found = "damaged" if store.find(NAMESPACE_MARKER_KEY) else "missing"
+    state = "damaged" if store.find(NAMESPACE_MARKER_KEY) else "missing"
     raise errors.CorruptFileError(
-        f"{what}: the mark {NAMESPACE_MARKER_KEY} is {found}. `sparklake repair` writes it again "
+        f"{what}: the mark {NAMESPACE_MARKER_KEY} is {state}. `sparklake repair` writes it again "
         "if this is the namespace"
     )
 
@@ -120,8 +120,8 @@ def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
 
 def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
     """Remove the marker of a rejected repository, unless another attempt created it."""
-    made = refs.find_repository(info.name)
-    if made is None or made.uid != info.uid:
+    existing = refs.find_repository(info.name)
+    if existing is None or existing.uid != info.uid:
         store.delete(NAMESPACE_MARKER_KEY)
 
 
@@ -195,11 +195,11 @@ def check_apart(info: RepositoryInfo, uri: str) -> str:
 
 def check_enclosing(uri: str) -> None:
     with given_place(uri):
-        found = find_enclosing(uri)
-    if found is not None:
+        enclosing = find_enclosing(uri)
+    if enclosing is not None:
         raise errors.NamespaceInUseError(
-            f"{uri} is inside {found}, which is, or was, the storage namespace of a "
-            f"repository: choose a location outside. Delete {found} with its "
+            f"{uri} is inside {enclosing}, which is, or was, the storage namespace of a "
+            f"repository: choose a location outside. Delete {enclosing} with its "
             f"{NAMESPACE_MARKER_KEY} only if nothing in it is needed any more"
         )
 

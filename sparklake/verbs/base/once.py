@@ -175,8 +175,8 @@ def once_scope(
 
 def digest_of(verb: str, target: str, once: Once, arguments: Mapping[str, Any]) -> str:
     """Return the digest of a verb and its normalised arguments. `target` is mostly a branch."""
-    said = [once.key, verb, target, list(once.inputs), normalised(arguments)]
-    text = json.dumps(said, sort_keys=True)
+    parts = [once.key, verb, target, list(once.inputs), normalised(arguments)]
+    text = json.dumps(parts, sort_keys=True)
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
@@ -213,13 +213,13 @@ _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 
 def compared_arguments(bound: inspect.BoundArguments, files: Sequence[str]) -> Mapping[str, Any]:
     """Return the non-default arguments of a method; `files` are compared by content."""
-    (self_name, *_), given = bound.signature.parameters, dict(bound.arguments)
+    (self_name, *_), values = bound.signature.parameters, dict(bound.arguments)
     for name in (self_name, "once"):
-        given.pop(name, None)
+        values.pop(name, None)
     defaults = {name: each.default for name, each in bound.signature.parameters.items()}
     return {
         name: _file_digest(value) if name in files else value
-        for name, value in given.items()
+        for name, value in values.items()
         if not (isinstance(value, bool | str | None) and value == defaults[name])
     }
 

@@ -74,29 +74,29 @@ class Trees:
 
     def get(self, meta_range_id: MetaRangeId) -> MetaRange:
         with self._lock:
-            found = self._kept.get(meta_range_id)
-        if found is None:
+            tree = self._kept.get(meta_range_id)
+        if tree is None:
             from sparklake.graveler.sstable.range_files import read_meta_range
 
-            found = self.keep(read_meta_range(self._store, meta_range_id))
-        return found
+            tree = self.keep(read_meta_range(self._store, meta_range_id))
+        return tree
 
     def keep(self, tree: MetaRange) -> MetaRange:
         with self._lock:
             self._kept[tree.id] = tree
         return tree
 
-    def keep_known(self, before: MetaRangeId, after: MetaRangeId, known: KnownKeys) -> None:
+    def keep_known(self, before: MetaRangeId, after: MetaRangeId, keys: KnownKeys) -> None:
         with self._lock:
-            self._known[before, after] = known
+            self._known[before, after] = keys
 
     def change_summary(self, before: MetaRangeId, after: MetaRangeId) -> ChangeSummary | None:
         """Return the possible changes between two trees; None unless both are cached."""
         with self._lock:
             one, other = self._kept.get(before), self._kept.get(after)
-            known = self._known.get((before, after))
+            keys = self._known.get((before, after))
         if one is None or other is None:
             return None
         from sparklake.graveler.planning.change_summary import summary_between
 
-        return summary_between(one.ranges, other.ranges, known)
+        return summary_between(one.ranges, other.ranges, keys)

@@ -57,19 +57,19 @@ def publish(
     signature: Signature,
     applied_layers: Sequence[int] = (),
     cut: LayerCut | None = None,
-    result: Callable[[Commit], object] = lambda made: made,
+    result: Callable[[Commit], object] = lambda commit: commit,
 ) -> Commit:
     """Move a branch from the expected head to a new commit.
 
     The tree contains the staging layers `applied_layers`, or with a cut only their cut part.
     `result` returns the verb's result for its idempotency key. Raises the errors of `publish_all`.
     """
-    made = signed_commit(parents, meta_range_id, signature)
-    once = context.recorded(result(made))
+    commit = signed_commit(parents, meta_range_id, signature)
+    once = context.recorded(result(commit))
     _publish(
-        context, state, verb, commits=[made], applied_layers=applied_layers, cut=cut, once=once
+        context, state, verb, commits=[commit], applied_layers=applied_layers, cut=cut, once=once
     )
-    return made
+    return commit
 
 
 def signed_commit(
@@ -131,7 +131,7 @@ def change_summaries(context: Context, commits: Sequence[Commit]) -> dict[Commit
     from sparklake.graveler.planning.change_summary import encode_summary
 
     trees = {each.id: each.meta_range_id for each in commits}
-    found = {}
+    summaries = {}
     for each in commits:
         parent = each.parents[0]
         # The id of an empty tree is an empty text.
@@ -142,5 +142,5 @@ def change_summaries(context: Context, commits: Sequence[Commit]) -> dict[Commit
         if before != each.meta_range_id:
             summary = context.trees.change_summary(before, each.meta_range_id)
         if summary is not None:
-            found[each.id] = encode_summary(summary)
-    return found
+            summaries[each.id] = encode_summary(summary)
+    return summaries

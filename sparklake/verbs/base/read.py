@@ -32,25 +32,25 @@ from sparklake.verbs.base.snapshot import kept_object
 from sparklake.verbs.base.staging import StagedLayers
 
 
-def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
+def purged_error(context: Context, info: ObjectInfo, error: MissingFileError) -> MissingFileError:
     try:
-        return _find_purged_error(context, found) or error
+        return _find_purged_error(context, info) or error
     except CorruptFileError as damage:
         return MissingFileError(
             f"{error}; a purge may have deleted it, but its receipt is unreadable: {damage}"
         )
 
 
-def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | None:
+def _find_purged_error(context: Context, info: ObjectInfo) -> PurgedError | None:
     own = OwnNamespace(context.info.storage_namespace)
-    (address,) = own.canonical(pa.array([found.address])).to_pylist()
+    (address,) = own.canonical(pa.array([info.address])).to_pylist()
     for each in context.refs.purges.list():
-        if found.path in Patterns(each.patterns) or (
+        if info.path in Patterns(each.patterns) or (
             each.include_shared and _is_listed(context.store, each, address)
         ):
             why = f": {each.message}" if each.message else ""
             return PurgedError(
-                f"{found.path!r} was purged from all of history by {each.who} (purge "
+                f"{info.path!r} was purged from all of history by {each.who} (purge "
                 f"{each.id}{why}); its record stays, but its bytes are permanently deleted",
                 each.id,
                 each.who,
@@ -77,9 +77,9 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
     """Return the objects of a ref below a prefix, in byte order."""
     start = key_prefix(prefix)
 
-    def plan(found: ResolvedRef) -> Plan:
-        sides = StagedLayers(context, start).sides(found.layers)
-        return plan_listing(found.tree(context).ranges, sides, prefix_interval(start))
+    def plan(resolved: ResolvedRef) -> Plan:
+        sides = StagedLayers(context, start).sides(resolved.layers)
+        return plan_listing(resolved.tree(context).ranges, sides, prefix_interval(start))
 
     return listing_of_plan(context, read_consistently(context, ref, plan), ref)
 
@@ -113,9 +113,9 @@ def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, w
 
 def read_object(context: Context, ref: str, path: str) -> bytes:
     """Return the bytes of one object, also raising PurgedError and ExpiredError."""
-    found = kept_object(context, ref, path)
+    info = kept_object(context, ref, path)
     try:
-        return read_body(found, ref)
+        return read_body(info, ref)
     except MissingFileError as error:
         kept_object(context, ref, path)  # It may have expired since.
-        raise purged_error(context, found, error) from error
+        raise purged_error(context, info, error) from error

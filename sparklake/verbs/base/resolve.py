@@ -66,17 +66,17 @@ def kept_commit(context: Context, text: str) -> Commit:
 
 
 def kept_ref(context: Context, text: str) -> ResolvedRef:
-    found = _of_commit(context, text)
-    found.check_kept(context)
-    return found
+    resolved = _of_commit(context, text)
+    resolved.check_kept(context)
+    return resolved
 
 
 def listed_commit(context: Context, text: str) -> Commit:
     """Return the commit of a ref, to list or compare its tree. Raises ExpiredError."""
-    found = _of_commit(context, text)
-    if not found.is_name:
-        check_trees(context, [found.commit.id])
-    return found.commit
+    resolved = _of_commit(context, text)
+    if not resolved.is_name:
+        check_trees(context, [resolved.commit.id])
+    return resolved.commit
 
 
 def check_trees(context: Context, commit_ids: Sequence[CommitId]) -> None:
@@ -105,17 +105,17 @@ def _of_commit(context: Context, text: str) -> ResolvedRef:
 
 def _resolve(context: Context, text: str, ref: names.Ref) -> ResolvedRef:
     """Resolve a ref: full commit id, branch, tag, unique prefix, in this order."""
-    found = _base(context, ref)
-    if (ref.committed or ref.staged) and found.branch is None:
+    resolved = _base(context, ref)
+    if (ref.committed or ref.staged) and resolved.branch is None:
         raise InvalidRefError(
             f"{text!r}: {text[-1]!r} must follow a branch, and {ref.base!r} is not a branch"
         )
-    commit = found.commit
+    commit = resolved.commit
     for step in ref.steps:
         commit = _follow(context, text, commit, step)
     bare = not ref.steps and not ref.committed
-    is_name = found.is_name and not ref.steps
-    return ResolvedRef(commit, found.branch if bare else None, ref.staged, is_name)
+    is_name = resolved.is_name and not ref.steps
+    return ResolvedRef(commit, resolved.branch if bare else None, ref.staged, is_name)
 
 
 def read_consistently(context: Context, ref: str, read: Callable[[ResolvedRef], T]) -> T:
@@ -140,13 +140,13 @@ def _no_branch(context: Context, name: str) -> RefNotFoundError:
     missing = f"{repository} has no branch {name!r}"
     try:
         ref = names.parse_ref(name)
-        found = _resolve(context, name, ref)
+        resolved = _resolve(context, name, ref)
     except (RefNotFoundError, InvalidRefError):
         near = names.suggestion(name, _names(context))
         return RefNotFoundError(f"{missing}{near}; `sparklake branch list` shows its branches")
     if ref.committed or ref.staged:
         return RefNotFoundError(f"{missing}: use {ref.base!r}")
-    kind = "a tag" if found.is_name else f"commit {found.commit.id[:12]}"
+    kind = "a tag" if resolved.is_name else f"commit {resolved.commit.id[:12]}"
     return RefNotFoundError(
         f"{missing}: it is {kind}, which never changes. Use a branch, or create one with "
         f"`sparklake branch create lakefs://{repository}/NAME --source lakefs://{repository}/"
@@ -183,17 +183,19 @@ def _base(context: Context, ref: names.Ref) -> ResolvedRef:
 
 
 def _by_prefix(context: Context, prefix: str) -> Commit:
-    found = context.refs.commits.find_by_prefix(prefix) if names.is_commit_id_prefix(prefix) else ()
-    if len(found) > 1:
+    matches = (
+        context.refs.commits.find_by_prefix(prefix) if names.is_commit_id_prefix(prefix) else ()
+    )
+    if len(matches) > 1:
         raise AmbiguousRefError(f"several commit ids start with {prefix!r}: add more digits")
-    if not found:
+    if not matches:
         tags = (each.name for each in context.refs.tags.list())
         raise RefNotFoundError(
             f"{context.info.name} has no branch, tag or commit {prefix!r}"
             f"{names.suggestion(prefix, [*_names(context), *tags])}; `sparklake branch list`, "
             "`sparklake tag list` and `sparklake log` show them"
         )
-    return found[0]
+    return matches[0]
 
 
 def _names(context: Context) -> Iterator[str]:
@@ -210,7 +212,7 @@ def _follow(context: Context, text: str, commit: Commit, step: names.RefStep) ->
                 f"not {step.count}"
             )
         return context.graph.ancestor(commit.parents[step.count - 1])
-    found = context.graph.first_ancestor(commit, step.count)
-    if found is None:
+    ancestor = context.graph.first_ancestor(commit, step.count)
+    if ancestor is None:
         raise RefNotFoundError(f"{text!r} goes back past the first commit")
-    return found
+    return ancestor

@@ -1,18 +1,9 @@
-"""The runner of verbs.
+"""The runner of verbs, in the same steps for each.
 
-Every verb takes the same steps, in this order:
-
-1. Arguments: a wrong type raises InvalidInputError before anything else happens.
-2. Once key: a repeated run returns the recorded result.
-3. No-op: with `if_needed`, a verb without changes returns the head.
-4. Versions: a taken address restarts the verb with a version that names it.
-5. Collections: a garbage collection restarts the verb from nothing.
-6. Queue: attempts that lose a race are repeated, in the queue of the branch.
-
-`runs_verbs` and `verb` run steps 1 to 3 around a public method, `restarts` runs steps 4 and 5
-around the verb, and the verb passes its attempts to `with_branch_queue`, after the preparation that
-they share. An import restarts only its attempts after a collection, within the queue: its source
-may be readable only once.
+`runs_verbs` and `verb` check arguments, return the recorded result of a repeated run, and return
+the head for a no-op with `if_needed`. `restarts` restarts a verb from nothing, with a version that
+has a conflicting address, or after a garbage collection. `with_branch_queue` repeats attempts that
+lose a race. An import restarts only its attempts: its source may be readable only once.
 """
 
 from __future__ import annotations
@@ -51,37 +42,22 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _VerbOptions:
+class verb:  # noqa: N801  (a decorator)
+    """Declare a method with a parameter `once` in a class with the decorator `runs_verbs`.
+
+    `codec` is the form of the result, or the module of its RESULT, imported on demand. `files` are
+    parameters with names of local files, compared by content. For a verb with `if_needed`, `head`
+    returns the result of a no-op. The object has a `_context`, and maybe the `name` of a branch.
+    """
+
     name: str = ""
     codec: ResultCodec[Any] | str = ""
     files: Sequence[str] = ()
     head: Callable[[Any, Mapping[str, Any]], Any] | None = None
 
-
-def verb(
-    name: str,
-    codec: ResultCodec[Any] | str,
-    *,
-    files: Sequence[str] = (),
-    head: Callable[[Any, Mapping[str, Any]], Any] | None = None,
-) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Declare a method with a parameter `once` of a class with the decorator `runs_verbs`.
-
-    The object of the method has the attribute `_context`, and maybe the `name` of a branch.
-
-    Args:
-        name: The stored name of the verb.
-        codec: The stored form of its result, or the module whose RESULT it is, imported on demand.
-        files: Parameters that name local files, whose contents are compared.
-        head: A function of the object and the arguments, for a verb with `if_needed`: it returns
-            the result of a verb that changes nothing.
-    """
-
-    def declare(method: Callable[P, T]) -> Callable[P, T]:
-        setattr(method, "verb_options", _VerbOptions(name, codec, files, head))  # noqa: B010
+    def __call__(self, method: Callable[P, T]) -> Callable[P, T]:
+        setattr(method, "verb_options", self)  # noqa: B010
         return method
-
-    return declare
 
 
 def runs_verbs(noun: type[Noun]) -> type[Noun]:
@@ -94,7 +70,7 @@ def runs_verbs(noun: type[Noun]) -> type[Noun]:
 
 
 def run_verb(method: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> VerbResult[T]:
-    """Call a method of a repository or a branch; return what became of the run, too.
+    """Call a method of a repository or a branch; return its result and outcome.
 
     Raises:
         InvalidInputError: The function is not a method of a repository or a branch.
@@ -112,7 +88,7 @@ def run_verb(method: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -
 
 
 def _runner(name: str, method: Callable[..., T]) -> Callable[..., T]:
-    runner = _Verb(name, method, getattr(method, "verb_options", _VerbOptions()))
+    runner = _Verb(name, method, getattr(method, "verb_options", verb()))
 
     @wraps(method)
     def run(noun: Any, *arguments: Any, **keywords: Any) -> T:
@@ -126,7 +102,7 @@ def _runner(name: str, method: Callable[..., T]) -> Callable[..., T]:
 class _Verb(Generic[T]):
     name: str
     method: Callable[..., T]
-    options: _VerbOptions
+    options: verb
 
     @cached_property
     def _types(self) -> ArgumentTypes:
@@ -182,12 +158,10 @@ def _as_result(value: T | VerbResult[T]) -> VerbResult[T]:
 def restarts(
     *, collections: bool = True, versions: bool = False
 ) -> Callable[[Callable[Concatenate[Context, P], T]], Callable[Concatenate[Context, P], T]]:
-    """Return a decorator to restart a verb from nothing.
+    """Return a decorator to restart a verb from nothing; arguments are read again.
 
-    With `collections`: after the start of a garbage collection, also for a tree file that one
-    deleted. With `versions`: if a range of the same objects has another address, with a version
-    that has the same one, or AddressConflictError if there is none. Arguments must be readable
-    repeatedly.
+    With `collections`, after the start of a garbage collection or for a tree file deleted by one.
+    With `versions`, for a conflicting address: with a version that has it, or AddressConflictError.
     """
 
     def decorate(

@@ -55,11 +55,11 @@ def open_snapshot(
     With `kept`, objects may be read or referenced, and an expired commit raises ExpiredError.
     """
 
-    def read(found: ResolvedRef) -> Snapshot:
+    def read(resolved: ResolvedRef) -> Snapshot:
         if kept:
-            found.check_kept(context)
-        sides = StagedLayers(context, prefix).sides(found.layers)
-        return snapshot_over(context, ref, found.tree(context), sides)
+            resolved.check_kept(context)
+        sides = StagedLayers(context, prefix).sides(resolved.layers)
+        return snapshot_over(context, ref, resolved.tree(context), sides)
 
     return read_consistently(context, ref, read)
 
@@ -101,13 +101,13 @@ class Snapshot:
         with `repository.objects(ref).to_df()` on `path`. Raises InvalidInputError for a null, or a
         value of another type.
         """
-        asked = _texts(paths)
-        order = pc.sort_indices(asked)
-        found, rows = self._found(asked.take(order).cast(pa.binary()).to_pylist())
-        at = np.full(len(asked), NO_ROW)
+        column = _texts(paths)
+        order = pc.sort_indices(column)
+        objects, rows = self._found(column.take(order).cast(pa.binary()).to_pylist())
+        at = np.full(len(column), NO_ROW)
         at[order.to_numpy()[rows]] = np.arange(len(rows))
-        table = found.take(pa.array(at, mask=at == NO_ROW))
-        return table.add_column(0, LOOKUP_SCHEMA.field("path"), asked).cast(LOOKUP_SCHEMA)
+        table = objects.take(pa.array(at, mask=at == NO_ROW))
+        return table.add_column(0, LOOKUP_SCHEMA.field("path"), column).cast(LOOKUP_SCHEMA)
 
     def _stored(self, key: bytes) -> bytes | None:
         for layer in self._layers:
@@ -121,16 +121,16 @@ class Snapshot:
         namespace = self._context.info.storage_namespace
         batches: list[pa.RecordBatch] = []
         rows: list[Positions] = [np.zeros(0, np.int64)]
-        left = np.arange(len(keys))
+        remaining = np.arange(len(keys))
         for layer in self._layers:
-            decided = np.zeros(len(left), bool)
+            decided = np.zeros(len(remaining), bool)
             for block, places in layer.found(keys):
                 decided[places] = True
                 there = ~block.tombstones
                 live = block if there.all() else block.take(np.flatnonzero(there))
                 batches.append(object_batch(live, namespace))
-                rows.append(left[places[there]])
-            left, keys = left[~decided], list(compress(keys, ~decided))
+                rows.append(remaining[places[there]])
+            remaining, keys = remaining[~decided], list(compress(keys, ~decided))
         table = pa.Table.from_batches(batches, OBJECT_SCHEMA).drop_columns("path")
         return table.combine_chunks(), np.concatenate(rows)
 
@@ -166,10 +166,10 @@ class RangeLayer:
 
     def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
         """Yield the records of ascending keys, and the positions of the keys."""
-        asked = dict(self._touched(keys))
-        for group in read_together(asked):
+        slices = dict(self._touched(keys))
+        for group in read_together(slices):
             ranges = self._opened.for_many_keys(group)
-            yield _found(ranges, keys, [asked[each] for each in group])
+            yield _found(ranges, keys, [slices[each] for each in group])
 
     def _touched(self, keys: Sequence[bytes]) -> Iterator[tuple[RangeInfo, slice]]:
         start = at = 0

@@ -17,9 +17,9 @@ VERSIONS_SEARCHED = 1_000
 
 def find_version(context: Context, path: str, address: str) -> MetaRangeId | None:
     """Return the tree of an unexpired commit with an address, a full URI, at a path."""
-    key, seen = path.encode(), set[RangeId]()
+    key, visited = path.encode(), set[RangeId]()
     for tree in _trees(context):
-        if _names(context, tree, key, address, seen):
+        if _names(context, tree, key, address, visited):
             return tree.id
     return None
 
@@ -32,16 +32,18 @@ def _trees(context: Context) -> Iterator[MetaRange]:
     ]
     commits = refs.commits.ancestry(heads, VERSIONS_SEARCHED)
     expired = refs.commits.expired([each.id for each in commits])
-    kept = (each.meta_range_id for each in commits if each.id not in expired)
-    yield from map(context.trees.get, dict.fromkeys(kept))
+    trees = (each.meta_range_id for each in commits if each.id not in expired)
+    yield from map(context.trees.get, dict.fromkeys(trees))
 
 
-def _names(context: Context, tree: MetaRange, key: bytes, address: str, seen: set[RangeId]) -> bool:
+def _names(
+    context: Context, tree: MetaRange, key: bytes, address: str, visited: set[RangeId]
+) -> bool:
     """Return whether a tree has the address at a key; repeated ranges do not count."""
     at = position_reaching(tree.ranges, key)
-    if at == len(tree.ranges) or tree.ranges[at].id in seen:
+    if at == len(tree.ranges) or tree.ranges[at].id in visited:
         return False
-    seen.add(tree.ranges[at].id)
+    visited.add(tree.ranges[at].id)
     stored = context.open_ranges.lookup(tree.ranges, key)
     if stored is None:
         return False

@@ -93,16 +93,16 @@ class FolderDiffs:
     _parts: Rows[FolderDiff]
 
     def __iter__(self) -> Iterator[FolderDiff]:
-        held: FolderDiff | None = None
+        total: FolderDiff | None = None
         for each in self._parts:
-            if held is not None and held.path == each.path:
-                held = held.plus(each)
+            if total is not None and total.path == each.path:
+                total = total.plus(each)
                 continue
-            if held is not None:
-                yield held
-            held = each
-        if held is not None:
-            yield held
+            if total is not None:
+                yield total
+            total = each
+        if total is not None:
+            yield total
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as one Arrow table of FOLDER_SCHEMA, in memory."""
@@ -134,11 +134,11 @@ class DiffTree:
         if not rest or not depth:
             return 0
         head = self.total.path + rest[: rest.find("/") + 1 or None]
-        made = int(head not in self.children)
+        added = int(head not in self.children)
         child = self.children.setdefault(head, DiffTree(FolderDiff(head)))
-        made += child.add(row, depth - 1)
-        self.size += made
-        return made
+        added += child.add(row, depth - 1)
+        self.size += added
+        return added
 
     def folded(self, depth: int) -> DiffTree:
         """Return the tree without deeper levels."""
@@ -166,13 +166,13 @@ def diff_refs(
 def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences[DiffRow]:
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
-    def plan(found: ResolvedRef) -> Plan:
-        plan = StagedLayers(context, start).plan(found.tree(context), found.layers, plan_view)
+    def plan(resolved: ResolvedRef) -> Plan:
+        plan = StagedLayers(context, start).plan(resolved.tree(context), resolved.layers, plan_view)
         return plan.restricted(prefix_interval(start))
 
-    found = read_consistently(context, name, plan)
+    planned = read_consistently(context, name, plan)
     job, body = context.job("diff", name, LAYERED), partial(staged_diff_body, context.workspace)
-    return Differences(found, DIFFS, job, body, prefix)
+    return Differences(planned, DIFFS, job, body, prefix)
 
 
 def diff_trees(

@@ -40,12 +40,10 @@ with `since`."""
 class LogOptions:
     """The limits and filters of a log.
 
-    It starts after the ref `after` and ends with the ref `stop_at`. It has no commit before `since`
-    or after `until`, and stops at commits more than CLOCKS_DIFFER older than `since`.
-
-    With `path` or `prefix`, it has the commits that differ there from each of their parents. At a
-    merge equal to a parent there, it follows only the first such parent. Then `after` and `stop_at`
-    only mark a position in the order, because the log may not visit their commits.
+    It starts after the ref `after`, ends with the ref `stop_at`, and stops at commits more than
+    CLOCKS_DIFFER older than `since`. With `path` or `prefix`, it has the commits that differ there
+    from each of their parents, follows only the first equal parent of a merge, and takes `after`
+    and `stop_at` as positions in the order, because it may not visit their commits.
     """
 
     limit: int | None = None
@@ -201,7 +199,7 @@ def _walk(
         from sparklake.verbs.history.path_changes import ChangeTest
 
         changes = ChangeTest(context, walk, target)
-    seen: set[CommitId] = {start.id}
+    visited: set[CommitId] = {start.id}
     while queue:
         each = walk.commit(heappop(queue)[2])
         parents = list(walk.parents(each.id)[: 1 if first_parent else None])
@@ -211,8 +209,8 @@ def _walk(
         if earliest is not None and each.creation_date < earliest - CLOCKS_DIFFER:
             continue
         for parent_id in parents if origin is None else [origin] if parents else ():
-            if parent_id not in seen:
-                seen.add(parent_id)
+            if parent_id not in visited:
+                visited.add(parent_id)
                 heappush(queue, log_position(walk.commit(parent_id)))
 
 
@@ -233,11 +231,11 @@ def _behind(
     commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
     rest = dropwhile(lambda each: log_position(each) < log_position(first), commits)
-    found = next(rest, None)
-    if found is None or found.id != first.id:
+    match = next(rest, None)
+    if match is None or match.id != first.id:
         if absent is not None:
             raise absent
-        yield from filter(None, [found])
+        yield from filter(None, [match])
     yield from rest
 
 

@@ -46,12 +46,12 @@ class ChangeSummaries:
 
     def find(self, commit: Commit) -> ChangeSummary | None:
         if commit.id not in self._kept:
-            asked = self._graph.known_below(commit, _READ_AT_ONCE, self._kept)
-            asked = list(dict.fromkeys([commit.id, *asked]))
-            found = self._graph.refs.commits.change_summaries(asked)
-            self._kept.update((each, found.get(each)) for each in asked)
-        kept = self._kept[commit.id]
-        return None if kept is None else decode_summary(kept)
+            batch = self._graph.known_below(commit, _READ_AT_ONCE, self._kept)
+            batch = list(dict.fromkeys([commit.id, *batch]))
+            summaries = self._graph.refs.commits.change_summaries(batch)
+            self._kept.update((each, summaries.get(each)) for each in batch)
+        encoded = self._kept[commit.id]
+        return None if encoded is None else decode_summary(encoded)
 
 
 class ChangeTest:

@@ -68,8 +68,8 @@ class HookGuard:
         if not declared:
             yield
             return
-        made = move.commits[-1] if move.commits else context.graph.commit(move.to)
-        mended = self._declared(context, context.tree(made)) if _is_broken(declared) else declared
+        commit = move.commits[-1] if move.commits else context.graph.commit(move.to)
+        mended = self._declared(context, context.tree(commit)) if _is_broken(declared) else declared
         subject = RefChange(
             context=context,
             # Whatever makes commits and has no event of its own is guarded as a commit is.
@@ -77,11 +77,11 @@ class HookGuard:
             ref=move.branch,
             who=move.who,
             before=head.meta_range_id,
-            after=made.meta_range_id,
+            after=commit.meta_range_id,
             head=head.id,
-            source=made.parents[1] if len(made.parents) > 1 else None,
+            source=commit.parents[1] if len(commit.parents) > 1 else None,
             # A rebase of a branch that is behind makes none, and moves to one that is there.
-            commits=move.commits or (made,),
+            commits=move.commits or (commit,),
         )
         with self._guarded(subject, _usable(declared, mended)):
             yield
@@ -100,11 +100,11 @@ class HookGuard:
         # What is refused anyway is refused before a hook hears of it.
         guard.guard.check(name)
         places = context.refs.tags if verb in _OF_TAGS else context.refs.branches
-        found = places.find(name)
-        if isinstance(found, BranchState) and not start:
-            found.guard.check(name, Refused.DELETE)
-        target = start or (context.graph.commit(found.commit_id) if found else None)
-        if target is None or (start and found):
+        existing = places.find(name)
+        if isinstance(existing, BranchState) and not start:
+            existing.guard.check(name, Refused.DELETE)
+        target = start or (context.graph.commit(existing.commit_id) if existing else None)
+        if target is None or (start and existing):
             yield  # The verb itself reports missing and existing names.
             return
         subject = RefChange(
@@ -128,15 +128,15 @@ class HookGuard:
         if not holding:
             return {}
         key = tuple(holding)
-        known = self.known.get(key)
-        if known is None:
+        declared = self.known.get(key)
+        if declared is None:
             files = (each for place in FOLDERS for each in _files(context, tree, place.encode()))
-            known = {_shown(each): _action(context, each) for each in files}
-            if not _is_broken(known):
+            declared = {_shown(each): _action(context, each) for each in files}
+            if not _is_broken(declared):
                 if len(self.known) >= _KEPT:
                     self.known.clear()
-                self.known[key] = known
-        return known
+                self.known[key] = declared
+        return declared
 
     @contextmanager
     def _guarded(self, subject: RefChange, actions: Sequence[HookFile]) -> Iterator[None]:
@@ -158,12 +158,12 @@ def list_hook_runs(context: Context, limit: int, ref: str | None) -> Sequence[Ho
 
 
 def get_hook_run(context: Context, run_id: str) -> HookRun:
-    found = context.refs.hook_runs.find(run_id)
-    if found is None:
+    run = context.refs.hook_runs.find(run_id)
+    if run is None:
         raise NotFoundError(
             f"{context.info.name} has no run of hooks {run_id!r}; `sparklake hooks runs` shows them"
         )
-    return found
+    return run
 
 
 # --- what is declared -----------------------------------------------------------------------------
@@ -195,12 +195,12 @@ def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
 
     path = _shown(record)
     try:
-        found = object_info(record, context.info.storage_namespace)
-        if "\0" in found.path:
+        info = object_info(record, context.info.storage_namespace)
+        if "\0" in info.path:
             return InvalidHooksError(f"{path!r}: its name has a NUL character")
-        if found.size > MAX_FILE_BYTES:
+        if info.size > MAX_FILE_BYTES:
             return InvalidHooksError(f"{path}: it has more than {MAX_FILE_BYTES} bytes")
-        return parse_action(path, read_body(found, context.info.name))
+        return parse_action(path, read_body(info, context.info.name))
     except InvalidHooksError as error:
         return error
     except SparklakeError as error:
@@ -216,17 +216,17 @@ def _usable(declared: Declared, mended: Declared) -> list[HookFile]:
 
     Raises InvalidHooksError if it stays broken: its purpose is unknown.
     """
-    found = {
+    usable = {
         path: mended.get(path) if isinstance(each, InvalidHooksError) else each
         for path, each in declared.items()
     }
-    broken = [str(each) for each in found.values() if isinstance(each, InvalidHooksError)]
+    broken = [str(each) for each in usable.values() if isinstance(each, InvalidHooksError)]
     if broken:
-        named = "; ".join(broken[:_NAMED])
+        listed = "; ".join(broken[:_NAMED])
         more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
         raise InvalidHooksError(
-            f"the operation was refused, because a hook file is invalid: {named}{more}. "
+            f"the operation was refused, because a hook file is invalid: {listed}{more}. "
             "Repair or delete it with a commit to its branch, or several files with one "
             "commit. `sparklake hooks validate` checks a file"
         )
-    return [each for each in found.values() if each and not isinstance(each, InvalidHooksError)]
+    return [each for each in usable.values() if each and not isinstance(each, InvalidHooksError)]

@@ -84,11 +84,11 @@ def _run_action(
 
 
 def _words(event: Event, result: HookResult) -> str:
-    said = result.output[-_SHOWN_CHARACTERS:].strip() or "no output"
+    output = result.output[-_SHOWN_CHARACTERS:].strip() or "no output"
     fate = "the operation was refused" if event.name.is_before else "the operation stays done"
     return (
         f"the hook {result.hook!r} of {result.file} failed on {event.name.value} of "
-        f"{event.ref!r}; {fate}: {said}\n`sparklake hooks show lakefs://{event.repository} "
+        f"{event.ref!r}; {fate}: {output}\n`sparklake hooks show lakefs://{event.repository} "
         f"{event.run_id}` shows the run"
     )
 

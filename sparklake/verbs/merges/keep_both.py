@@ -32,11 +32,11 @@ Find = Callable[[bytes], bytes | None]
 
 
 def with_kept(
-    context: Context, title: str, tree: MetaRange, kept: Sequence[KeptObject]
+    context: Context, title: str, tree: MetaRange, additions: Sequence[KeptObject]
 ) -> MetaRange:
     """Write a tree with the kept objects, given in key order, added."""
     return with_records(
-        context, title, tree, places(kept, partial(context.open_ranges.lookup, tree.ranges))
+        context, title, tree, places(additions, partial(context.open_ranges.lookup, tree.ranges))
     )
 
 
@@ -53,20 +53,20 @@ def with_records(
     return finish(context.store, context.workspace, outcome.pieces)
 
 
-def places(kept: Sequence[KeptObject], find: Find) -> list[Record]:
+def places(additions: Sequence[KeptObject], find: Find) -> list[Record]:
     """Return the records of kept objects, in key order, each under a free key.
 
     The desired key is tried first, then keys with a number starting at 2. No record is needed for a
     key with equal content.
     """
-    taken: dict[bytes, bytes] = {}
+    in_use: dict[bytes, bytes] = {}
     records = []
-    for each in kept:
+    for each in additions:
         content = decode_record(each.key, each.stored)
         for key in kept_keys(each.key, each.wanted):
-            there = taken.get(key) or identity_of(key, find(key))
+            there = in_use.get(key) or identity_of(key, find(key))
             if there is None:
-                taken[key] = content.identity
+                in_use[key] = content.identity
                 records.append(_record(each, key, content.identity, content.data))
             if there in (None, content.identity):
                 break
@@ -93,13 +93,13 @@ def _side(context: Context, title: str, records: Sequence[Record]) -> SideStream
 
 
 def kept_sizes(
-    context: Context, sides: ThreeWayTrees, resolution: Resolution, kept: Sequence[KeptObject]
+    context: Context, sides: ThreeWayTrees, resolution: Resolution, additions: Sequence[KeptObject]
 ) -> list[int]:
     """Return the sizes of the kept objects, given in key order."""
-    if len(kept) > MAX_KEPT:
+    if len(additions) > MAX_KEPT:
         raise too_many_kept()
     merged = MergedView(context, sides, resolution)
-    return [record_entry(each).size for each in places(kept, merged.find)]
+    return [record_entry(each).size for each in places(additions, merged.find)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,12 @@ class MergedView:
     def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         path_filter = self.sides.path_filter
         lookup, trees = self.context.open_ranges.lookup_many, self.context.trees
-        found = (lookup(trees.get(each).ranges, keys) for each in self.sides.trees)
+        values = (lookup(trees.get(each).ranges, keys) for each in self.sides.trees)
         return [
             self._merged(key, base, source, dest)
             if source != base and (path_filter.is_everything or key in path_filter)
             else dest
-            for key, base, source, dest in zip(keys, *found, strict=True)
+            for key, base, source, dest in zip(keys, *values, strict=True)
         ]
 
     def _merged(

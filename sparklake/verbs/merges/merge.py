@@ -72,11 +72,11 @@ class MergeOptions:
 
     def labels(self, source: Commit) -> dict[str, str]:
         """Return the metadata about the strategy, and about a source without parenthood."""
-        found: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
-        found[STRATEGY_METADATA_KEY] = self.resolution.label
+        labels: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
+        labels[STRATEGY_METADATA_KEY] = self.resolution.label
         if self.paths is None:
-            return found
-        return {**found, PATHS_METADATA_KEY: json.dumps([*self.paths], ensure_ascii=False)}
+            return labels
+        return {**labels, PATHS_METADATA_KEY: json.dumps([*self.paths], ensure_ascii=False)}
 
 
 class MergeSides(NamedTuple):

@@ -47,14 +47,10 @@ THREE_WAY_ROWS: RowShape[ThreeWayRow] = RowShape(THREE_WAY_SCHEMA, THREE_WAY_DDL
 class MergePreview:
     """The changes of a merge, including those decided by a strategy.
 
-    `base` is the best common ancestor; of several, their virtual merge was compared. Both sides
-    changed `conflict_count` objects, of which the strategy leaves `unresolved` ones, which would
-    stop the merge. `conflicts` has the first ones in key order. Bytes are those of new or removed
-    objects, and sums are capped at 2^63 - 1. `cost` is that of the merge itself.
-
-    `merged_tables` has the Delta tables with merged logs. `table_winners` has the strategy of each
-    table of which one side wins as a whole, and `dropped_commits` the commits of the other side.
-    They are included in the changes.
+    Both sides changed `conflict_count` objects; the `unresolved` ones would stop the merge, and
+    `conflicts` has the first ones in key order. Bytes are those of new or removed objects, and sums
+    are capped at 2^63 - 1. `cost` is that of the merge. `united` has the Delta tables with united
+    logs, `taken` those of which a strategy takes one side, and `dropped` the other side's commits.
     """
 
     base: Commit
@@ -89,8 +85,8 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     )
     counts = [each for each in results if isinstance(each, PreviewResult)]
     met = [each.conflict for each in results if isinstance(each, ConflictResult)]
-    kept = sorted(each.kept for each in results if isinstance(each, KeptResult))
-    beside = kept_sizes(context, trees, resolution, kept)
+    additions = sorted(each.kept for each in results if isinstance(each, KeptResult))
+    beside = kept_sizes(context, trees, resolution, additions)
     merging = plan_sides(context, trees)
     logs = {folder for each in counts for folder in each.logs}
     merged = MergedView(context, trees, resolution)

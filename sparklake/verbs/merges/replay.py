@@ -126,7 +126,7 @@ def cherry_pick(
 
 def own_metadata(origin: Commit) -> dict[str, str]:
     merged = (MERGED_METADATA_KEY, WINNERS_METADATA_KEY, DROPPED_METADATA_KEY)
-    return {key: said for key, said in origin.metadata.items() if key not in merged}
+    return {key: value for key, value in origin.metadata.items() if key not in merged}
 
 
 def origin_labels(origin: Commit) -> dict[str, str]:
@@ -180,9 +180,9 @@ def _replay(
         check_clean(state, f"{verb} on it")
         commits = [context.graph.commit(state.commit_id)]
         for attempts, step in works:
-            made = _replayed(attempts, step, commits[-1], state.commit_id, options)
-            if made is not None:
-                commits.append(made)
+            commit = _replayed(attempts, step, commits[-1], state.commit_id, options)
+            if commit is not None:
+                commits.append(commit)
         if len(commits) > 1:
             publish_all(context, replace(state, fence=fence), verb, commits[1:])
         return commits[1:]
@@ -228,7 +228,7 @@ class _Replays:
     resolution: Resolution
     _attempts: dict[CommitId, Attempts] = field(default_factory=dict)
 
-    def made(self, origin: Commit, head: Commit, onto: CommitId) -> Commit | None:
+    def replay(self, origin: Commit, head: Commit, onto: CommitId) -> Commit | None:
         """Return the replay of a commit, or None if empty; `onto` is published."""
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
@@ -269,10 +269,10 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
             if origin.parents[:1] == (head.id,):
                 head = published = origin
                 continue
-            made = replays.made(origin, head, published.id)
-            if made is not None:
-                commits.append(made)
-                head = made
+            commit = replays.replay(origin, head, published.id)
+            if commit is not None:
+                commits.append(commit)
+                head = commit
         _publish(context, replace(state, fence=fence), head, commits)
         return commits
 

@@ -42,12 +42,12 @@ def schema_conflicts(
     folders = _common_folders(sides, source, dest)
     source.search(context, folders)
     dest.search(context, [each for each in folders if each in source.samples])
-    found = (
+    conflicts = (
         _conflict(context, sides, folder, source.samples[folder], dest.samples[folder])
         for folder in folders
         if folder in source.samples and folder in dest.samples
     )
-    return [each for each in found if each is not None]
+    return [each for each in conflicts if each is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class _AddedSide:
         parts = (
             part for each in folders if each not in self.samples for part in self.unread_in(each)
         )
-        remaining, chosen = MAX_UNREAD_RANGES, list[OpenPiece]()
+        remaining, pieces = MAX_UNREAD_RANGES, list[OpenPiece]()
         for part in sorted(parts, key=_growth, reverse=True):
             count = sum(len(each.ranges) for each in part.sides)
             if count <= remaining:
-                chosen.append(part)
+                pieces.append(part)
                 remaining -= count
-        chosen.sort(key=lambda each: each.interval.start)
-        for key in streamed_keys(context, Plan(tuple(chosen)), added_batch, "added files"):
+        pieces.sort(key=lambda each: each.interval.start)
+        for key in streamed_keys(context, Plan(tuple(pieces)), added_batch, "added files"):
             folder = table_folder(key)
             if folder is not None:
                 self.samples.setdefault(folder, key)

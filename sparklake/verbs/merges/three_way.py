@@ -62,8 +62,8 @@ def without_expired_base(
     if not resolution.asks_functions:
         return resolution
     expired = context.refs.commits.expired(sides.bases) if sides.bases else ()
-    found = next(filter(expired.__contains__, sides.bases), None)
-    return replace(resolution, expired_base=found)
+    first = next(filter(expired.__contains__, sides.bases), None)
+    return replace(resolution, expired_base=first)
 
 
 @contextmanager
@@ -234,11 +234,11 @@ def conflict_rows(
     """Return the first conflicts in key order as rows, some with their commits."""
     first = sorted(conflicts, key=lambda each: each[0].key)[:MAX_CONFLICTS_REPORTED]
     rows = [conflict_row(*each) for each in first]
-    shown = [conflict for conflict, _ in first[:CONFLICTS_WITH_COMMITS]]
-    source = _commits(context, sides.source_head, [(each.key, each.source) for each in shown])
-    dest = _commits(context, sides.dest_head, [(each.key, each.dest) for each in shown])
-    for at, found in enumerate(zip(source, dest, strict=True)):
-        rows[at] = replace(rows[at], source_commit=found[0], dest_commit=found[1])
+    detailed = [conflict for conflict, _ in first[:CONFLICTS_WITH_COMMITS]]
+    source = _commits(context, sides.source_head, [(each.key, each.source) for each in detailed])
+    dest = _commits(context, sides.dest_head, [(each.key, each.dest) for each in detailed])
+    for at, commits in enumerate(zip(source, dest, strict=True)):
+        rows[at] = replace(rows[at], source_commit=commits[0], dest_commit=commits[1])
     return rows
 
 
@@ -300,5 +300,5 @@ def _virtual_tree(context: Context, bases: tuple[CommitId, ...]) -> MetaRangeId:
         outcome = run_plan(runner, body, plan, progress=context.runners.progress)
         return finish(context.store, context.workspace, outcome.pieces).id
 
-    made = VirtualBases(walk.parents, walk.generation, tree, merge, EMPTY_META_RANGE)
-    return made.of(bases)
+    virtual = VirtualBases(walk.parents, walk.generation, tree, merge, EMPTY_META_RANGE)
+    return virtual.of(bases)

@@ -64,9 +64,9 @@ def create_branch(
     validate_branch_name(name)
     if context.refs.tags.find(name) is not None:
         raise name_taken("tag", name)
-    found = context.refs.branches.find(name) if exist_ok else None
-    if found is not None:
-        return VerbResult(found, changed=False)
+    existing = context.refs.branches.find(name) if exist_ok else None
+    if existing is not None:
+        return VerbResult(existing, changed=False)
     start, lifetime = get_commit(context, source), checked_lifetime(expires)
     try:
         with context.move_guard.around_name(context, RefVerb.CREATE_BRANCH, name, start):
@@ -80,10 +80,10 @@ def create_branch(
             )
         return VerbResult(state)
     except errors.AlreadyExistsError:
-        found = context.refs.branches.find(name) if exist_ok else None
-        if found is None:
+        existing = context.refs.branches.find(name) if exist_ok else None
+        if existing is None:
             raise  # Without `exist_ok`, or another writer has just created a tag.
-        return VerbResult(found, changed=False)
+        return VerbResult(existing, changed=False)
 
 
 def delete_branch(context: Context, name: str, *, discard_staged: bool) -> None:
@@ -121,10 +121,10 @@ def create_tag(
         try:
             tag = context.refs.tags.create(name, commit.id, context.committer, once=once)
         except errors.AlreadyExistsError:
-            found = context.refs.tags.find(name) if exist_ok else None
-            if found is None or found.commit_id != commit.id:
+            existing = context.refs.tags.find(name) if exist_ok else None
+            if existing is None or existing.commit_id != commit.id:
                 raise
-            return VerbResult(found, changed=False)
+            return VerbResult(existing, changed=False)
         return VerbResult(tag)
 
 

@@ -21,23 +21,23 @@ def read_ref(context: Context, name: str) -> tuple[Named | None, Operation | Non
     log = context.refs.operations
     operation = log.latest([name]).get(name)
     while True:
-        named = find_ref(context, name)
+        ref = find_ref(context, name)
         again = log.latest([name]).get(name)
         if again == operation:
-            return named, operation
+            return ref, operation
         operation = again  # The ref has moved between the reads.
 
 
-def contains_commit(commits: Mapping[CommitId, Commit], head: CommitId, wanted: CommitId) -> bool:
+def contains_commit(commits: Mapping[CommitId, Commit], head: CommitId, target: CommitId) -> bool:
     """Return whether a history contains a commit, as far as the given commits show it."""
-    least = commits[wanted].generation if wanted in commits else 0
-    seen, waiting = {head}, [head]
+    least = commits[target].generation if target in commits else 0
+    visited, waiting = {head}, [head]
     while waiting:
         each = waiting.pop()
-        if each == wanted:
+        if each == target:
             return True
         if each in commits and commits[each].generation > least:
-            new = [parent for parent in commits[each].parents if parent not in seen]
-            seen.update(new)
+            new = [parent for parent in commits[each].parents if parent not in visited]
+            visited.update(new)
             waiting += new
     return False

@@ -120,10 +120,10 @@ def head_at(context: Context, branch: str, moment: datetime) -> Commit:
         raise _absent(branch, moment, first)
     start = state.commit_id if first is None else first.from_commit or first.to_commit
     terms = LogOptions(limit=1, until=moment, first_parent=True)
-    found = next(iter(log(context, start or state.commit_id, terms)), None)
-    if found is None:
+    commit = next(iter(log(context, start or state.commit_id, terms)), None)
+    if commit is None:
         raise _absent(branch, moment, first)
-    return found
+    return commit
 
 
 def _last_microsecond(moment: datetime) -> int:
@@ -132,13 +132,13 @@ def _last_microsecond(moment: datetime) -> int:
 
 
 def _moves(context: Context, branch: str) -> Iterator[Operation]:
-    limit, seen = _FIRST_PAGE, 0
+    limit, offset = _FIRST_PAGE, 0
     while True:
-        found = context.refs.operations.list(limit, branch)
-        yield from (each for each in found[seen:] if each.verb not in _OF_TAGS)
-        if len(found) < limit:
+        page = context.refs.operations.list(limit, branch)
+        yield from (each for each in page[offset:] if each.verb not in _OF_TAGS)
+        if len(page) < limit:
             return
-        limit, seen = 4 * limit, len(found)
+        limit, offset = 4 * limit, len(page)
 
 
 def _absent(branch: str, moment: datetime, began: Operation | None) -> RefNotFoundError:

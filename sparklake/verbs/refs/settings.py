@@ -60,14 +60,14 @@ class LiveSettings:
 
     def unprotect(self, *patterns: str) -> None:
         """Remove the rules of exactly these patterns, or none. Raises NotFoundError."""
-        gone = _named(patterns, "pattern")
+        removed = _named(patterns, "pattern")
 
         def edit(now: RepositorySettings) -> RepositorySettings:
             rules = {each.pattern: each for each in now.protection}
             _check_there(
-                gone, rules, "rule with the pattern", "`sparklake protect list` shows them"
+                removed, rules, "rule with the pattern", "`sparklake protect list` shows them"
             )
-            return _protected_by(now, {name: rules[name] for name in rules.keys() - gone})
+            return _protected_by(now, {name: rules[name] for name in rules.keys() - removed})
 
         self._context.refs.settings.change(edit)
 
@@ -109,14 +109,14 @@ class LiveSettings:
         self, metadata: Mapping[str, str], removed: Iterable[str], read_only: bool | None = None
     ) -> RepositorySettings:
         """Set and remove labels, and set `read_only`, in one step; return the new settings."""
-        given, gone = checked_metadata(metadata), set(removed)
+        new_labels, to_remove = checked_metadata(metadata), set(removed)
 
         def edit(now: RepositorySettings) -> RepositorySettings:
-            _check_there(gone, now.metadata, "label", "`sparklake repo show` shows them")
-            kept = {name: text for name, text in now.metadata.items() if name not in gone}
-            labels = checked_metadata({**kept, **given})
-            chosen = now.read_only if read_only is None else read_only
-            return replace(now, metadata=dict(sorted(labels.items())), read_only=chosen)
+            _check_there(to_remove, now.metadata, "label", "`sparklake repo show` shows them")
+            others = {name: text for name, text in now.metadata.items() if name not in to_remove}
+            labels = checked_metadata({**others, **new_labels})
+            now_read_only = now.read_only if read_only is None else read_only
+            return replace(now, metadata=dict(sorted(labels.items())), read_only=now_read_only)
 
         return self._context.refs.settings.change(edit)
 
@@ -128,25 +128,25 @@ def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     return dict(metadata)
 
 
-def _action(given: Action | str) -> Action:
+def _action(name: Action | str) -> Action:
     try:
-        return Action(given)
+        return Action(name)
     except ValueError as error:
-        known = ", ".join(each.value for each in Action)
-        raise InvalidInputError(f"{given!r} cannot be blocked: choose from {known}") from error
+        choices = ", ".join(each.value for each in Action)
+        raise InvalidInputError(f"{name!r} cannot be blocked: choose from {choices}") from error
 
 
 def _named(names: Iterable[str], noun: str) -> set[str]:
-    found = set(names)
-    if not found:
+    values = set(names)
+    if not values:
         raise InvalidInputError(f"name at least one {noun}")
-    return found
+    return values
 
 
 def _check_there(
-    wanted: Iterable[str], there: Mapping[str, object], noun: str, advice: str
+    required: Iterable[str], there: Mapping[str, object], noun: str, advice: str
 ) -> None:
-    for each in sorted(wanted):
+    for each in sorted(required):
         if each not in there:
             raise NotFoundError(f"the {noun} {each!r} does not exist; {advice}")
 
