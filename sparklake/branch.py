@@ -196,10 +196,7 @@ class Branch:
         follow_links: bool = False,
         once: str | Once | None = None,
     ) -> FolderUpload:
-        """Stage all files below a local folder, under a prefix.
-
-        The result lists skipped links, FIFOs, sockets and devices.
-        """
+        """Stage all files below a folder, under a prefix; the result lists skipped files."""
         from sparklake.verbs.objects.stage import Labels
         from sparklake.verbs.objects.upload import put_folder
 
@@ -263,10 +260,7 @@ class Branch:
 
     @verb("remove", COUNT)
     def remove(self, path: str, recursive: bool = False, once: str | Once | None = None) -> int:
-        """Stage the removal of an object; return the number of removed ones.
-
-        Raises ObjectNotFoundError.
-        """
+        """Stage the removal of an object; return their number. Raises ObjectNotFoundError."""
         from sparklake.verbs.objects.stage import remove_folder, remove_object
 
         take = remove_folder if recursive else remove_object
@@ -287,11 +281,7 @@ class Branch:
         ref: str | None = None,
         once: str | Once | None = None,
     ) -> int:
-        """Stage copies, given as pairs of source and dest; return their number.
-
-        They replace existing objects. Raises ObjectNotFoundError, InvalidRecordError for a repeated
-        dest.
-        """
+        """Stage copies, given as pairs of source and dest; return their number."""
         from sparklake.verbs.objects.upload import copy_many
 
         return copy_many(self._context, self.name, ref or self.name, paths)
@@ -305,10 +295,7 @@ class Branch:
         force: bool = False,
         once: str | Once | None = None,
     ) -> int:
-        """Move objects to other paths (staged); return their number.
-
-        Paths and errors are those of `copy`; overlapping ones raise InvalidInputError.
-        """
+        """Move objects to other paths (staged), as `copy` does; return their number."""
         from sparklake.verbs.objects.copy import CopyRequest, move
 
         request = CopyRequest(source, dest, recursive=recursive, force=force)
@@ -586,10 +573,7 @@ class Branch:
         return undo(self._context, self.name)
 
     def set_expiry(self, expires: timedelta | None) -> BranchState:
-        """Let the branch expire after a time from now, or never.
-
-        Raises ProtectedError for the default branch.
-        """
+        """Let the branch expire after a time from now, or never."""
         from sparklake.verbs.refs.branches import set_expiry
 
         return set_expiry(self._context, self.name, expires)

@@ -83,10 +83,7 @@ def connect(
 
 
 def connect_running(home: str | Path | None = None, dsn: str | None = None) -> Lake:
-    """Open a lake to look up names, without starting, creating or upgrading anything.
-
-    Raises RefStoreUnavailableError if the embedded Postgres does not run.
-    """
+    """Open an existing, running lake to look up names. Raises RefStoreUnavailableError."""
     from sparklake.stores.postgres import existing_ref_store
 
     settings = load_settings(home, dsn, Engine.LOCAL)

@@ -148,10 +148,7 @@ class Repository:
         return [each for each in self._context.refs.branches.list() if hidden or not each.hidden]
 
     def prune_branches(self, dry_run: bool = False) -> list[BranchState]:
-        """Delete expired branches and their staged changes; return them.
-
-        The default branch and protected ones stay.
-        """
+        """Delete expired branches, except protected ones; return them."""
         from sparklake.verbs.refs.branches import prune_branches
 
         return prune_branches(self._context, dry_run=dry_run)
@@ -159,10 +156,7 @@ class Repository:
     def delete_branch(
         self, name: str, missing_ok: bool = False, discard_staged: bool = False
     ) -> None:
-        """Delete a branch; its commits stay.
-
-        Raises ProtectedError for the default branch, and DirtyBranchError for staged changes.
-        """
+        """Delete a branch; its commits stay. Raises ProtectedError, DirtyBranchError."""
         from sparklake.verbs.refs.branches import delete_branch
 
         with suppress(*([RefNotFoundError] if missing_ok else [])):
@@ -222,10 +216,7 @@ class Repository:
         return list_objects(self._context, ref, prefix)
 
     def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
-        """Yield the objects and folders directly under a prefix, in key order.
-
-        Other objects of a folder are not read.
-        """
+        """Yield the objects and folders directly under a prefix; others are not read."""
         from sparklake.verbs.objects.list import list_folder
 
         return list_folder(self._context, ref, prefix)
@@ -273,10 +264,7 @@ class Repository:
         errors: str | None = None,
         newline: str | None = None,
     ) -> IO[Any]:
-        """Open one object for reading, in its current state.
-
-        Only requested parts are read; reads raise MissingFileError, CorruptFileError.
-        """
+        """Open one object for reading, in its current state, in requested parts."""
         from sparklake.verbs.objects.open_files import FileMode, TextOptions, open_to_read
 
         text = TextOptions(encoding, errors, newline)
@@ -290,10 +278,7 @@ class Repository:
         timestamp: datetime | None = None,
         **options: Any,
     ) -> DataFrame:
-        """Return the table under a path as a DataFrame, including partition columns.
-
-        Raises ObjectNotFoundError.
-        """
+        """Return the table under a path as a DataFrame, including partition columns."""
         from sparklake.verbs.tables.read import read_table
         from sparklake.verbs.tables.version import open_table
 
@@ -307,10 +292,7 @@ class Repository:
         format: str | None = None,  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> str:
-        """Return the URI of an immutable Delta table over the files under a path.
-
-        It shows Parquet files or a Delta table to any reader of Delta.
-        """
+        """Return the URI of an immutable Delta table over the files under a path."""
         from sparklake.verbs.tables.read import view_table
         from sparklake.verbs.tables.version import open_table
 
@@ -402,10 +384,7 @@ class Repository:
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> TableDiff:
-        """Return the different rows of a table from left to right, as committed.
-
-        The format is parquet, orc or delta. Only differing files are read.
-        """
+        """Return the different rows of a parquet, orc or delta table, as committed."""
         from sparklake.verbs.tables.row_diff import diff_table
 
         return diff_table(
@@ -493,8 +472,7 @@ class Repository:
 
     def graph(self, ref: str, limit: int = 100, first_parent: bool = False) -> HistoryGraph:
         """Return the latest commits of a ref as a picture. Needs the extra `graph`."""
-        from sparklake.verbs.history.graph import history_graph
-        from sparklake.verbs.history.lanes import names_of
+        from sparklake.verbs.history.graph import history_graph, names_of
 
         names = names_of(self.branch_states(), self.tags())
         commits = self.log(ref, limit, first_parent=first_parent)
@@ -505,10 +483,7 @@ class Repository:
     def plan_merge(
         self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None
     ) -> Explanation:
-        """Return the reads, copies and engine of a merge.
-
-        Raises NoChangesError as the merge would.
-        """
+        """Return the reads, copies and engine of a merge, or raise NoChangesError."""
         from sparklake.verbs.merges.merge import MergeOptions, explain_merge
 
         options = MergeOptions(allow_empty=allow_empty, paths=paths)
@@ -615,17 +590,11 @@ class Repository:
         return get_hook_run(self._context, run_id)
 
     def writes(self) -> Sequence[Write]:
-        """Return the open and abandoned table writes, oldest first.
-
-        A write of a dead driver stays open until it is abandoned.
-        """
+        """Return the open and abandoned table writes, oldest first."""
         return self._context.refs.writes.list()
 
     def abandon_write(self, write_id: str) -> Write:
-        """Abandon an open write: it can never stage its files.
-
-        Raises NotFoundError, WriteFinishedError.
-        """
+        """Abandon an open write: it can never stage its files. Raises WriteFinishedError."""
         from sparklake.verbs.tables.written import abandon_write
 
         return abandon_write(self._context, write_id)
@@ -745,10 +714,7 @@ class Repository:
         grace: timedelta = GRACE,
         work: str | None = None,
     ) -> Collection:
-        """Delete unreferenced objects of the namespace, and let commits expire.
-
-        Raises CollectionOpenError during another collection.
-        """
+        """Delete unreferenced objects, and let commits expire. Raises CollectionOpenError."""
         from sparklake.verbs.gc.collect import collect_garbage
 
         return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace, lists=work)
@@ -767,10 +733,7 @@ class Repository:
         to: str | None = None,
         grace: timedelta = GRACE,
     ) -> CheckReport:
-        """Verify the repository; return a report of lost, damaged and leftover files.
-
-        See docs/check-and-repair.md.
-        """
+        """Verify the repository, as described in docs/check-and-repair.md."""
         from sparklake.verbs.checks.check import check
         from sparklake.verbs.checks.report import CheckOptions, parse_level
 

@@ -186,7 +186,7 @@ def blame(
 
 
 def ref_names(repository: Repository) -> dict[str, list[str]]:
-    from sparklake.verbs.history.lanes import names_of
+    from sparklake.verbs.history.graph import names_of
 
     return names_of(repository.branch_states(), repository.tags())
 
@@ -201,7 +201,7 @@ def graph_lines(
     has_details: bool = True,
 ) -> Iterator[str]:
     """Yield a history as lines of a graph, with links to the first `sides` parents."""
-    from sparklake.verbs.history.lanes import Lanes
+    from sparklake.verbs.history.graph import Lanes
 
     columns = Lanes()
     for each, has_expired in commits:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.verbs.history.lanes import Lanes
+from sparklake.verbs.history.graph import Lanes
 
 History = Mapping[str, Sequence[str]]
 

@@ -14,8 +14,7 @@ from sparklake import Commit, Lake, Repository
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import new_commit
 from sparklake.graveler.ids import EMPTY_META_RANGE
-from sparklake.verbs.history.graph import MOST_COMMITS, HistoryGraph, history_graph
-from sparklake.verbs.history.lanes import Lanes
+from sparklake.verbs.history.graph import MOST_COMMITS, HistoryGraph, Lanes, history_graph
 from tests.support.graphs import START, grow
 
 EVIL = '<script>alert("1")</script> & $x_1$ \x1b[31m né'
