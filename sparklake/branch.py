@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.keys import path_tuple
 from sparklake.verbs.base.arguments import KEPT_FOR, Objects
 from sparklake.verbs.base.once import COMMIT, COMMITS, COUNT, NOTHING, Once, VerbResult
 from sparklake.verbs.base.resolve import get_branch
@@ -269,7 +270,6 @@ class Branch:
     @verb("remove_many", COUNT)
     def remove_many(self, paths: Sequence[str], once: str | Once | None = None) -> int:
         """Stage the removal of existing objects; return their number."""
-        from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.objects.stage import remove_objects
 
         return remove_objects(self._context, self.name, path_tuple(paths))
@@ -314,8 +314,7 @@ class Branch:
         """Copy objects, of `ref` if given, to other paths (staged); return their number.
 
         No bytes are copied. `a/` is everything below it, and `a` an object, recursively also
-        everything below `a/`. Raises ObjectNotFoundError, AlreadyExistsError unless `force`, and
-        InvalidKeyError for a path that gets too long.
+        everything below `a/`. Raises ObjectNotFoundError, and AlreadyExistsError unless `force`.
         """
         from sparklake.verbs.objects.copy import CopyRequest, copy
 
@@ -328,8 +327,7 @@ class Branch:
 
         Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
         optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. Missing
-        checksums are computed. Spark computes a DataFrame with checksums twice. Raises
-        InvalidRecordError.
+        checksums are computed. Raises InvalidRecordError.
         """
         from sparklake.verbs.objects.stage import stage_rows
 
@@ -398,8 +396,7 @@ class Branch:
         `source` is a directory or bucket prefix, an S3Inventory, or rows in Spark or Arrow: `path`,
         `size`, `address`, a full URI, and optionally `checksum`, `mtime`, `metadata`,
         `content_type`. The mode `replace` removes the branch's objects under `prefix`, `add` keeps
-        them. Invalid rows raise ImportErrorsError, unless skipped. Raises DirtyBranchError,
-        NoChangesError, InvalidInputError, StoreUnreachableError.
+        them. Invalid rows raise ImportErrorsError, unless skipped.
         """
         from sparklake.verbs.imports.import_objects import ImportOptions, import_objects
 
@@ -506,9 +503,9 @@ class Branch:
     ) -> list[Commit]:
         """Replay the branch's own commits onto a ref; return the new commits.
 
-        Each keeps message, committer and metadata, with its original. Commits that become empty are
-        dropped, as are merges of commits in `onto`; other merges become one commit. Raises the
-        errors of `cherry_pick`, and NoChangesError for a branch already there.
+        Commits that become empty are dropped, as are merges of commits in `onto`; other merges
+        become one commit. Raises the errors of `cherry_pick`, and NoChangesError for a branch
+        already there.
         """
         from sparklake.strategies.choosing import parse_resolution
         from sparklake.verbs.merges.replay import rebase
@@ -534,12 +531,10 @@ class Branch:
         Staged changes of these paths are replaced, and removals are included. Raises
         ObjectNotFoundError, NoChangesError.
         """
-        from sparklake.graveler.keys import path_tuple
         from sparklake.graveler.planning.path_filter import PATHS_NOUN
         from sparklake.verbs.objects.restore import restore
 
-        selected = path_tuple(paths, PATHS_NOUN)
-        return restore(self._context, self.name, ref, selected)
+        return restore(self._context, self.name, ref, path_tuple(paths, PATHS_NOUN))
 
     @verb("hard-reset", COMMIT)
     def hard_reset(

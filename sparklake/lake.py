@@ -153,11 +153,7 @@ class Lake:
         return find_cache(self._cache)
 
     def register(self, spark: SparkSession | None = None) -> None:
-        """Let `spark.read.format` read this lake, in a session or the lake's own.
-
-        The formats are "sparklake.objects", ".diff" and ".log". Spark plans such reads in a
-        separate process, without the DSN's password. Raises MissingDependencyError before Spark 4.
-        """
+        """Let `spark.read.format` read "sparklake.objects", ".diff" and ".log" of this lake."""
         from sparklake.verbs.tables.read import register_formats
 
         opener = self.remote_opener()
@@ -232,12 +228,10 @@ class Lake:
         """Create a repository from a dump of sparklake or lakeFS in a namespace.
 
         It takes over the namespace: no other repository may keep using it. Dump and trees are
-        verified first: raises MissingFileError, CorruptFileError, InvalidDumpError, and the errors
-        of `create_repository`; one error reports all problems. An outdated dump raises
-        NewerDumpError, unless `accept_old`. A dump of lakeFS has no default branch; it is "main" by
-        default. In `rename`, `heads/NAME` and `tags/NAME` select one kind; later restores of the
-        dump repeat it. `check` lists and `repair` restores the missing files of an `incomplete`
-        dump. `on_note` receives a line with the dump's age, and one for each omission.
+        verified first, and one error reports all problems. An outdated dump raises NewerDumpError,
+        unless `accept_old`. In `rename`, `heads/NAME` and `tags/NAME` select one kind; later
+        restores of the dump repeat it. `check` lists and `repair` restores the missing files of an
+        `incomplete` dump. `on_note` receives a line with the dump's age, and one for each omission.
         """
         from sparklake.verbs.dumps.restore import RestoreOptions, address_notes, restore_refs
 

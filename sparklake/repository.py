@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from sparklake.branch import Branch
 from sparklake.errors import InvalidInputError, RefNotFoundError
+from sparklake.graveler.keys import path_tuple
 from sparklake.graveler.ports import BranchState, TagInfo
 from sparklake.verbs.base.arguments import GRACE
 from sparklake.verbs.base.once import COMMIT, Once, ResultCodec, VerbResult
@@ -55,11 +56,6 @@ _BRANCH: ResultCodec[BranchState] = ResultCodec(
     lambda _, result: BranchState(**result),
 )
 _TAG: ResultCodec[TagInfo] = ResultCodec(asdict, lambda _, result: TagInfo(**result))
-
-
-def _dest_head(repo: Repository, arguments: Mapping[str, Any]) -> Commit:
-    context = repo._context
-    return context.graph.commit(get_branch(context, arguments["dest"]).commit_id)
 
 
 @runs_verbs
@@ -523,7 +519,7 @@ class Repository:
         )
         return preview_merge(self._context, source, dest, options)
 
-    @verb("merge", COMMIT, head=_dest_head)
+    @verb("merge", COMMIT, head=lambda repo, given: repo.branch(given["dest"]).head)
     def merge(
         self,
         source: str,
@@ -604,8 +600,7 @@ class Repository:
     def dump_refs(self, overwrite: bool = False, check_addresses: bool = True) -> RefsDump:
         """Write all branches, tags and commits at one moment into the storage namespace.
 
-        `lake.restore_repository` and lakeFS can restore them, without staged changes. The result
-        warns of entries unusable for lakeFS. Raises NamespaceInUseError after a takeover. Unless
+        `lake.restore_repository` and lakeFS can restore them, without staged changes. Unless
         `overwrite`, raises NewerDumpError after another program's dump, and RefsLostError for a
         dump with refs or commits missing here.
         """
@@ -628,9 +623,8 @@ class Repository:
     ) -> ExportResult:
         """Copy the objects of a commit to a folder or bucket, with a manifest.
 
-        Staged changes are excluded. An incremental export copies differences, and deletes removed
-        objects unless `keep_removed`. Raises UnsupportedNamesError, MissingFileError,
-        CorruptFileError. See docs/export.md.
+        An incremental export copies differences, and deletes removed objects unless `keep_removed`.
+        See docs/export.md.
         """
         from sparklake.verbs.exports.export import export
         from sparklake.verbs.exports.work import ExportOptions
@@ -668,11 +662,9 @@ class Repository:
     ) -> Purge:
         """Delete the bytes of objects from all of history; ids stay valid.
 
-        Raises PurgeBlockedError if a branch has them, unless `commit` commits their removal, or if
-        other paths share the bytes, unless `include_shared`. Objects outside the storage namespace
-        are only listed, unless `include_external`. See docs/purge.md.
+        Paths in a branch raise PurgeBlockedError unless `commit` commits their removal, as do
+        shared bytes unless `include_shared`. See docs/purge.md.
         """
-        from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.purges.purge import PurgeOptions, purge
 
         options = PurgeOptions(
@@ -749,12 +741,10 @@ class Repository:
     ) -> RepairReport:
         """Restore lost or damaged files, as reported by a check of the level.
 
-        Tree files come from the local cache, copies of the namespace in `sources`, or records of
-        other commits; objects from equal ones in history or `sources`; refs from their dump. Ids
-        and checksums prove each result, and replaced files are kept. Raises CollectionOpenError,
-        ReadOnlyError. See docs/check-and-repair.md.
+        They come from the local cache, copies of the namespace in `sources`, and equal records and
+        objects in history; refs come from their dump. Ids and checksums prove each result, and
+        replaced files are kept. See docs/check-and-repair.md.
         """
-        from sparklake.graveler.keys import path_tuple
         from sparklake.verbs.checks.report import parse_level
         from sparklake.verbs.repairs.repair import RepairOptions, repair
 

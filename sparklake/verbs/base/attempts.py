@@ -21,10 +21,7 @@ _MOST_PIECES = 10_000
 
 @dataclass(slots=True)
 class Attempts:
-    """Results of one verb's attempts: later attempts read only moved ranges.
-
-    `title` is for the Spark UI. With `layered`, the sides of plans are a base and staged layers.
-    """
+    """Results of one verb's attempts: later attempts read only moved ranges."""
 
     context: Context
     title: str

@@ -79,11 +79,7 @@ class CommitGraph:
 
 @dataclass(slots=True)
 class Walk:
-    """A walk down a history by descending generation.
-
-    It reads bands of generations for all lines together, so each commit is read about once, and
-    round trips grow with the logarithm of the number of commits until bands are full.
-    """
+    """A walk down a history, which reads bands of generations for all lines together."""
 
     graph: CommitGraph
     _band: int = _FIRST_STRETCH

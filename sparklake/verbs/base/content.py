@@ -54,9 +54,8 @@ class ObjectContent:
 class CheckedContent:
     """The content of an object for one reader, checked after a complete read.
 
-    The MD5 covers bytes read in order from the start; other parts do no harm, and a reader with
-    gaps gets no check. The completing read raises CorruptFileError for a wrong MD5, and so do later
-    ones.
+    The MD5 covers bytes read in order from the start; a reader with gaps gets no check. The
+    completing read raises CorruptFileError for a wrong MD5, and so do later ones.
     """
 
     def __init__(self, content: ObjectContent) -> None:

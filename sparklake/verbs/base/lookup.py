@@ -131,11 +131,7 @@ Some = TypeVar("Some", OpenRange, PackedRange)
 
 
 class OpenRanges:
-    """A cache of immutable open ranges.
-
-    Few lookups of single keys open data blocks. Many lookups open the range. Lookups raise
-    MissingFileError and CorruptFileError.
-    """
+    """A cache of open ranges; many lookups open a range in full."""
 
     def __init__(
         self, store: ObjectStore, max_bytes: int = OPEN_BYTES, packed_bytes: int = PACKED_BYTES
@@ -169,11 +165,7 @@ class OpenRanges:
         return matches
 
     def for_many_keys(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
-        """Return ranges for the lookup of many keys; unknown ones are read together.
-
-        They are opened in full while there is memory; after that, kernels search packed ranges
-        faster.
-        """
+        """Return ranges for the lookup of many keys, opened in full while there is memory."""
         if not is_compiled():
             return [*self.get_many(infos)]
         with self._lock:

@@ -52,10 +52,9 @@ def given_place(uri: str = "") -> Iterator[None]:
 
 
 def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
-    """Write the ownership marker of an unused namespace; return the repository to create.
+    """Mark an unused namespace as the repository's; return the one to create.
 
-    An earlier attempt that died after writing the marker is continued, under its uid. Raises
-    NamespaceInUseError, also for a namespace with objects, or inside another one of any lake.
+    An earlier attempt that died after writing the mark is continued, under its uid.
     """
     with given_place(store.uri):
         marked = _put_mark(store, refs, info)
@@ -126,10 +125,7 @@ def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) ->
 
 
 def check_namespace(store: ObjectStore) -> None:
-    """Raise StoreUnreachableError for an inaccessible local namespace.
-
-    The directory below an unmounted disk would accept files, and hide them after the mount.
-    """
+    """Raise StoreUnreachableError for a local namespace, such as of an unmounted disk."""
     if store.traits.is_local and store.find(NAMESPACE_MARKER_KEY) is None:
         raise errors.StoreUnreachableError(
             f"{store.uri} is no longer the storage namespace of this repository, because "

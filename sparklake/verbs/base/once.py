@@ -1,8 +1,4 @@
-"""Idempotency keys, and the results of verbs.
-
-The key and the result of a run are recorded in the transaction of its change. Later runs with the
-key return that result, so a run killed at any moment can be repeated.
-"""
+"""Idempotency keys, recorded with a result in the transaction of its change."""
 
 from __future__ import annotations
 
@@ -28,13 +24,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class VerbResult(Generic[T]):
-    """The result of one run of a verb.
+    """The value of a verb's run, with its outcome.
 
-    Attributes:
-        value: What the method returns.
-        changed: Whether the run changed anything. A repeated run reports that of the first run.
-        repeated: Whether an earlier run with the same idempotency key returned this result.
-        stored: The recorded form of the value, if the run has an idempotency key.
+    A `repeated` run returns and reports the first run of its idempotency key; `stored` is the
+    recorded form of the value.
     """
 
     value: T
@@ -92,11 +85,7 @@ NOTHING: ResultCodec[None] = ResultCodec(lambda _: {}, lambda _, result: None)
 def run_once(
     context: Context, once: Once, digest: str, codec: ResultCodec[T], act: Callable[[Context], T]
 ) -> VerbResult[T]:
-    """Return the result of `act`, or of an earlier run with the key.
-
-    Of concurrent runs with one key, one acts and the others wait. Raises IdempotencyKeyReusedError
-    for another digest, IdempotencyKeyInUseError after the wait.
-    """
+    """Return the result of `act`, or of an earlier run with the key."""
     with once_scope(context, once, digest, codec) as scope:
         if scope.earlier is not None:
             return _decoded(scope.earlier, context, codec)
@@ -181,10 +170,7 @@ def digest_of(verb: str, target: str, once: Once, arguments: Mapping[str, Any]) 
 
 
 def normalised(value: Any) -> Any:
-    """Return the JSON form of an argument.
-
-    Bytes are hashed. Rows and streams are not compared: reading them would be the work.
-    """
+    """Return the JSON form of an argument; bytes are hashed, rows and streams ignored."""
     if type(value) in _PLAIN:
         return value
     for kinds, form in _FORMS:

@@ -62,7 +62,7 @@ def publish(
     """Move a branch from the expected head to a new commit.
 
     The tree contains the staging layers `applied_layers`, or with a cut only their cut part.
-    `result` returns the verb's result for its idempotency key. Raises the errors of `publish_all`.
+    `result` returns the verb's result for its idempotency key.
     """
     commit = signed_commit(parents, meta_range_id, signature)
     once = context.recorded(result(commit))

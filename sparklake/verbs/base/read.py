@@ -95,10 +95,7 @@ def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]
 
 
 def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, what: str) -> bool:
-    """Return whether two trees have equal records, maybe in other ranges, as after lakeFS.
-
-    Unequal trees cost one stretch of ranges: equal cuts differ in the first one.
-    """
+    """Return whether two trees have equal records, maybe in other ranges."""
     if one == other:
         return True
     left, right = context.trees.get(one), context.trees.get(other)

@@ -119,11 +119,7 @@ def _resolve(context: Context, text: str, ref: names.Ref) -> ResolvedRef:
 
 
 def read_consistently(context: Context, ref: str, read: Callable[[ResolvedRef], T]) -> T:
-    """Return the result of `read` for a ref at one moment.
-
-    Reading rows that a concurrent commit removed raises RaceLostError; the read is repeated from
-    the new head.
-    """
+    """Return the result of `read` for a ref at one moment, repeated after lost races."""
     parsed = names.parse_ref(ref)
     return retry_lost_races(lambda: read(_resolve(context, ref, parsed)))
 

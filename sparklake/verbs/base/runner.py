@@ -131,11 +131,9 @@ class _Verb(Generic[T]):
             keyed._context = context
             return self._act(keyed, bound).value
 
-        return run_once(noun._context, once, digest, self._codec(), act)
-
-    def _codec(self) -> ResultCodec[T]:
         codec = self.options.codec
-        return import_module(codec).RESULT if isinstance(codec, str) else codec
+        codec = import_module(codec).RESULT if isinstance(codec, str) else codec
+        return run_once(noun._context, once, digest, codec, act)
 
     def _act(self, noun: Any, bound: inspect.BoundArguments) -> VerbResult[T]:
         """Run the method; if an allowed no-op occurs, return the head."""

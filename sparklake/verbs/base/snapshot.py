@@ -50,10 +50,7 @@ def kept_object(context: Context, ref: str, path: str) -> ObjectInfo:
 def open_snapshot(
     context: Context, ref: str, prefix: bytes = b"", *, kept: bool = False
 ) -> Snapshot:
-    """Return the current state of a ref, restricted to a prefix.
-
-    With `kept`, objects may be read or referenced, and an expired commit raises ExpiredError.
-    """
+    """Return the current state of a ref; with `kept`, its objects may be read."""
 
     def read(resolved: ResolvedRef) -> Snapshot:
         if kept:
@@ -97,9 +94,7 @@ class Snapshot:
     def lookup(self, paths: Paths) -> pa.Table:
         """Return a row of LOOKUP_SCHEMA for each path, in the given order.
 
-        Paths and result are in this process's memory. For many millions of paths, join a DataFrame
-        with `repository.objects(ref).to_df()` on `path`. Raises InvalidInputError for a null, or a
-        value of another type.
+        For many millions of paths, join a DataFrame with `repository.objects(ref).to_df()`.
         """
         column = _texts(paths)
         order = pc.sort_indices(column)

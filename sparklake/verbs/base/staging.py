@@ -55,11 +55,7 @@ Planned = Callable[[Ranges, Sequence[SideStream], Iterable[Interval]], Plan]
 
 
 class StagedLayers:
-    """A cached reader of staging layers for plans; sealed layers never change.
-
-    With `dry`, plans contain all rows and nothing is written. Unselected keys and keys without one
-    of the prefixes are omitted, except in included ranges.
-    """
+    """A cached reader of staging layers for plans; with `dry`, it writes nothing."""
 
     def __init__(
         self, context: Context, *prefixes: bytes, dry: bool = False, path_filter: PathFilter = ALL
@@ -124,11 +120,7 @@ class StagedLayers:
 
 
 def rows_by_path(rows: DataFrame) -> Source:
-    """Return the rows of a DataFrame, sorted by path before encoding.
-
-    Rows without checksums are unsorted: their objects are read in the tasks of the DataFrame, whose
-    number the caller chose.
-    """
+    """Return the rows of a DataFrame, sorted by path unless tasks read their objects."""
     return Sortable(rows, "path") if "checksum" in rows.columns else rows
 
 

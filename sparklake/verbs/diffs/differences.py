@@ -51,10 +51,7 @@ class Differences(Rows[Row]):
     prefix: str = ""
 
     def by_folder(self, depth: int = 1) -> FolderDiffs:
-        """Return the differences of each folder at a depth below the prefix.
-
-        Objects above that depth have their own rows.
-        """
+        """Return the differences of each folder at a depth, and of objects above it."""
         if not 1 <= depth <= MOST_LEVELS:
             raise InvalidInputError(
                 f"a depth of {depth} is invalid: choose 1 to {MOST_LEVELS} levels"
@@ -69,10 +66,7 @@ class Differences(Rows[Row]):
         return total
 
     def tree(self, depth: int = 3, most: int = 100) -> DiffTree:
-        """Return the differing folders as a tree of at most `depth` levels.
-
-        The deepest levels, except the first, are dropped to keep at most `most` nodes.
-        """
+        """Return the differing folders as a tree of at most `depth` levels and `most` nodes."""
         tree = DiffTree(FolderDiff(self.prefix))
         for each in self.by_folder(depth):
             tree.add(each, depth)

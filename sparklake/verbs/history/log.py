@@ -133,12 +133,7 @@ class Log:
 
 
 def log(context: Context, ref: str, options: LogOptions) -> Log:
-    """Return the log of a ref.
-
-    Raises InvalidInputError for invalid options. A missing `after` or `stop_at` raises
-    RefNotFoundError, and one outside the log raises it at its position in the iteration, except
-    with `since`.
-    """
+    """Return the log of a ref; one outside it raises RefNotFoundError at its position."""
     _check(options)
     start = get_commit(context, ref)
     stop_at, after = (
@@ -188,11 +183,7 @@ def _walk(
     *,
     first_parent: bool,
 ) -> Iterator[Commit]:
-    """Yield a commit and its ancestors, or those with changes of a target, descendants first.
-
-    It does not continue past a commit far older than `earliest`. At a merge equal to a parent in
-    the target, it follows only the first such parent.
-    """
+    """Yield a commit and its ancestors, or those with changes of a target."""
     walk, queue = Walk(context.graph), [log_position(start)]
     changes = None
     if target is not None:

@@ -74,8 +74,8 @@ def last_changes(
 ) -> list[Commit | None]:
     """Return the last change of each key to its record id, up to `start`.
 
-    Keys are ascending; an id of None is a removed object. The result is None if `start` has another
-    record, if no commit removed the object, beyond the limits, or for a collected or damaged tree.
+    Keys are ascending; an id of None is a removed object. The result is None for another record in
+    `start`, beyond the limits, or for a collected or damaged tree.
     """
     if not record_ids:
         return []

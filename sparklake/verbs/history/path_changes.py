@@ -64,11 +64,7 @@ class ChangeTest:
         self._summaries = ChangeSummaries(context)
 
     def origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
-        """Return the first parent with equal target objects, or None.
-
-        A first commit without target objects is its own origin. Raises ExpiredError for a collected
-        tree.
-        """
+        """Return the first parent with equal target objects, or None."""
         with naming_collected(self._context, [commit.id, *parents]):
             if not parents:
                 return None if self._differ(EMPTY_META_RANGE, commit.meta_range_id) else commit.id

@@ -20,11 +20,7 @@ from sparklake.verbs.diffs.differences import diff_of_plan, diff_uncommitted
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """A commit, and its numbers of added, removed and changed objects.
-
-    They compare it with its first parent, and are None if a collection deleted one of the trees.
-    The objects of an expired commit may be gone.
-    """
+    """A commit, and its changes against its first parent; None for collected trees."""
 
     commit: Commit
     added: int | None
@@ -71,10 +67,7 @@ def _counts(context: Context, ref: str, plan: Plan) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class BranchStatus:
-    """A branch's head and staged changes, and its distance from the ref `against`.
-
-    `ahead` commits are only on the branch, `behind` commits only on the other ref.
-    """
+    """A branch's head and staged changes, and its distance from the ref `against`."""
 
     head: Commit
     added: int

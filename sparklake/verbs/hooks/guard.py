@@ -184,10 +184,7 @@ def _shown(record: Record) -> str:
 
 
 def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
-    """Return the declarations of a hook file, or its error, for any content.
-
-    An error raised here would reject every later move of the branch, including the repair.
-    """
+    """Return the declarations of a hook file, or its error, which must not block a repair."""
     # Not at the top: who has no hooks does not pay for what reads YAML.
     from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
     from sparklake.rows.objects import object_info
@@ -212,10 +209,7 @@ def _is_broken(declared: Declared) -> bool:
 
 
 def _usable(declared: Declared, mended: Declared) -> list[HookFile]:
-    """Return the guarding hooks; for a broken file, those of its repaired version.
-
-    Raises InvalidHooksError if it stays broken: its purpose is unknown.
-    """
+    """Return the guarding hooks; a file that stays broken raises InvalidHooksError."""
     usable = {
         path: mended.get(path) if isinstance(each, InvalidHooksError) else each
         for path, each in declared.items()

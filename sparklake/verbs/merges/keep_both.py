@@ -54,11 +54,7 @@ def with_records(
 
 
 def places(additions: Sequence[KeptObject], find: Find) -> list[Record]:
-    """Return the records of kept objects, in key order, each under a free key.
-
-    The desired key is tried first, then keys with a number starting at 2. No record is needed for a
-    key with equal content.
-    """
+    """Return records of the kept objects in key order, each under a free key."""
     in_use: dict[bytes, bytes] = {}
     records = []
     for each in additions:

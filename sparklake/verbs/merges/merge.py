@@ -39,8 +39,7 @@ PATHS_METADATA_KEY = "merge-paths"
 class MergeOptions:
     """The options of a merge.
 
-    With `squash` or `paths`, source is not a parent, and a later merge uses the same base. Creation
-    raises InvalidKeyError or InvalidInputError for invalid paths.
+    With `squash` or `paths`, source is not a parent, and a later merge uses the same base.
     """
 
     resolution: Resolution = field(default_factory=Resolution)
@@ -89,9 +88,8 @@ class MergeSides(NamedTuple):
 def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Commit:
     """Merge a ref into a branch as a commit with parents [dest, source].
 
-    Staged changes of the branch stay staged, those staged concurrently count as later, and earlier
-    ones to merged objects raise DirtyBranchError. Raises MergeConflictError, StrategyError,
-    NoChangesError or RaceLostError; then no branch moves.
+    Staged changes of the branch stay staged. Earlier ones to merged objects raise DirtyBranchError,
+    and those staged concurrently count as later.
     """
     message = options.message or options.default_message(source, dest)
     fence = get_branch(context, dest).fence

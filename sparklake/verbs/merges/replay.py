@@ -1,8 +1,4 @@
-"""Revert and cherry-pick: undo or repeat the changes of a commit in a new commit.
-
-Both are three-way merges into the head, of commit and parent: the base is the commit for a revert,
-and the parent for a cherry-pick. The parent of a first commit is the empty tree.
-"""
+"""Revert, cherry-pick and rebase: three-way merges of a commit and its parent into a head."""
 
 from __future__ import annotations
 
@@ -85,11 +81,7 @@ class _ReplayStep:
 def revert(
     context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
 ) -> list[Commit]:
-    """Undo the changes of each commit on a branch, in the given order: all or none.
-
-    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, InvalidInputError or
-    RaceLostError; then no branch moves.
-    """
+    """Undo the changes of each commit on a branch, in the given order: all or none."""
 
     def step(change: _Change) -> _ReplayStep:
         origin = change.commit

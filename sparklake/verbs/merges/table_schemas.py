@@ -121,10 +121,7 @@ def _edges(side: SideStream) -> set[bytes]:
 
 
 def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) -> list[bytes]:
-    """Return the folders with possible added files of both sides.
-
-    Tasks found an added file of at least one side, or both sides have unread edges in the folder.
-    """
+    """Return the folders with possible added files of both sides."""
     sampled = source.samples.keys() & dest.samples.keys()
     half = [each for each in source.samples.keys() - sampled if dest.unread_in(each)]
     half += [each for each in dest.samples.keys() - sampled if source.unread_in(each)]

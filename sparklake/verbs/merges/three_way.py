@@ -85,8 +85,7 @@ def merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution
     """Write the tree of a merge. Errors do not name the verb: see `naming_verb`.
 
     If one side equals the base, the other side is the result and nothing is read, except differing
-    logs that must grow. Raises MergeConflictError, StrategyError or ExpiredError; then no branch
-    moves.
+    logs that must grow.
     """
     with naming_collected(attempts.context, sides.bases):
         return _merged_tree(attempts, sides, resolution)
@@ -124,10 +123,7 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
 def check_staged_changes(
     context: Context, title: str, state: BranchState, tree_id: MetaRangeId
 ) -> None:
-    """Raise DirtyBranchError if a new tree and staged changes affect each other.
-
-    Otherwise the order of their commit and the tree makes no difference.
-    """
+    """Raise DirtyBranchError if a new tree and staged changes affect each other."""
     if not state.layers:
         return
     head = context.tree(context.graph.commit(state.commit_id))

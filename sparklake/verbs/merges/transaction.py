@@ -65,11 +65,7 @@ class _Transaction:
 def transaction(
     context: Context, target: str, options: MergeOptions, lifetime: timedelta
 ) -> Iterator[str]:
-    """Yield the name of a hidden branch to work on; merge it into the target at the end.
-
-    An exception of the body passes through, with a note about a branch with changes. Raises
-    TransactionError if the merge fails.
-    """
+    """Yield the name of a hidden branch to work on; merge it into the target at the end."""
     signature = sign(context, options.message or "", options.committer, options.metadata)
     # A copy: the body may change the caller's mapping.
     options = replace(options, metadata=signature.metadata)

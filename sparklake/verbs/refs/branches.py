@@ -31,10 +31,7 @@ def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> Bra
 
 
 def prune_branches(context: Context, *, dry_run: bool) -> list[BranchState]:
-    """Delete expired branches with their staged changes; return them.
-
-    The default branch, protected branches, and concurrently extended or deleted ones stay.
-    """
+    """Delete expired branches, except protected ones, with their staged changes."""
     others = (each for each in context.refs.branches.list() if each.may_be_pruned)
     due = [each for each in others if each.name != context.info.default_branch]
     return due if dry_run else [each for each in due if _prune(context, each)]

@@ -96,9 +96,8 @@ _OF_TAGS = (RefVerb.CREATE_TAG.value, RefVerb.DELETE_TAG.value)
 def head_at(context: Context, branch: str, moment: datetime) -> Commit:
     """Return the branch head at a timezone-aware datetime.
 
-    The operations log has microseconds. A moment in whole seconds includes all moves of that
-    second, because dates are shown so. Before the log's start, as in a restored repository, the
-    latest commit up to then among first parents counts.
+    A moment in whole seconds includes all moves of that second, because dates are shown so. Before
+    the start of the operations log, the latest commit up to then among first parents counts.
     """
     if not isinstance(moment, datetime):
         raise InvalidInputError(f"a moment must be a datetime with a time zone, not {moment!r}")

@@ -44,10 +44,9 @@ class LiveSettings:
         self._context.refs.settings.change(lambda now: replace(now, read_only=read_only))
 
     def protect(self, *patterns: str, block: Iterable[Action | str] = ALL_ACTIONS) -> None:
-        """Block actions on all matching branches, including future ones.
+        """Block actions on all matching branches, including future ones; not merges.
 
-        Merges are never blocked. In a pattern, `*` is any number of characters and `?` is one. A
-        rule of the same pattern is replaced. On return, no blocked action is running. Raises
+        A rule of the same pattern is replaced. On return, no blocked action is running. Raises
         InvalidInputError.
         """
         actions = frozenset(map(_action, block))
@@ -84,9 +83,8 @@ class LiveSettings:
     ) -> Retention:
         """Allow garbage collection of commits older than `default_days`; replaces all rules.
 
-        `branches` has the days by patterns of branch names; the first match counts. With
-        `tree_days`, collections also delete unreferenced trees, and those of commits expired for so
-        many days, which can then no longer be listed or compared. Raises InvalidInputError.
+        With `tree_days`, collections also delete unreferenced trees, and those of commits expired
+        for so many days, which can then no longer be listed or compared. Raises InvalidInputError.
         """
         rules = tuple(BranchRetention(*each) for each in (branches or {}).items())
         retention = Retention(default_days, rules, tree_days)
