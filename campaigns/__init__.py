@@ -1,1 +1,1 @@
-"""Proofs that run at any time: histories, simulated schedules, a model, campaigns of faults."""
+"""Repeatable proofs: histories, simulated schedules, a model, campaigns of faults."""

@@ -1,4 +1,4 @@
-"""Embedded Postgres servers, and folders that their account can reach."""
+"""Embedded Postgres servers, and folders open to their account."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SYSTEM_FOLDER = "SPARKLAKE_SYSTEM_FOLDER"
 
 @contextmanager
 def public_folder() -> Iterator[Path]:
-    """Yield a folder that everyone can enter, unlike pytest's; delete it at the end."""
+    """Yield a folder open to everyone, unlike pytest's; delete it at the end."""
     path = Path(tempfile.mkdtemp(prefix="sparklake-test-", dir=memory_root() or "/tmp"))
     path.chmod(0o711)
     try:
@@ -47,7 +47,7 @@ def _await_servers(folder: Path) -> None:
 
 @contextmanager
 def system_folder() -> Iterator[Path]:
-    """Keep files of root's embedded Postgres out of the system's folders."""
+    """Keep files of an embedded Postgres out of the system's folders."""
     before = os.environ.get(SYSTEM_FOLDER)
     with public_folder() as folder:
         os.environ[SYSTEM_FOLDER] = str(folder / "system")

@@ -1,1 +1,1 @@
-"""Campaigns that break a lake in many rounds, and check it after each."""
+"""Campaigns: break a lake in many rounds, and check it after each."""

@@ -1,4 +1,4 @@
-"""All writing verbs, and the children that run them: python -m campaigns.faults.cases."""
+"""All writing verbs, and their child processes: python -m campaigns.faults.cases."""
 
 from __future__ import annotations
 

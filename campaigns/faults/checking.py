@@ -1,4 +1,4 @@
-"""The clean check of a whole repository that ends each round."""
+"""The clean check of a whole repository after each round."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sparklake import Repository
 
 
 class ViolationError(AssertionError):
-    """A promise of the lake that a round found broken."""
+    """A broken promise of the lake."""
 
 
 def check_repository(repository: Repository) -> None:
-    """Check everything with all contents; raise ViolationError for errors and warnings."""
+    """Check everything with all contents: there are no errors and no warnings."""
     with tempfile.TemporaryDirectory() as folder:
         report = repository.check("content", to=folder, grace=timedelta())
     if not report.is_healthy:

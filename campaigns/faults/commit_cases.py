@@ -1,4 +1,4 @@
-"""Verbs that commit and move branches, as cases of the campaigns."""
+"""Commits and branch moves, as cases of the campaigns."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class Damage:
 
 
 def damages_of(specimen: Specimen, kind: str, chance: Random) -> Damage:
-    """Return a damage that changes the bytes of a file."""
+    """Return a change of the bytes of a file."""
     files = sorted(name for name, each in specimen.kinds.items() if each == kind)
     path = specimen.namespace / chance.choice(files)
     body = path.read_bytes()
@@ -215,7 +215,7 @@ def _questions(kind: str, chance: Random) -> list[str]:
 
 
 def judge(specimen: Specimen, question: str, right: Any, names: set[str]) -> int:
-    """Return the number of errors; raise ViolationError for a wrong answer."""
+    """Return the number of errors. A wrong answer is a violation."""
     try:
         answer = QUESTIONS[question](specimen)
     except SparklakeError as error:

@@ -11,7 +11,7 @@ from sparklake.graveler.sstable.layout import FOOTER_BYTES, Handle
 
 
 def block_handles(file: bytes) -> list[Handle]:
-    """Return the handles of all blocks of a sound table."""
+    """Return all block handles of a sound table."""
     handles = layout.meta_blocks(file)
     index = handles[b""]
     meta_index, _ = layout.read_handle(file[-FOOTER_BYTES:], 1)

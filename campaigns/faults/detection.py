@@ -95,7 +95,7 @@ def _rounds(options: Options) -> Iterator[str]:
 
 
 def _found(repo: Repository, expected: Expected, least: CheckLevel) -> CheckLevel:
-    """Return the first level, from the least one on, that reports a fault."""
+    """Return the first level, starting at the least one, with a report of the fault."""
     for level in _LEVELS:
         if level.depth >= least.depth and reports(_checked(repo, level), expected):
             return level
@@ -103,7 +103,7 @@ def _found(repo: Repository, expected: Expected, least: CheckLevel) -> CheckLeve
 
 
 def reports(made: CheckReport, expected: Expected) -> bool:
-    """Return whether a check has the expected finding."""
+    """Return whether a report contains the expected finding."""
     return any(
         each.kind in expected.kinds
         and expected.subject in ("", each.subject, each.tree_file)

@@ -1,4 +1,4 @@
-"""An overloaded S3 on a bad network: a proxy before a real server that spoils some answers."""
+"""An overloaded S3 on a bad network: a proxy that spoils answers of a real server."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FaultyS3:
 
 @contextmanager
 def faulty_s3(endpoint: str, rate: float, seed: int) -> Iterator[FaultyS3]:
-    """Yield a proxy that spoils a share of all answers."""
+    """Yield a proxy; `rate` is the share of spoilt answers."""
     faulty = FaultyS3(endpoint, rate, seed)
     handler = type("Handler", (_Handler,), {"faulty": faulty})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

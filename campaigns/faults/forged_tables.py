@@ -371,7 +371,7 @@ def _change_items(items: Items, chance: Random) -> None:
 def _other_directory(
     ids: Any, numbers: Any, firsts: list[bytes], lasts: list[bytes], chance: Random
 ) -> tuple[bytes, Any]:
-    """Return a directory with a wrong count, number, id or key, and the ids that it has."""
+    """Return a directory with a wrong count, number, id or key, and its ids."""
     way = chance.randrange(6)
     if way == 0:
         body = bytearray(directory_bytes(Listed(ids, numbers, firsts, lasts)))

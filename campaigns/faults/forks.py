@@ -1,4 +1,4 @@
-"""A process whose forked children each run one verb, and meet a fault before one of its steps.
+"""A process with forked children: each runs one verb with a fault before one step.
 
 It reads orders from its standard input, each a line of JSON, and answers each of them. A step is a
 call of an object store, a request to S3, a statement of the ref store (including BEGIN and
@@ -73,7 +73,7 @@ class Answer:
 
 
 class Forks:
-    """The process, from the side that sends orders."""
+    """The process, seen by the sender of orders."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -90,7 +90,7 @@ class Forks:
 
 @contextmanager
 def forks(module: str, environment: Mapping[str, str] | None = None) -> Iterator[Forks]:
-    """Start a module that calls `serve`; end it afterwards."""
+    """Run a module with a call of `serve` within the block."""
     with subprocess.Popen(
         [sys.executable, "-m", module],
         cwd=ROOT,
@@ -110,7 +110,7 @@ def forks(module: str, environment: Mapping[str, str] | None = None) -> Iterator
 
 
 def kill(_: Order) -> None:
-    """Kill this process, so that nothing after this step runs."""
+    """Kill this process before the next step."""
     os.kill(os.getpid(), signal.SIGKILL)
     signal.pause()
 
@@ -125,7 +125,7 @@ def serve(carry_out: CarryOut, faults: Mapping[str, Fault] | None = None) -> Non
 
 
 def import_verbs() -> None:
-    """Import all that verbs import when they are first called, and create the S3 client."""
+    """Import the lazy imports of verbs, and create the S3 client."""
     for package in ("verbs", "udfs", "stores", "graveler", "engine"):
         root = import_module(f"sparklake.{package}")
         for each in pkgutil.walk_packages(root.__path__, f"{sparklake.__name__}.{package}."):
@@ -134,7 +134,7 @@ def import_verbs() -> None:
 
 
 def _share_s3_client() -> None:
-    """Let forked children use the client of this process, which never sends a request itself."""
+    """Let forked children use the S3 client of this process. It sends no request itself."""
     from sparklake.stores.objects.s3 import client as s3_client
 
     original = s3_client._client.__wrapped__

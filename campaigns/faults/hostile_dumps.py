@@ -39,7 +39,7 @@ _NAMES = ("", "main", "../main", "a b", "\0", "x" * 300, "-dash", "main@", "ref/
 
 
 def hostile_round(specimen: Specimen, chance: Random) -> Cell:
-    """Restore one hostile dump; raise ViolationError for an inconsistent repository."""
+    """Restore one hostile dump. An inconsistent repository is a violation."""
     with copied(specimen) as place:
         name = chance.choice([*CHANGES])
         CHANGES[name](place, chance)
@@ -62,7 +62,7 @@ def copied(specimen: Specimen) -> Iterator[Path]:
 
 
 def restored(specimen: Specimen, place: Path) -> str:
-    """Restore a dump into another lake; raise ViolationError for an inconsistent repository."""
+    """Restore a dump into another lake. An inconsistent repository is a violation."""
     original = specimen.repository
     with memory_lake() as lake:
         try:
@@ -104,7 +104,7 @@ def change_record(place: Path, chance: Random) -> None:
 
 
 def change_identity(place: Path, chance: Random) -> None:
-    """Change what a record is compared by."""
+    """Change the identity of a record."""
 
     def change(entity: Entity, records: list[Record]) -> list[Record]:
         at = chance.randrange(len(records))

@@ -105,7 +105,7 @@ class _Scene:
 
     @contextmanager
     def _installed(self, table: str, part: str, chance: Random) -> Iterator[tuple[str, bool]]:
-        """Write a forged table; yield the commit that has it, and whether it has the sound id."""
+        """Write a forged table; yield its commit, and whether the table has the sound id."""
         root = namespace_of(self.repo) / "_lakefs"
         if table == RANGE:
             at = chance.randrange(len(self.ranges))
@@ -148,7 +148,7 @@ class _Scene:
             del state.commits[commit.id]
 
     def _problem(self, commit: str, is_same: bool) -> str:
-        """Return what is wrong with the reads of a commit, or ""."""
+        """Return the error in the reads of a commit, or ""."""
         try:
             return self._disagreement(commit, is_same)
         except SparklakeError as error:
@@ -181,7 +181,7 @@ class _Scene:
 
 
 def _described(forgery: Forgery, sound: RangeInfo) -> RangeInfo:
-    """Return what a metarange says of a forged range: what its writer would have said."""
+    """Return the description of a forged range, as its writer would store it."""
     return replace(
         sound,
         id=RangeId(forgery.id),
@@ -219,7 +219,7 @@ def _scene(folder: Path) -> _Scene:
 
 
 def listing(repo: Repository, ref: str, prefix: str = "") -> Listing:
-    """Return what `ls` shows, without times and addresses, which no id covers."""
+    """Return the listing of a commit without times and addresses: no id covers them."""
     return {each.path: _facts(each) for each in repo.objects(ref, prefix)}
 
 

@@ -41,7 +41,7 @@ DAY = 24 * 3600
 
 @dataclass(frozen=True)
 class Expected:
-    """The kind of a finding, one of its subjects, and a path that it names, if any."""
+    """The kind of a finding, with one subject and the path, if any."""
 
     kinds: frozenset[FindingKind]
     subject: str
@@ -54,7 +54,7 @@ def expected(kind: FindingKind, subject: str, path: str = "") -> Expected:
 
 @dataclass
 class Scene:
-    """A healthy repository in a memory lake, with everything that a repository can have."""
+    """A healthy repository in a memory lake, with every kind of content."""
 
     repo: Repository
     outside: Path
@@ -76,7 +76,7 @@ class Scene:
         return [each for each in self.state.commits.values() if each.id not in self.state.expired]
 
     def trees(self) -> list[str]:
-        """Return the metaranges of kept commits and of staged runs."""
+        """Return the metaranges of retained commits and staged runs."""
         found = {each.meta_range_id for each in self.kept if each.meta_range_id}
         for branch in self.state.branches.values():
             found |= {each.meta_range_id for each in branch.layers if each.meta_range_id}
@@ -329,7 +329,7 @@ def _repaired_block(scene: Scene) -> Injection:
 
 
 def _same_but_time(body: bytes, changed: bytes, info: RangeInfo) -> bool:
-    """Return whether a change is only one of times, or of bytes that no reader uses."""
+    """Return whether a change alters only times or unused bytes."""
     return bool(_meaning(body, info) == _meaning(changed, info))
 
 
@@ -382,7 +382,7 @@ def _truncated_description(scene: Scene) -> Injection:
 
 
 def _lost_expired_tree(scene: Scene) -> Injection:
-    """Remove the tree of an expired commit that no collection has deleted."""
+    """Remove the tree of an expired, uncollected commit."""
     kept = scene.trees()
     trees = [scene.state.commits[each].meta_range_id for each in sorted(scene.state.expired)]
     tree = scene.rng.choice([each for each in trees if each and each not in kept])
@@ -401,7 +401,7 @@ def _wrong_summary(scene: Scene) -> Injection:
 
 
 def _committed_tombstone(scene: Scene) -> Injection:
-    """Add a commit whose tree has a tombstone."""
+    """Add a commit with a tombstone in its tree."""
     info, body = make_range(block_of_records([tombstone(b"k/gone")]))
     table = make_table(range_list([info]).block)
     tree = file_id(range_list([info]).block.ids.data)
@@ -480,7 +480,7 @@ def _endless_link(scene: Scene) -> Injection:
 
 
 def _staged_address(scene: Scene) -> Injection:
-    """Stage a row with an address of a store that nobody knows."""
+    """Stage a row with an address in an unknown store."""
     (layer,) = (each for each in scene.state.branches["dev"].layers if each.kind is LayerKind.ROWS)
     rows = scene.state.rows[layer.id]
     live = next(each for each in rows.items() if not each[1].startswith(b"\0\0"))
@@ -700,7 +700,7 @@ def _missing_manifest(scene: Scene) -> Injection:
 
 
 def _foreign_dump(scene: Scene) -> Injection:
-    """Write the manifest of a dump with another tag, which no settings name."""
+    """Write the manifest of a dump with a tag unknown to the settings."""
     refs = scene.repo._context.refs.snapshot()
     tag = TagInfo(f"by-others-{scene.rng.randrange(10**9)}", refs.branches[0].commit_id)
     bare = tuple(BranchState(each.name, each.commit_id) for each in refs.branches)
@@ -845,5 +845,5 @@ FAULTS: dict[str, Inject] = {
 
 @contextmanager
 def injected(scene: Scene, fault: str) -> Iterator[Expected]:
-    """Inject a fault of a class for the time of a `with` block; yield the expected finding."""
+    """Inject a fault for the time of a `with` block; yield the expected finding."""
     yield from FAULTS[fault](scene)

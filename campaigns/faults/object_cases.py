@@ -1,4 +1,4 @@
-"""Verbs that stage objects and tables, as cases of the campaigns."""
+"""Staging of objects and tables, as cases of the campaigns."""
 
 from __future__ import annotations
 

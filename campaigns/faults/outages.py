@@ -78,7 +78,7 @@ def _rounds(options: Options, kinds: list[str]) -> Iterator[str]:
 
 
 def _at_a_step(place: Trials, fault: str, **more: object) -> Run:
-    """Return a run whose fault begins before any step."""
+    """Return a run with a fault that starts before any step."""
 
     def run(case: str, chance: Random) -> str:
         step = chance.randint(1, place.expected(case).steps)
@@ -161,7 +161,7 @@ def _heal_clock(dsn: str) -> None:
 
 @contextmanager
 def _cache_faults(found: Ground) -> Iterator[dict[str, Run]]:
-    """Yield the fault of the disk of the table cache, which only remote stores have."""
+    """Yield the disk fault of the tree-file cache. Only remote stores have one."""
     with trials(found, "s3") as place, memory_folder() as folder:
         cache = {"SPARKLAKE_CACHE": f"{folder}/cache", "SPARKLAKE_CACHE_BYTES": "1000000"}
         yield {
@@ -176,14 +176,14 @@ def _cache_faults(found: Ground) -> Iterator[dict[str, Run]]:
 
 @dataclass(slots=True)
 class _Line:
-    """A line to S3 that spoils chosen requests of the children."""
+    """A proxy to S3 that spoils the selected requests of the children."""
 
     place: Trials
     proxy: FaultyS3
     requests: dict[str, int]
 
     def spoiling(self, fault: str, count: int) -> Run:
-        """Return a run that spoils some requests, beginning with any of them."""
+        """Return a run with spoilt requests, starting at any of them."""
 
         def run(case: str, chance: Random) -> str:
             first = chance.randint(1, max(self._requests(case), 1))

@@ -198,7 +198,7 @@ def _wrong_summary(database: Database, rng: random.Random) -> Expected:
 
 
 def _lost_expiry(database: Database, _: random.Random) -> Expected:
-    """Forget that commits have expired, whose objects were collected."""
+    """Delete the rows of expired commits with collected objects."""
     database.delete("expired_commits", "true")
     return expected(FindingKind.OBJECT_MISSING, "")
 
@@ -247,7 +247,7 @@ POSTGRES_FAULTS: dict[str, Inject] = {
 
 @contextmanager
 def injected_in_postgres(database: Database, fault: str, rng: random.Random) -> Iterator[Expected]:
-    """Inject a fault of a class for the time of a `with` block; yield the expected finding.
+    """Inject a fault for the time of a `with` block; yield the expected finding.
 
     The rows must have been backed up.
     """

@@ -1,4 +1,4 @@
-"""Repairs, as cases of the campaigns: a repository with faults, which one repair removes."""
+"""Repairs, as cases of the campaigns: one repair removes all faults of a repository."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def repair(scene: Scene) -> None:
 
 
 def healthy(scene: Scene) -> tuple[list[str], dict[str, bytes]]:
-    """Return the kinds of faults, and what the branch reads."""
+    """Return the kinds of faults, and the contents of the branch."""
     with tempfile.TemporaryDirectory() as folder:
         report = scene.repository.check("content", to=folder, grace=timedelta())
     return [each.kind.value for each in report.faults], contents(scene.repository, scene.label)
 
 
 def marked(scene: Scene) -> tuple[list[str], dict[str, object]]:
-    """Return the kinds of faults, and what the dump restores."""
+    """Return the kinds of faults, and the contents of the restored dump."""
     return healthy(scene)[0], dumped_state(scene)
 
 

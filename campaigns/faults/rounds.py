@@ -1,4 +1,4 @@
-"""The common parts of all campaigns: options, figures, and the line that repeats a round."""
+"""The common parts of all campaigns: options, figures, and the replay line of a round."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Options:
 
 @dataclass(slots=True)
 class Figures:
-    """The outcomes of all rounds, by what was done, and the broken rounds."""
+    """The outcomes of all rounds, by verb or kind, and the broken rounds."""
 
     counts: Counter[Cell] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Figures:
 
 
 def parse_options(description: str, rounds: int, arguments: Sequence[str] | None = None) -> Options:
-    """Return the options of a command line, for a program that is a campaign."""
+    """Parse the command line of a campaign."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=rounds, help="how many rounds")
     parser.add_argument("--seed", type=int, default=1, help="what chooses them")

@@ -1,4 +1,4 @@
-"""Scenes: a repository in which one round of a campaign runs one verb, and the states of it."""
+"""Scenes: the repository of one round, which runs one verb, and its states."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TREES: dict[tuple[str, str], dict[str, Any]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One round's part of a repository: the branches and tags whose names begin with a label.
+    """One round's part of a repository: the branches and tags with a label as prefix.
 
     `root` is the URI of a folder for the other files of the round.
     """
@@ -51,12 +51,12 @@ class Scene:
 
     @property
     def other_name(self) -> str:
-        """The name of a second repository, which the round may create."""
+        """The name of an optional second repository."""
         return f"{self.name}-{self.label}"
 
     @property
     def branch(self) -> Branch:
-        """The branch that the verb changes."""
+        """The branch to change."""
         return self.repository.branch(self.label)
 
     def named(self, suffix: str) -> str:
@@ -64,12 +64,12 @@ class Scene:
         return f"{self.label}-{suffix}"
 
     def folder(self, name: str) -> str:
-        """Return the URI of a folder that belongs to this round alone."""
+        """Return the URI of this round's own folder."""
         return f"{self.root}/{self.label}/{name}"
 
     @property
     def source(self) -> str:
-        """The URI of a folder that all rounds share, because addresses are part of a tree."""
+        """The URI of a folder shared by all rounds, because addresses are part of a tree."""
         return f"{self.root}/source"
 
     def store(self, name: str) -> ObjectStore:
@@ -120,7 +120,7 @@ def create_repository(lake: Lake, name: str, namespace: str) -> Repository:
 
 
 def state_of(scene: Scene) -> dict[str, Any]:
-    """Return what a round's refs show, without the label and without ids and times."""
+    """Return a round's refs and their contents, without the label, ids and times."""
     try:
         repository = scene.repository
     except RepositoryNotFoundError:

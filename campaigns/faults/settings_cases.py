@@ -1,4 +1,4 @@
-"""Settings, checks, and what continues or repairs after a crash, as cases of the campaigns."""
+"""Settings, checks and continuations after a crash, as cases of the campaigns."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def interrupted_purge(scene: Scene) -> None:
 
 
 def check(scene: Scene) -> None:
-    """Continue a check that was killed, or begin one."""
+    """Continue a killed check, or start one."""
     repository = scene.repository
     resumed = next(iter(unfinished_checks(repository._context.store)), None)
     with suppress(InvalidInputError, NotFoundError):  # It has ended, or had not begun.
@@ -96,7 +96,7 @@ def check(scene: Scene) -> None:
 
 
 def as_before(scene: Scene) -> tuple[int, int, list[str], dict[str, bytes]]:
-    """Return the number of objects and of tables, the kinds of faults, and what is read."""
+    """Return the numbers of objects and tables, the kinds of faults, and the contents."""
     store = scene.repository._context.store
     objects, tables = (len(list(store.list(prefix))) for prefix in ("data/", "_lakefs/"))
     return objects, tables, *healthy(scene)

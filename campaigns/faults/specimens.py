@@ -1,4 +1,4 @@
-"""A lake whose files a campaign damages, and the questions that it asks after each damage."""
+"""A lake with files to damage, and the questions asked after each damage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DUMP_TABLE, MANIFEST, SETTINGS = "dump table", "manifest", "settings"
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """A lake with refs in memory, and a second repository whose files fit nowhere in the first."""
+    """A lake with refs in memory, and a second repository with entirely different files."""
 
     lake: Lake
     folder: Path

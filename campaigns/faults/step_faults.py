@@ -1,4 +1,4 @@
-"""Faults that a child meets before one of its steps, and that stay until it ends."""
+"""Faults before one step of a child, which last until its end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refuse_writes(order: Order) -> None:
 
 
 def kill_server(order: Order) -> None:
-    """Kill the server's first process, which ends all others."""
+    """Kill the server's first process, and with it all others."""
     with _connected(order) as connection:
         row = connection.execute("SHOW data_directory").fetchone()
     assert row is not None
@@ -57,7 +57,7 @@ def kill_server(order: Order) -> None:
 
 
 def lock_tables(order: Order) -> None:
-    """Lock all tables that this process has not locked itself."""
+    """Lock all tables not locked by this process."""
     connection = psycopg.connect(order["dsn"])
     for table in TABLES:
         statement = sql.SQL("LOCK TABLE sparklake.{} IN ACCESS EXCLUSIVE MODE NOWAIT")
@@ -193,7 +193,7 @@ def set_server_clock(connection: psycopg.Connection, seconds: int) -> None:
 
 
 def install_server_clock(dsn: str) -> None:
-    """Let the times of sparklake's tables come from the clock that a fault turns back."""
+    """Take the times of sparklake's tables from the fault's own clock."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         schema = sql.Identifier(SERVER_CLOCK)
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))

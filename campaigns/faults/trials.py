@@ -1,4 +1,4 @@
-"""Trials: a verb meets a fault, and what is left is the old state or the new one."""
+"""Trials: after a fault in a verb, the lake is in the old or the new state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PATIENCE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A case without a fault: its number of steps, both states, and what it finds at its end."""
+    """A case without a fault: its number of steps, both states, and its findings."""
 
     steps: int
     old: dict[str, Any]
@@ -33,7 +33,7 @@ class Expected:
 
 @dataclass(slots=True)
 class Trials:
-    """The trials in one lake, below one root, which is a folder or a prefix of a bucket.
+    """The trials in one lake, below one root: a folder or a prefix of a bucket.
 
     `lake` is never touched by a fault, and `dsn` is that of the children.
     """
@@ -51,7 +51,7 @@ class Trials:
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def expected(self, name: str) -> Expected:
-        """Return what a case does without a fault."""
+        """Return the outcome of a case without a fault."""
         if name not in self._expected:
             self._expected[name] = self._run_unharmed(name)
         return self._expected[name]
@@ -142,7 +142,7 @@ def _tidy(scene: Scene) -> None:
 
 
 def judged(answer: Answer, state: dict[str, Any], expected: Expected) -> str:
-    """Return which state a verb has left, and the kind of its error."""
+    """Return the state after a verb, and the kind of its error."""
     if answer.error is not None:
         _demand(answer.kind != "", f"an error of another library: {answer.error}")
     suffix = f", {answer.kind}" if answer.error is not None else ""
@@ -157,7 +157,7 @@ def judged(answer: Answer, state: dict[str, Any], expected: Expected) -> str:
 
 
 def _patiently(case: VerbCase, scene: Scene) -> None:
-    """Run a verb, once the server has noticed that the holder of a lock is dead."""
+    """Run a verb after the server notices the death of a lock holder."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:

@@ -98,7 +98,7 @@ def delete_other(scene: Scene) -> None:
 
 
 def dumped_other(scene: Scene) -> None:
-    """Leave the dump of a repository that this lake does not have."""
+    """Leave the dump of a repository missing in this lake."""
     with memory_lake() as lake:
         made = create_repository(lake, "dumped", scene.folder("other"))
         made.create_tag("tag", "main")
@@ -125,7 +125,7 @@ def dump(scene: Scene) -> None:
 
 
 def dumped_state(scene: Scene) -> dict[str, Any]:
-    """Return what a restore of the dump in a copy of the namespace shows."""
+    """Return the contents of the dump, restored in a copy of the namespace."""
     source = scene.repository._context.store
     target = scene.store(f"copy-{uuid4().hex}")
     for each in source.list():
@@ -147,7 +147,7 @@ def exported(scene: Scene) -> dict[str, bytes]:
 
 
 def with_garbage(scene: Scene) -> None:
-    """Leave objects that only expired commits and dropped changes name."""
+    """Leave objects referenced only by expired commits and dropped changes."""
     repository = scene.repository
     repository.settings.set_retention(0)
     branch = scene.create_branch({"base/0": b"once"})
@@ -157,7 +157,7 @@ def with_garbage(scene: Scene) -> None:
 
 
 def with_garbage_trees(scene: Scene) -> None:
-    """Leave garbage, and trees of expired commits, which the next collection deletes."""
+    """Leave garbage and trees of expired commits for the next collection."""
     with_garbage(scene)
     scene.repository.settings.set_retention(0, tree_days=0)
 
@@ -167,7 +167,7 @@ def collect(scene: Scene) -> None:
 
 
 def garbage(scene: Scene) -> tuple[int, int, bool]:
-    """Return how many objects and tables are garbage, and whether what the branch names exists."""
+    """Return the numbers of unreferenced objects and tables, and whether referenced ones exist."""
     repository = scene.repository
     left = repository.collect_garbage(dry_run=True, grace=timedelta()).run
     named = {each.address for each in repository.objects(scene.label)}

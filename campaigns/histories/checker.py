@@ -123,7 +123,7 @@ class Recorder:
 
 @contextmanager
 def open_journal(path: Path) -> Iterator[Callable[[Line], object]]:
-    """Return a sink that appends lines to a file. They survive the death of the process."""
+    """Return an appender of lines to a file. They survive the death of the process."""
     with path.open("ab", buffering=0) as file:
         yield lambda line: file.write(msgspec.json.encode(line) + b"\n")
 
@@ -159,7 +159,7 @@ def calls_of(lines: Iterable[Line]) -> list[Call]:
 
 @dataclass(slots=True)
 class _Node:
-    """Requests that have taken effect, as bits; what unfinished ones saw; and the result."""
+    """The effective requests as bits, the views of unfinished ones, and the result."""
 
     done: int
     seen: Mapping[int, Any]
@@ -183,7 +183,7 @@ class _Search:
         self.mandatory = sum(1 << at for at, each in enumerate(self.calls) if each.end is not None)
 
     def run(self, state: State) -> list[Call]:
-        """Return an order that explains the calls; raise HistoryError or UndecidedError."""
+        """Return an order consistent with all calls."""
         waiting = [_Node(0, {}, state)]
         while waiting:
             node = waiting.pop()
@@ -200,7 +200,7 @@ class _Search:
         raise HistoryError(self._report())
 
     def _next(self, node: _Node) -> list[_Node]:
-        """Return what may happen next, the likeliest first.
+        """Return the possible next events, the likeliest first.
 
         A read that fits and teaches nothing can be put here in any order, so it is the only choice.
         """
@@ -214,7 +214,7 @@ class _Search:
         return [*found, *looks]
 
     def _candidates(self, done: int) -> list[int]:
-        """Return the calls that may be next, by their ends; those without an answer come last."""
+        """Return the possible next calls by their ends; unanswered ones come last."""
         found: list[int] = []
         horizon: float = float("inf")
         for at, call in enumerate(self.calls):
@@ -229,7 +229,7 @@ class _Search:
         return sorted(found, key=lambda each: _end(self.calls[each]))
 
     def _steps(self, node: _Node, at: int) -> Iterator[_Node]:
-        """Yield what a call may do next: take effect at once, or only look."""
+        """Yield the next actions of a call: take effect at once, or only look."""
         request = self.calls[at].request
         if not request.has_look:
             yield from self._acted(node, at, node.state, None)
@@ -275,7 +275,7 @@ def check_history(
     commits: Mapping[str, Fact] | None = None,
     most_states: int = MOST_STATES,
 ) -> list[Call]:
-    """Return a serial order of calls that explains their answers.
+    """Return a serial order of calls consistent with their answers.
 
     `state` is the repository before the first call. `commits` are all commits after the last call.
     They make the search much faster, and the order must explain exactly these. Calls without an

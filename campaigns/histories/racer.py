@@ -1,4 +1,4 @@
-"""A writer of a race, which is a process: python -m campaigns.histories.racer DSN.
+"""A writer process of a race: python -m campaigns.histories.racer DSN.
 
 It reads orders from its standard input, each a line of JSON, and answers each with the number of
 its verbs by name and result. It records its requests in a journal.

@@ -123,7 +123,7 @@ def _prepare(repository: Repository) -> None:
 
 
 def _judged(start: State, calls: Sequence[Call], repository: Repository) -> str:
-    """Check a history, with what is there at its end."""
+    """Check a history against the final state."""
     end = max((each.end or each.start for each in calls), default=0)
     final = _final_reads(repository, end + 1)
     facts: dict[str, Fact] = {

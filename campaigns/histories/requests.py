@@ -1,4 +1,4 @@
-"""The requests that clients record, and what each of them does to a repository.
+"""The recorded requests of clients, and their effects on a repository.
 
 An effect returns None if the request cannot have happened in a state with the answer that the
 client got. Each commit needs a message of its own, so that no two commits have one id.
@@ -41,7 +41,7 @@ class Request(msgspec.Struct, frozen=True, tag=True):
     makes_commit: ClassVar[bool] = False
 
     def look(self, state: State) -> tuple[State, Any] | None:
-        """Return the state after the first step, and what the step saw."""
+        """Return the state after the first step, and its view."""
         return state, None
 
     def is_current(self, state: State, seen: Any) -> bool:
@@ -89,7 +89,7 @@ class Reset(Request, frozen=True):
 
 
 class Commit(Request, frozen=True):
-    """Commit the changes that are staged at the first step. Later ones stay staged."""
+    """Commit the changes staged at the first step. Later ones stay staged."""
 
     has_look: ClassVar[bool] = True
     makes_commit: ClassVar[bool] = True
@@ -180,7 +180,7 @@ class CherryPick(_Replay, frozen=True):
 
 
 class HardReset(Request, frozen=True):
-    """Move a branch to a commit id, and drop the changes that are staged at the first step."""
+    """Move a branch to a commit id, and drop the changes staged at the first step."""
 
     has_look: ClassVar[bool] = True
     branch: str
@@ -220,7 +220,7 @@ class Undo(Request, frozen=True):
 
 
 class _Creation(Request, frozen=True):
-    """The creation of a name at a ref, which is resolved at the first step."""
+    """The creation of a name at a ref, resolved at the first step."""
 
     has_look: ClassVar[bool] = True
     name: str

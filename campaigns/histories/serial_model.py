@@ -66,7 +66,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A commit that was found in a repository at the end: the ids of its parents, and its tree.
+    """A commit in the final repository: the ids of its parents, and its tree.
 
     The tree is None if it was deleted.
     """
@@ -77,7 +77,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Facts:
-    """All commits that were found at the end, and the ids that requests got as answers."""
+    """All final commits, and the ids in answers to requests."""
 
     commits: Mapping[str, Fact]
     answered: Set[str]
@@ -97,7 +97,7 @@ class Facts:
         return fact is not None and fact.parents == parents and fact.tree in (None, tree)
 
     def find(self, parents: tuple[str, ...], tree: Tree, known: Container[str]) -> str | None:
-        """Return the id of a commit that no request got as its answer."""
+        """Return the id of a commit without an answer to a request."""
         found = [
             each
             for key in (_items(tree), None)
@@ -123,7 +123,7 @@ class State:
 
     @cached_property
     def key(self) -> Any:
-        """A hashable value, which equal states share."""
+        """A hashable value, the same for equal states."""
         return (
             frozenset(self.branches.items()),
             frozenset(self.tags.items()),
@@ -142,7 +142,7 @@ class State:
         return self.versions.get(placeholder)
 
     def identify(self, version: Version, name: str) -> State | None:
-        """Return the state in which a version has an id; None if it has another id.
+        """Return the state after a version gets an id; None if it already has a different one.
 
         A placeholder takes the id if no version has it.
         """
@@ -155,7 +155,7 @@ class State:
 
     @property
     def explains_commits(self) -> bool:
-        """Whether all commits that were found at the end exist."""
+        """Whether all final commits exist."""
         return self.facts is None or self.facts.commits.keys() <= self.versions.keys()
 
     def name_of(self, version: Version) -> str:
@@ -239,7 +239,7 @@ def ancestors(version: Version) -> set[Version]:
 
 
 def merge_bases(source: Version, dest: Version) -> list[Version]:
-    """Return the common ancestors that are no ancestors of another one, by digest."""
+    """Return the best common ancestors, by digest."""
     common = ancestors(source) & ancestors(dest)
     covered = {each for one in common for parent in one.parents for each in ancestors(parent)}
     return sorted(common - covered, key=lambda each: each.digest)

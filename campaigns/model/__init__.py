@@ -1,1 +1,1 @@
-"""A model of publishing and collection, of which every state is visited."""
+"""A model of publishing and collection, explored exhaustively."""

@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def caught_by(guards: Guards) -> str | None:
-    """Return the first scenario and the rule that it finds broken, or None."""
+    """Return the first failing scenario and its broken rule, or None."""
     for name, scenario in scenarios(guards).items():
         result = explore(scenario)
         if result.rule:

@@ -1,4 +1,4 @@
-"""A model of publishing and collection, of which every state is visited.
+"""A model of publishing and collection, explored exhaustively.
 
     python -m campaigns.model
 
@@ -42,7 +42,7 @@ def mutations() -> Iterator[tuple[str, Guards]]:
 
 
 class Process(NamedTuple):
-    """A client: the verb that it runs, the step and the attempt, and what it has seen."""
+    """A client: its verb, step, attempt and view."""
 
     verb: int = 0
     step: int = 0
@@ -58,7 +58,7 @@ Script = Sequence[Verb]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The lake in which processes begin, and their scripts."""
+    """The initial lake of the processes, and their scripts."""
 
     lake: Lake
     scripts: Mapping[str, Script]
@@ -74,7 +74,7 @@ class Exploration:
 
 
 def explore(scenario: Scenario) -> Exploration:
-    """Visit every state that any interleaving of some processes reaches, breadth first."""
+    """Visit every state reachable by interleavings of the processes, breadth first."""
     scripts = scenario.scripts
     names = list(scripts)
     start = (scenario.lake, tuple(Process() for _ in names))
@@ -142,7 +142,7 @@ def empty_lake() -> Lake:
 
 
 def lake_with_history(*cached_by: str) -> Lake:
-    """Return a lake whose branch `dev` has `q`.
+    """Return a lake with `q` on its branch `dev`.
 
     No branch has the old commit of `p` any more. Some clients have cached its tree.
     """
@@ -159,7 +159,7 @@ def lake_with_history(*cached_by: str) -> Lake:
 
 
 def lake_with_leftover() -> Lake:
-    """Return a lake with a range and its object that nothing names."""
+    """Return a lake with an unreferenced range and its object."""
     lake, old = empty_lake(), frozenset({("p", "x", "old")})
     ranges = lake.ranges | {((tree_of(old), 0), old)}
     return lake._replace(ranges=ranges, objects=frozenset({"old"}))
@@ -205,7 +205,7 @@ def _collections(guards: Guards) -> dict[str, Scenario]:
 
 
 def _late_collections(guards: Guards) -> dict[str, Scenario]:
-    """Return scenarios of two collectors, of which each may lose its lock and go on later."""
+    """Return scenarios with two collectors; each may lose its lock and continue later."""
     collectors: dict[str, Script] = {"gc": [collect(guards)], "later": [collect(guards)]}
     return {
         "a suspended collection goes on": Scenario(

@@ -1,4 +1,4 @@
-"""The state of the model: everything that is stored, and the rules that every state keeps."""
+"""The state of the model: all stored values, and the rules of every state."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Branch(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """The tables that a client has read, and the number of sweeps that it knew then."""
+    """The tables read by a client, and the number of sweeps at that time."""
 
     client: str
     sweeps: int
@@ -93,7 +93,7 @@ class Cache(NamedTuple):
 
 
 class Lake(NamedTuple):
-    """Everything that is stored, and what clients were promised.
+    """All stored values, and the promises to clients.
 
     `markers` are the files of open sweeps, and `purging` is that of an open purge. `claims` are the
     lists that sweeps have claimed, and None for those that were ended before. `candidates` are the
@@ -141,7 +141,7 @@ class Lake(NamedTuple):
         return next(table for name, table, _ in self.commits if name == commit)
 
     def files(self, table: Table) -> Objects | None:
-        """Return the objects that a table names; None for a missing one."""
+        """Return the objects of a table; None for a missing one."""
         return next((files for each, files in self.ranges if each == table), None)
 
     @property
@@ -199,7 +199,7 @@ def with_bases(commits: Commits, kept: frozenset[str]) -> frozenset[str]:
 
 
 def broken_rule(lake: Lake) -> str | None:
-    """Return the rule that a state breaks, or None."""
+    """Return the broken rule of a state, or None."""
     return _broken_tables(lake) or _broken_objects(lake) or _broken_promises(lake)
 
 
@@ -243,7 +243,7 @@ def _broken_promises(lake: Lake) -> str | None:
 
 
 def shown(lake: Lake, branch: Branch) -> set[tuple[str, str]]:
-    """Return the paths and contents that a branch shows, or has in a lower layer."""
+    """Return the paths and contents of a branch, including lower layers."""
     staged = {(path, content) for layer in branch.layers for path, content, _ in layer.objects}
     return staged | lake.tree(branch.head)
 

@@ -25,7 +25,7 @@ from campaigns.model.lake import (
 
 
 class _Sweep(NamedTuple):
-    """The lists of a collection: objects, tables, the objects that are named, expired commits."""
+    """The lists of a collection: objects, tables, referenced objects, expired commits."""
 
     objects: frozenset[str] = frozenset()
     tables: frozenset[Table] = frozenset()
@@ -108,7 +108,7 @@ _SHARED = "the marker of all sweeps"
 
 @dataclass(frozen=True, slots=True)
 class _Collection:
-    """The steps of a collection that guards belong to."""
+    """The guarded steps of a collection."""
 
     guards: Guards
 
@@ -126,7 +126,7 @@ class _Collection:
         return lake._replace(claims=frozenset(claims.items())), sweep, NEXT
 
     def end_others(self, lake: Lake, seen: Seen, name: str) -> Result:
-        """End the sweeps of others: delete what one has claimed, then remove its marker."""
+        """End the sweeps of others: delete the claimed objects, then remove the marker."""
         if not seen:
             if not lake.markers:
                 return lake, (), NEXT
@@ -155,7 +155,7 @@ def _fenced(guards: Guards, lake: Lake) -> Lake:
 
 
 def collect_trees(guards: Guards, *, dies: bool = False) -> Verb:
-    """Delete tables and objects that only expired commits name: all commits but heads and bases.
+    """Delete tables and objects of expired commits: all commits but heads and bases.
 
     A collection that dies has deleted one table, and leaves its marker.
     """
@@ -180,7 +180,7 @@ def collect_trees(guards: Guards, *, dies: bool = False) -> Verb:
 
 @dataclass(frozen=True, slots=True)
 class _TreeCollection:
-    """The steps of a collection of trees that guards belong to."""
+    """The guarded steps of a tree collection."""
 
     guards: Guards
 
@@ -223,7 +223,7 @@ def _count(lake: Lake, seen: Seen, name: str) -> Result:
 
 
 def _expiring(guards: Guards, lake: Lake) -> frozenset[str]:
-    """Return the commits that the rules of a repository give up."""
+    """Return the expired commits of a repository."""
     kept = lake.heads
     if guards.bases_keep_their_trees:
         kept = with_bases(lake.commits, kept)
@@ -231,7 +231,7 @@ def _expiring(guards: Guards, lake: Lake) -> frozenset[str]:
 
 
 def _named_tables(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozenset[Table]:
-    """Return the tables that are named, and their earlier generations."""
+    """Return the referenced tables, and their earlier generations."""
     named = {table for name, table, _ in lake.commits if name not in expired}
     if guards.dumped_trees_are_named:
         named |= {lake.table(each) for each in lake.dump}
@@ -262,7 +262,7 @@ def _without_one(lake: Lake, tables: frozenset[Table]) -> tuple[Lake, frozenset[
 
 
 def dump(guards: Guards) -> Verb:
-    """Write a dump of all heads, whose trees a restore needs."""
+    """Write a dump of all heads. A restore needs their trees."""
 
     def look(lake: Lake, _: Seen, name: str) -> Result:
         if not guards.dumps_exclude_sweeps:
@@ -294,7 +294,7 @@ def purge(guards: Guards, path: str) -> Verb:
 
 @dataclass(frozen=True, slots=True)
 class _Purge:
-    """The steps of a purge that guards belong to."""
+    """The guarded steps of a purge."""
 
     guards: Guards
     path: str

@@ -54,7 +54,7 @@ def put(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
 
 
 class _Attempt(NamedTuple):
-    """The view of a verb in progress, and the tree that it will publish.
+    """The view of a running verb, and its tree to publish.
 
     A table that is `copied` is that of another commit, and is not written.
     """
@@ -71,7 +71,7 @@ class _Attempt(NamedTuple):
 
     @property
     def table(self) -> Table:
-        """The id of the table that the verb publishes."""
+        """The id of the table to publish."""
         return self.copied or (tree_of(self.objects), self.generation)
 
 
@@ -191,7 +191,7 @@ def _publishing(guards: Guards) -> Verb:
 
 @dataclass(frozen=True, slots=True)
 class _Publishing:
-    """The steps of publishing that guards belong to."""
+    """The guarded steps of publishing."""
 
     guards: Guards
 
@@ -211,7 +211,7 @@ class _Publishing:
         return lake, seen, NEXT
 
     def replace_dead(self, lake: Lake, seen: Seen, name: str) -> Result:
-        """Go on with the next generation if an object was deleted that ours can replace."""
+        """Continue with the next generation if ours can replace a deleted object."""
         attempt = _Attempt(*seen)
         ours = {path for path, _, address in attempt.objects if address in lake.objects}
         others = {address for path, _, address in _others(lake, attempt) if path in ours}
@@ -238,7 +238,7 @@ def _write_range(lake: Lake, seen: Seen, name: str) -> Result:
 
 
 def _others(lake: Lake, attempt: _Attempt) -> Objects:
-    """Return the objects that the existing table names in place of ours."""
+    """Return the objects of the existing table in place of ours."""
     found = None if attempt.copied else lake.files(attempt.table)
     return frozenset() if found is None else found - attempt.objects
 
@@ -268,7 +268,7 @@ def _moved(guards: Guards, lake: Lake, attempt: _Attempt, name: str) -> Result:
 
 
 def _copied_from_purged(lake: Lake, attempt: _Attempt, name: str) -> frozenset[tuple[str, str]]:
-    """Return which objects of a new commit are those of purged records that it has copied."""
+    """Return the objects of purged records copied by a new commit."""
     if not lake.purged:
         return frozenset()
     files = lake.files(attempt.table) or frozenset()

@@ -56,7 +56,7 @@ def takes_base(conflicts: pa.RecordBatch, _: Objects) -> list[Decision]:
 
 
 class Writer:
-    """An actor that takes random steps on shared branches, by a handle of its own."""
+    """An actor with random steps on shared branches, and its own handle."""
 
     def __init__(self, lake: Lake, name: str, chance: Random, verbs: Counter[str]) -> None:
         self.repo = lake.repository("repo")
@@ -166,13 +166,13 @@ class Writer:
         self.repo.branch(self.branch()).hard_reset(self.a_commit(), force=True)
 
     def stage(self) -> None:
-        """Stage a row of an object that it has seen somewhere."""
+        """Stage a row of a known object."""
         found = self.repo.stat(self.branch(), self.chance.choice(PATHS))
         row = {"path": "s", "size": found.size, "checksum": found.checksum}
         self.repo.branch(self.branch()).stage(stage_table([{**row, "address": found.address}]))
 
     def import_rows(self) -> list[str]:
-        """Import rows that are written before the fence of the move is read."""
+        """Import rows written before the fence of the move is read."""
         outside = namespace_of(self.repo).parent / "outside"
         rows = []
         for path in self.chance.sample(PATHS, 2):
@@ -200,7 +200,7 @@ def md5(body: bytes) -> str:
 
 
 def named(repo: Repository) -> Iterator[ObjectInfo]:
-    """Yield every object of every commit that has not expired, and of what is staged."""
+    """Yield every object of unexpired commits and staged changes."""
     commits = repo._context.refs.commits
     ids = [each.id for each in commits.find_by_prefix("", 1000)]
     for each in sorted(set(ids) - commits.expired(ids)):
@@ -212,7 +212,7 @@ def named(repo: Repository) -> Iterator[ObjectInfo]:
 
 
 def check(repo: Repository) -> set[str]:
-    """Read all that is named; return the addresses in the namespace."""
+    """Read all referenced objects; return the addresses in the namespace."""
     refs = repo._context.refs
     heads = [each.commit_id for each in refs.snapshot().named]
     _require(not refs.commits.expired(heads), "a head has expired")
@@ -226,7 +226,7 @@ def check(repo: Repository) -> set[str]:
 
 
 def check_trees(repo: Repository) -> None:
-    """Check that merges find their bases, that diffs of kept commits work, and the last dump."""
+    """Check merge bases, diffs of retained commits, and the last dump."""
     commits = repo._context.refs.commits
     ids = [each.id for each in commits.find_by_prefix("", 1000)]
     kept = sorted(set(ids) - commits.expired(ids))
@@ -254,7 +254,7 @@ def tables_of(repo: Repository) -> set[str]:
 
 
 def named_tables(repo: Repository) -> set[str]:
-    """Return the tables that refs, staged changes, and a dump with its heads name."""
+    """Return the tables referenced by refs, staged changes, and a dump with its heads."""
     context, found = repo._context, set[str]()
     with context.refs.collections.look() as moment:
         trees = {
@@ -277,7 +277,7 @@ def named_tables(repo: Repository) -> set[str]:
 
 
 def let_expire(repo: Repository) -> None:
-    """Make two branches of commits that name what no head does, and keep heads alone."""
+    """Create two branches of commits with objects of their own, and retain heads alone."""
     main, dev = repo.branch("main"), repo.branch("dev")
     dev.commit("dev")
     for body in (b"2", b"3", b"4"):
@@ -292,7 +292,7 @@ def let_expire(repo: Repository) -> None:
 
 
 def run_schedule(seed: int, folder: Path) -> Counter[str]:
-    """Run one schedule; return what happened in it. Raises ViolationError.
+    """Run one schedule; return counts of its events. Raises ViolationError.
 
     In every second one commits expire that are no heads, in half of these before others come. All
     tables that nothing names are collected, in most schedules with the trees of expired commits.
@@ -356,7 +356,7 @@ def _count(happened: Counter[str], made: Collection) -> None:
 
 
 def _judge(seen: Repository, promised: list[str]) -> None:
-    """Check that all that is named is there, and then that nothing else is."""
+    """Check that all referenced objects exist, and afterwards nothing else."""
     check(seen)
     check_trees(seen)
     for commit_id in promised:
@@ -384,7 +384,7 @@ def _require(condition: object, otherwise: str) -> None:
 
 
 def run_schedules(seeds: Iterable[int]) -> Counter[str]:
-    """Run schedules in a folder in memory, if there is one; return what happened."""
+    """Run schedules in a folder, in memory if possible; return counts of events."""
     memory = Path("/dev/shm")
     place = memory if memory.is_dir() else None
     happened = Counter[str]()
@@ -398,7 +398,7 @@ def run_schedules(seeds: Iterable[int]) -> Counter[str]:
 
 
 def main() -> None:
-    """Run schedules, and print what happened in them."""
+    """Run schedules, and print counts of events."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--schedules", type=int, default=1, help="the number of seeds")

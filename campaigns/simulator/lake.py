@@ -1,4 +1,4 @@
-"""A small lake whose stores, clock and random names are simulated, and a check of its contents."""
+"""A small lake with simulated stores, clock and random names, and a check of its contents."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ START_SECONDS = 1_700_000_000
 
 
 def digest(body: bytes) -> str:
-    """Return the checksum that stands for a body in histories."""
+    """Return the checksum of a body in histories."""
     return md5(body, usedforsecurity=False).hexdigest()
 
 
 class LostObjectError(AssertionError):
-    """Something that a ref or a staged change names is missing or has other bytes."""
+    """A referenced object or table is missing or has different bytes."""
 
 
 @dataclass(slots=True)
 class Clock:
-    """A clock whose every reading is new. It may jump, backwards too."""
+    """A clock with a new time at each reading. It may jump, backwards too."""
 
     seconds: int = START_SECONDS
     seen: set[int] = field(default_factory=set)
@@ -110,7 +110,7 @@ def _copied(refs: MemoryRefStore) -> MemoryRefStore:
 
 
 class Simulation:
-    """The current world and its source of names, for patches that are made once."""
+    """The current world and its source of names, for permanent patches."""
 
     def __init__(self) -> None:
         self.buckets: dict[str, Bucket] = {}
@@ -155,7 +155,7 @@ def simulated_system() -> Iterator[Simulation]:
 
 
 def new_world(simulation: Simulation) -> World:
-    """Return a world with an empty repository whose ranges are tiny."""
+    """Return a world with an empty repository of tiny ranges."""
     clock = Clock()
     world = World(MemoryRefStore(), Bucket(clock.nanoseconds), clock)
     simulation.enter(world, "first world")
@@ -184,7 +184,7 @@ def _range_ids(table: bytes, name: str) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def _objects(table: bytes, name: str) -> tuple[Listed | str, ...]:
-    """Return the objects of a range, and the paths that it deletes."""
+    """Return the objects of a range, and its deleted paths."""
     return tuple(map(_listed, read_range_file(table, name).records()))
 
 
@@ -214,7 +214,7 @@ class Contents:
         return Contents(world, refs, commits.expired(ids), commits.collected(ids))
 
     def objects(self, meta_range_id: str) -> tuple[Listed | str, ...]:
-        """Return the objects of a tree or run; raise LostObjectError for a missing table."""
+        """Return the objects of a tree or run."""
         if meta_range_id not in self._trees:
             self._trees[meta_range_id] = tuple(self._read(meta_range_id))
         return self._trees[meta_range_id]
@@ -228,14 +228,14 @@ class Contents:
         return self.body(table_key(name), f"table {name}")
 
     def body(self, key: str, what: object) -> bytes:
-        """Return the bytes of a key; raise LostObjectError."""
+        """Return the bytes of a key."""
         found = self.world.bucket.bodies.get(f"{_ROOT}{key}")
         if found is None:
             raise LostObjectError(f"{what} is missing: {key}")
         return found.content
 
     def layer(self, layer: Layer) -> tuple[Listed | str, ...]:
-        """Return the staged objects of a layer, and the paths that it deletes."""
+        """Return the staged objects of a layer, and its deleted paths."""
         if layer.meta_range_id is not None:
             return self.objects(layer.meta_range_id)
         rows = next(iter(self.world.refs._states.values())).rows[layer.id]
@@ -279,7 +279,7 @@ class Contents:
         return State(branches, tags, versions)
 
     def check(self, purged: Purged) -> set[str]:
-        """Read every object that a kept commit or a staged layer names; return their keys.
+        """Read every object of retained commits and staged layers; return their keys.
 
         Raises:
             LostObjectError: An object or a table is missing, or has other bytes. Objects may only
@@ -300,7 +300,7 @@ class Contents:
         return named
 
     def _may_lack(self, commit: Commit, purged: Purged) -> Set[str]:
-        """Return the keys of the objects that a purge may have deleted from a commit.
+        """Return the keys of the objects possibly purged from a commit.
 
         A purge deletes what older commits name. A later merge or copy may name it again, and so may
         a commit whose parent does. But what a later commit has staged is never lost.
@@ -382,6 +382,6 @@ def _checksums(objects: Iterable[Listed | str]) -> dict[str, str]:
 
 
 def data_keys(world: World) -> set[str]:
-    """Return the keys of the objects that the repository has written."""
+    """Return the keys of the repository's own objects."""
     keys = (each.removeprefix(_ROOT) for each in world.bucket.bodies)
     return {each for each in keys if each.startswith(DATA_FOLDER)}

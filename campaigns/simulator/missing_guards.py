@@ -1,4 +1,4 @@
-"""Mutations of the real code: each removes one guard, so that simulations must find a violation."""
+"""Mutations of the real code: each removes one guard. Simulations must find a violation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def _replaced(by: Callable[..., Any], *names: str) -> Callable[[], AbstractContextManager[Any]]:
-    """Return a mutation that replaces functions, each in the module that calls it."""
+    """Return a mutation to replace functions, each in its calling module."""
 
     @contextmanager
     def removed() -> Iterator[None]:
@@ -112,7 +112,7 @@ def _without_claims() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class MissingGuard:
-    """A guard that is missing within the context of `removed`. The seed finds that it is."""
+    """A guard, missing within the context of `removed`. The seed finds that it is."""
 
     seed: int
     removed: Callable[[], AbstractContextManager[Any]]

@@ -1,4 +1,4 @@
-"""Repeatable races: actors in threads, of which a seed chooses the one that runs.
+"""Repeatable races: actors in threads, interleaved by a seed.
 
 Before an actor calls an object store or the ref store, another actor may continue. With faults, the
 call may also fail, lose its answer, happen twice or late, or be the last one of its actor.
@@ -99,7 +99,7 @@ NO_FAULTS = Faults()
 
 
 class Schedule:
-    """A schedule that runs one step of one actor at a time."""
+    """A schedule: one step of one actor at a time."""
 
     def __init__(self, chance: Random, faults: Faults = NO_FAULTS) -> None:
         self._chance = chance
@@ -182,7 +182,7 @@ class Schedule:
             self._own.is_inside = is_inside
 
     def call(self, port: str, name: str, call: partial[Any]) -> Any:
-        """Make a call of a port as one step, with the fate that the seed chooses."""
+        """Call a port as one step, with a fate from the seed."""
         if self.is_inside or not self.is_acting:
             return call()
         if getattr(self._own, "is_dead", False):
@@ -297,7 +297,7 @@ def scheduled(schedule: Schedule) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Stage:
-    """The place of the schedule that is running. Patching once is much faster."""
+    """The place of the current schedule. Patching once is much faster."""
 
     schedule: Schedule
 

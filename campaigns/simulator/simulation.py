@@ -64,7 +64,7 @@ _UNKNOWN = (RefStoreUnavailableError,)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The mix of steps that the actors of a schedule take.
+    """The mix of steps in a schedule.
 
     `shared` is the chance of a body that other objects have too. `collects` is the chance of a
     collector.
@@ -78,7 +78,7 @@ class Workload:
 
 @dataclass(slots=True)
 class Actor:
-    """A client that takes random steps on shared branches, and records them."""
+    """A client with random, recorded steps on shared branches."""
 
     repo: Repository
     name: str
@@ -281,7 +281,7 @@ def _checksums(objects: Sequence[Any]) -> dict[str, str]:
 
 
 def prepared_worlds(simulation: Simulation) -> list[World]:
-    """Return the worlds in which schedules begin.
+    """Return the initial worlds of schedules.
 
     The first one has a commit that no branch has any more, whose objects expire.
     """
@@ -339,7 +339,7 @@ class Outcome:
 
 
 class ViolationError(AssertionError):
-    """A schedule that broke a guarantee. `trace` has the calls of ports."""
+    """A broken guarantee in a schedule. `trace` has the calls of ports."""
 
     def __init__(self, seed: int, error: BaseException, trace: Sequence[str]) -> None:
         super().__init__(f"seed {seed}: {type(error).__name__}: {error}")
@@ -349,14 +349,14 @@ class ViolationError(AssertionError):
 
 @dataclass(slots=True)
 class Simulator:
-    """A process whose ports, clock and random names are simulated."""
+    """A process with simulated ports, clock and random names."""
 
     simulation: Simulation
     stage: PortStage
     worlds: list[World] = field(default_factory=list)
 
     def run(self, seed: int) -> Outcome:
-        """Run one schedule; raise ViolationError."""
+        """Run one schedule."""
         if not self.worlds:
             self.worlds = prepared_worlds(self.simulation)
         chance = Random(seed)
@@ -429,7 +429,7 @@ def _lost_locks() -> AbstractContextManager[Any]:
 
 
 def _collect_and_write(world: World, schedule: Schedule, writer: Actor) -> None:
-    """End the sweeps of others, and write what they have deleted, twice."""
+    """End the sweeps of others, and write the deleted objects again, twice."""
     for _ in range(2):
         _collect(world, schedule, writer.chance)
         with suppress(SparklakeError):
@@ -465,14 +465,14 @@ def _purge(actor: Actor, chance: Random) -> None:
 
 
 def _finish(world: World, repo: Repository) -> None:
-    """Finish what dead actors have begun."""
+    """Finish the calls of dead actors."""
     for each in repo.purges():
         if each.state is not PurgeState.DONE:
             repo.resume_purge(each.id)
 
 
 def _check_all_named(world: World, purged: Purged, *, collects: bool) -> None:
-    """Check that everything named exists, also after one more collection, which leaves no more."""
+    """Check that exactly the referenced objects remain after one more collection."""
     repo = world.repository("checker")
     Contents.of(world, repo).check(purged)
     if collects:
@@ -483,7 +483,7 @@ def _check_all_named(world: World, purged: Purged, *, collects: bool) -> None:
 
 
 def _read_all(end: Contents, recorder: Recorder) -> None:
-    """Record what is stored at the end as reads."""
+    """Record the final contents as reads."""
     recorder.run(
         ReadRefs(),
         lambda: {

@@ -61,7 +61,7 @@ class SimulatedStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """The properties of the store, as of a bucket."""
+        """The traits of a bucket."""
         return StoreTraits()
 
     def get(self, key: str) -> bytes:
