@@ -37,7 +37,7 @@ def public_folder() -> Iterator[Path]:
 
 
 def _await_servers(folder: Path) -> None:
-    """Wait until the stopping servers in a folder have removed their pid files."""
+    """Wait until the stopping servers in a folder remove their pid files."""
     patience = time.monotonic() + _STOP_SECONDS
     while any("postmaster.pid" in files for _, _, files in os.walk(folder)):
         if time.monotonic() > patience:

@@ -29,8 +29,8 @@ def main() -> None:
 def campaign(options: Options, server: str | None = None) -> Figures:
     """Kill verbs; return the figures."""
     with ExitStack() as stack:
-        found = stack.enter_context(ground(server))
-        places = {store: stack.enter_context(trials(found, store)) for store in options.stores}
+        servers = stack.enter_context(ground(server))
+        places = {store: stack.enter_context(trials(servers, store)) for store in options.stores}
 
         def run(name: str) -> Cell:
             case, store, step = name.split(":")
@@ -47,14 +47,14 @@ def kills(options: Options, steps: Callable[[str, str], int]) -> Iterator[str]:
     chance = Random(options.seed)
     pairs = [(case, store) for case in options.verbs or CASES for store in options.stores]
     chance.shuffle(pairs)
-    left = options.rounds
+    remaining = options.rounds
     for at, (case, store) in enumerate(pairs):
-        known = range(1, steps(case, store) + 1)
-        share = len(known)
+        all_steps = range(1, steps(case, store) + 1)
+        share = len(all_steps)
         if options.rounds != EVERY_STEP:
-            share = min(share, -(-left // (len(pairs) - at)))
-            left -= share
-        for step in sorted(chance.sample(known, share)):
+            share = min(share, -(-remaining // (len(pairs) - at)))
+            remaining -= share
+        for step in sorted(chance.sample(all_steps, share)):
             yield f"{case}:{store}:{step}"
 
 

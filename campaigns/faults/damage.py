@@ -79,7 +79,7 @@ def campaign(options: Options) -> Figures:
 
 
 def _rounds(options: Options) -> Iterator[str]:
-    """Yield the kind of the file and the number of each round."""
+    """Yield the file kind and the number of each round."""
     chance = Random(options.seed)
     for number in range(options.rounds):
         (kind,) = chance.choices([*_WEIGHTS], [*_WEIGHTS.values()])
@@ -139,7 +139,7 @@ class Damage:
 
 
 def damages_of(specimen: Specimen, kind: str, chance: Random) -> Damage:
-    """Return a change of the bytes of a file."""
+    """Return changed bytes for a file."""
     files = sorted(name for name, each in specimen.kinds.items() if each == kind)
     path = specimen.namespace / chance.choice(files)
     body = path.read_bytes()
@@ -209,7 +209,7 @@ def _round(specimen: Specimen, sound: dict[str, Any], kind: str, chance: Random)
 
 
 def _questions(kind: str, chance: Random) -> list[str]:
-    """Return the questions of a round: the first one, and some of the others."""
+    """Return the questions of a round: the first one, and a sample."""
     first, *others = ASKED_OF[kind]
     return [first, *chance.sample(others, min(len(others), _MORE_QUESTIONS))]
 

@@ -64,18 +64,18 @@ def campaign(options: Options, server: str | None = None) -> Figures:
             chance = Random(f"{options.seed} {name}")
             least = levels.get(fault, CheckLevel.REFS)
             if fault.startswith(POSTGRES):
-                named = fault.removeprefix(POSTGRES)
-                with injected_in_postgres(database, named, chance) as expected:
-                    found = _found(rows.repo, expected, least)
+                name_of_fault = fault.removeprefix(POSTGRES)
+                with injected_in_postgres(database, name_of_fault, chance) as expected:
+                    level = _found(rows.repo, expected, least)
             else:
                 scene.rng = chance
                 with injected(scene, fault) as expected:
-                    found = _found(scene.repo, expected, least)
+                    level = _found(scene.repo, expected, least)
             # Most rounds begin with the level that has found the first fault of a class.
-            levels.setdefault(fault, found)
+            levels.setdefault(fault, level)
             if int(number) % _ROUNDS_OF_A_CHECK == 0:
                 check_healthy(rows.repo if fault.startswith(POSTGRES) else scene.repo)
-            return fault, f"found by {found.value}"
+            return fault, f"found by {level.value}"
 
         figures = run_rounds("campaigns.faults.detection", options, _rounds(options), run)
         check_healthy(scene.repo)
@@ -102,28 +102,28 @@ def _found(repo: Repository, expected: Expected, least: CheckLevel) -> CheckLeve
     raise ViolationError(f"the check does not report {expected}")
 
 
-def reports(made: CheckReport, expected: Expected) -> bool:
+def reports(result: CheckReport, expected: Expected) -> bool:
     """Return whether a report contains the expected finding."""
     return any(
         each.kind in expected.kinds
         and expected.subject in ("", each.subject, each.tree_file)
         and expected.path in ("", each.first_path, each.last_path)
-        for each in made.findings
+        for each in result.findings
     )
 
 
 def check_healthy(repo: Repository) -> None:
     """Raise ViolationError if a check of everything reports an error or a warning."""
-    made = _checked(repo, CheckLevel.CONTENT)
-    if made.faults:
-        raise ViolationError(f"a healthy repository has the faults {made.faults}")
+    result = _checked(repo, CheckLevel.CONTENT)
+    if result.faults:
+        raise ViolationError(f"a healthy repository has the faults {result.faults}")
 
 
 def _checked(repo: Repository, level: CheckLevel) -> CheckReport:
     """Check a repository, and delete the report."""
-    made = repo.check(level.value)
-    shutil.rmtree(made.location.removeprefix("file://"))
-    return made
+    result = repo.check(level.value)
+    shutil.rmtree(result.location.removeprefix("file://"))
+    return result
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ _OF_A_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-le
 
 
 class FaultyS3:
-    """The address of the proxy, and the number of spoilt answers of each kind."""
+    """The address of the proxy, and the number of spoilt answers by kind."""
 
     def __init__(self, endpoint: str, rate: float, seed: int) -> None:
         self.upstream = urlsplit(endpoint).netloc
@@ -119,12 +119,12 @@ class _Handler(BaseHTTPRequestHandler):
         content = answer.read()
         upstream.close()
         length = answer.headers.get("Content-Length", "0") if self.command == "HEAD" else None
-        kept = {
+        forwarded = {
             name: value
             for name, value in answer.headers.items()
             if name.lower() not in _OF_A_CONNECTION
         }
-        return answer.status, kept | ({"Content-Length": length} if length else {}), content
+        return answer.status, forwarded | ({"Content-Length": length} if length else {}), content
 
     def _answer(
         self, status: int, headers: dict[str, str], body: bytes, *, is_cut: bool = False

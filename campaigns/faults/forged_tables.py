@@ -96,7 +96,7 @@ def change_list(items: list[Any], chance: Random) -> None:
 
 
 def _change_message(records: list[Record], chance: Random) -> None:
-    """Change a field of an entry, or of the description of a range. All ids stay right."""
+    """Change a field of an entry or a range description. All ids stay right."""
     at = chance.randrange(len(records))
     decoded = decode_record(*records[at])
     data = other_message(decoded.data, chance)
@@ -259,13 +259,13 @@ def _assembled(records: list[Record], part: str, chance: Random) -> Forgery:
     )
     if part == "properties":
         _change_items(properties, chance)
-    named = [
+    entries = [
         (PROPERTIES, handle_bytes(file.add(*plain(_small(properties, part, chance))))),
         (DIRECTORY, handle_bytes(directory_handle)),
     ]
     if part == "metaindex":
-        _change_items(named, chance)
-    ending = footer(file.add(*plain(_small(named, part, chance))), index_handle)
+        _change_items(entries, chance)
+    ending = footer(file.add(*plain(_small(entries, part, chance))), index_handle)
     if part == "footer":
         ending = _other_footer(ending, chance)
     body = bytes(file.body) + ending
@@ -313,7 +313,7 @@ def _own(numbers: Any, count: int, data_bytes: int, index: Handle) -> dict[bytes
 
 
 def _small(items: Items, part: str, chance: Random) -> bytes:
-    """Return the content of a block of items; rarely one with a wrong field of its own."""
+    """Return the content of a block; rarely one with a wrong field of its own."""
     content = small_block(items)
     is_changed = part in ("index", "properties", "metaindex") and chance.random() < 0.1
     return _other_block(content, chance) if is_changed else content
@@ -343,7 +343,7 @@ def _other_block(content: bytes, chance: Random) -> bytes:
 
 
 def _change_compression(file: _File, handles: list[Handle], chance: Random) -> None:
-    """Change the kind of compression of a data block, or its declared length."""
+    """Change the compression or the declared length of a data block."""
     handle = chance.choice(handles)
     body = bytearray(file.body[handle.offset : handle.offset + handle.size])
     kind = chance.choice([0, 1, 2, 4, 7, 255])

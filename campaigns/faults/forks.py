@@ -61,7 +61,7 @@ Fault = Callable[[Order], None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of a verb: the number of its steps, whether it was killed, and its error.
+    """The outcome of a verb: its step count, whether it was killed, and its error.
 
     `kind` is "" for an error that is not one of sparklake's.
     """
@@ -188,7 +188,7 @@ def _run(order: Order, carry_out: CarryOut, fault: Fault, shared: mmap.mmap) -> 
 
 
 def _count_steps(order: Order, fault: Fault, shared: mmap.mmap) -> Callable[[], None]:
-    """Count the steps of this process, and meet a fault before one of them."""
+    """Count the steps of this process, and inject a fault before one."""
     # Threads must not report out of turn, nor take a step in the moment of death.
     one_at_a_time = threading.RLock()
     number = 0

@@ -1,4 +1,4 @@
-"""The servers and folders of a campaign: a Postgres of its own, a folder, and an S3 server."""
+"""The servers and folders of a campaign: a Postgres, a folder, and an S3 server."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def ground(server: str | None = None) -> Iterator[Ground]:
 
 @contextmanager
 def trials(
-    found: Ground, store: str, environment: Mapping[str, str] | None = None
+    servers: Ground, store: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[Trials]:
     """Prepare the trials in a store. `environment` is that of the children."""
     with (
         forks("campaigns.faults.cases", environment) as children,
-        postgres_lake(f"{found.dsn} options='-c lock_timeout=5s'") as lake,
+        postgres_lake(f"{servers.dsn} options='-c lock_timeout=5s'") as lake,
     ):
-        yield Trials(lake, found.dsn, found.root(store), children)
+        yield Trials(lake, servers.dsn, servers.root(store), children)
 
 
 @contextmanager

@@ -71,9 +71,9 @@ def restored(specimen: Specimen, place: Path) -> str:
             if lake.repositories():
                 raise ViolationError("a refused dump has left a repository") from None
             return "refused"
-        known = {each.id: each for each in original._context.refs.snapshot().commits}
+        originals = {each.id: each for each in original._context.refs.snapshot().commits}
         for each in repository._context.refs.snapshot().commits:
-            before = known.get(each.id)
+            before = originals.get(each.id)
             # No id covers the generation, which only has to be above those of the parents.
             if before is None or replace(each, generation=before.generation) != before:
                 raise ViolationError(f"the dump has invented the commit {each.id}")
@@ -179,13 +179,13 @@ def change_commit(place: Path, chance: Random) -> None:
 
 def change_manifest(place: Path, chance: Random) -> None:
     """Change the names of tables."""
-    found = json.loads((place / REFS_MANIFEST_KEY).read_text())
-    field = chance.choice([*found])
-    others = [*found.values(), "", "0" * 64, "../dummy", "dummy", None, 7, []]
-    found[field] = chance.choice(others)
+    manifest = json.loads((place / REFS_MANIFEST_KEY).read_text())
+    field = chance.choice([*manifest])
+    others = [*manifest.values(), "", "0" * 64, "../dummy", "dummy", None, 7, []]
+    manifest[field] = chance.choice(others)
     if chance.random() < 0.2:
-        del found[field]
-    (place / REFS_MANIFEST_KEY).write_text(json.dumps(found))
+        del manifest[field]
+    (place / REFS_MANIFEST_KEY).write_text(json.dumps(manifest))
 
 
 def repair_checksums(place: Path, chance: Random) -> None:
@@ -213,7 +213,7 @@ def _rewrite(
     change: Callable[[Entity, list[Record]], list[Record]],
     entity: Entity | None = None,
 ) -> None:
-    """Write the tables of one kind of refs anew, with valid names."""
+    """Rewrite the tables of one ref kind, with valid names."""
     entity = entity or chance.choice([*Entity])
     manifest = json.loads((place / REFS_MANIFEST_KEY).read_text())
     store = open_store(f"file://{place}")

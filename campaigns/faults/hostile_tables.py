@@ -86,7 +86,7 @@ class _Scene:
 
     @property
     def repo(self) -> Repository:
-        """The repository, opened anew: it has read nothing."""
+        """The repository, opened anew with empty caches."""
         return self.lake.repository("lake")
 
     def round(self, name: str, chance: Random) -> Cell:
@@ -131,7 +131,7 @@ class _Scene:
 
     @contextmanager
     def _committed(self, tree: Forgery) -> Iterator[CommitId]:
-        """Add a commit of a tree for the time of a `with` block."""
+        """Add a commit of a tree within the block."""
         state: Any = self.repo._context.refs._state  # type: ignore[attr-defined]
         commit = new_commit(
             parents=[state.commits[self.head]],
@@ -236,9 +236,9 @@ def _facts(each: Any) -> Facts:
 
 def _is_healthy(repo: Repository) -> bool:
     """Return whether a check of everything has no error and no warning; delete its report."""
-    made = repo.check("content")
-    shutil.rmtree(made.location.removeprefix("file://"))
-    return all(KIND_FACTS[each].severity is Severity.LEFTOVER for each in made.kinds)
+    report = repo.check("content")
+    shutil.rmtree(report.location.removeprefix("file://"))
+    return all(KIND_FACTS[each].severity is Severity.LEFTOVER for each in report.kinds)
 
 
 if __name__ == "__main__":

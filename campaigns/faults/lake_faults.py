@@ -94,13 +94,13 @@ class Scene:
 
     def objects(self, *, external: bool = False) -> list[tuple[Path, str]]:
         """Return the files of committed objects, with their paths."""
-        found = {}
+        files = {}
         for ref in ("main@", "dev@"):
             for each in self.repo.objects(ref):
                 file = Path(each.address.removeprefix("file://"))
                 if file.exists() and file.is_relative_to(self.root / "data") is not external:
-                    found[file] = each.path
-        return sorted(found.items())
+                    files[file] = each.path
+        return sorted(files.items())
 
 
 def healthy_scene(lake: Lake, folder: Path, seed: int) -> Scene:
@@ -269,7 +269,7 @@ def _records(scene: Scene, info: RangeInfo) -> list[Record]:
 
 
 def _wrong_entry(scene: Scene) -> Injection:
-    """Let a record have an entry of another object: its id and the id of the range stay."""
+    """Give a record the entry of a different object. Its id and the range's id stay."""
     while True:
         info = scene.any_range()
         records = _records(scene, info)
@@ -296,7 +296,7 @@ def _wrong_entry(scene: Scene) -> Injection:
 
 
 def _repaired_block(scene: Scene) -> Injection:
-    """Change bytes of a range and repair the checksums of its blocks.
+    """Change bytes of a range, and repair the block checksums.
 
     Times and addresses are covered by no id. Of these changes, only those of addresses can be
     found, because the objects are elsewhere.
@@ -370,7 +370,7 @@ def _wrong_directory(scene: Scene) -> Injection:
 
 
 def _truncated_description(scene: Scene) -> Injection:
-    """Truncate the value of a record of a metarange. All ids stay."""
+    """Truncate a record's value in a metarange. All ids stay."""
     tree = scene.any_tree()
     records = range_list(scene.ranges(tree)).block.records()
     at = scene.rng.randrange(len(records))
@@ -391,7 +391,7 @@ def _lost_expired_tree(scene: Scene) -> Injection:
 
 
 def _wrong_summary(scene: Scene) -> Injection:
-    """Leave a changed key out of the change summary of a commit."""
+    """Leave a changed key out of a commit's change summary."""
     summaries = scene.state.change_summaries
     kept = [each.id for each in scene.kept if each.id in summaries and each.parents]
     commit = scene.rng.choice(sorted(set(kept) - {scene.kept[0].id}))

@@ -1,4 +1,4 @@
-"""Staging of objects and tables, as cases of the campaigns."""
+"""Staging of objects and tables, as campaign cases."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def dirty(scene: Scene) -> None:
 
 def stage_run(scene: Scene, path: str = "bulk") -> None:
     """Stage another name of an object, and a removal, as a run."""
-    known = scene.repository.stat("main", "base/5")
-    row = {"path": path, "size": known.size, "address": known.address}
+    existing = scene.repository.stat("main", "base/5")
+    row = {"path": path, "size": existing.size, "address": existing.address}
     scene.branch.stage(stage_table([row, {"path": "base/8", "deleted": True}]))
 
 

@@ -54,12 +54,12 @@ def main() -> None:
 def campaign(options: Options) -> Figures:
     """Run verbs with faults; return the figures. The campaign has a Postgres of its own."""
     with ExitStack() as stack:
-        found = stack.enter_context(ground())
+        servers = stack.enter_context(ground())
         kinds = {
-            **stack.enter_context(_postgres_faults(found)),
-            **stack.enter_context(_local_faults(found)),
-            **stack.enter_context(_cache_faults(found)),
-            **stack.enter_context(_s3_faults(found)),
+            **stack.enter_context(_postgres_faults(servers)),
+            **stack.enter_context(_local_faults(servers)),
+            **stack.enter_context(_cache_faults(servers)),
+            **stack.enter_context(_s3_faults(servers)),
         }
 
         def run(name: str) -> Cell:
@@ -91,25 +91,25 @@ def _at_a_step(place: Trials, fault: str, **more: object) -> Run:
 
 
 @contextmanager
-def _postgres_faults(found: Ground) -> Iterator[dict[str, Run]]:
-    assert found.home is not None
-    server = embedded_dsn(found.home)
+def _postgres_faults(servers: Ground) -> Iterator[dict[str, Run]]:
+    assert servers.home is not None
+    server = embedded_dsn(servers.home)
 
     def heal() -> None:
         server.restart()
-        allow_writes(found.dsn)
+        allow_writes(servers.dsn)
 
     try:
-        with trials(found, "local") as place:
+        with trials(servers, "local") as place:
             place.heal = heal
-            impatient = f"{found.dsn} options='-c statement_timeout=200ms'"
+            impatient = f"{servers.dsn} options='-c statement_timeout=200ms'"
             yield {
                 "Postgres, sessions ended": _at_a_step(place, "end_sessions"),
                 "Postgres, read-only": _at_a_step(place, "refuse_writes"),
                 "Postgres, timing out": _at_a_step(place, "lock_tables", dsn=impatient),
                 "Postgres, killed": _at_a_step(place, "kill_server"),
                 "Postgres, killed and restarted": _at_a_step(
-                    place, "kill_server", home=str(found.home)
+                    place, "kill_server", home=str(servers.home)
                 ),
                 "Postgres, disk full": _at_a_step(place, "fill_server_disk"),
             }
@@ -121,10 +121,10 @@ def _postgres_faults(found: Ground) -> Iterator[dict[str, Run]]:
 
 
 @contextmanager
-def _local_faults(found: Ground) -> Iterator[dict[str, Run]]:
-    with trials(found, "local") as place, trials(found, "local") as clocked:
-        install_server_clock(found.dsn)
-        clocked.heal = partial(_heal_clock, found.dsn)
+def _local_faults(servers: Ground) -> Iterator[dict[str, Run]]:
+    with trials(servers, "local") as place, trials(servers, "local") as clocked:
+        install_server_clock(servers.dsn)
+        clocked.heal = partial(_heal_clock, servers.dsn)
         namespace = [place.root.removeprefix("file://")]
 
         def limited(case: str, chance: Random) -> str:
@@ -135,7 +135,7 @@ def _local_faults(found: Ground) -> Iterator[dict[str, Run]]:
             seconds = chance.choice([2, 3600, YEAR])
             return _at_a_step(place, "turn_clock_back", seconds=seconds, seed=0)(case, chance)
 
-        clock_dsn = f"{found.dsn} options='-c search_path={SERVER_CLOCK},pg_catalog'"
+        clock_dsn = f"{servers.dsn} options='-c search_path={SERVER_CLOCK},pg_catalog'"
 
         def server_back(case: str, chance: Random) -> str:
             # No branch expires while that clock is before its end.
@@ -160,9 +160,9 @@ def _heal_clock(dsn: str) -> None:
 
 
 @contextmanager
-def _cache_faults(found: Ground) -> Iterator[dict[str, Run]]:
+def _cache_faults(servers: Ground) -> Iterator[dict[str, Run]]:
     """Yield the disk fault of the tree-file cache. Only remote stores have one."""
-    with trials(found, "s3") as place, memory_folder() as folder:
+    with trials(servers, "s3") as place, memory_folder() as folder:
         cache = {"SPARKLAKE_CACHE": f"{folder}/cache", "SPARKLAKE_CACHE_BYTES": "1000000"}
         yield {
             "disk of the cache, full": _at_a_step(
@@ -202,13 +202,13 @@ class _Line:
 
 
 @contextmanager
-def _s3_faults(found: Ground) -> Iterator[dict[str, Run]]:
+def _s3_faults(servers: Ground) -> Iterator[dict[str, Run]]:
     with ExitStack() as stack:
-        endpoint = found.environment["AWS_ENDPOINT_URL"]
+        endpoint = servers.environment["AWS_ENDPOINT_URL"]
         proxy = stack.enter_context(faulty_s3.faulty_s3(endpoint, rate=0, seed=0))
         proxy.stall_seconds = STALL_SECONDS
         environment = {"AWS_ENDPOINT_URL": proxy.endpoint}
-        line = _Line(stack.enter_context(trials(found, "s3", environment)), proxy, {})
+        line = _Line(stack.enter_context(trials(servers, "s3", environment)), proxy, {})
         line.place.heal = lambda: proxy.aim(None)
         kinds = {
             "throttling": faulty_s3.THROTTLED,

@@ -38,7 +38,7 @@ class Database:
         self.run(f"DELETE FROM sparklake.{table} WHERE {where}", **values)
 
     def rows(self, table: str, order: str) -> list[dict[str, Any]]:
-        """Return the rows of a table of the repository."""
+        """Return the repository's rows of a table."""
         query = f"SELECT * FROM sparklake.{table} WHERE repository_uid = %(uid)s ORDER BY {order}"
         with self._connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query.encode(), {"uid": self._uid}).fetchall()

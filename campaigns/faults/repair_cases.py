@@ -1,4 +1,4 @@
-"""Repairs, as cases of the campaigns: one repair removes all faults of a repository."""
+"""Repairs, as campaign cases: one repair removes all faults of a repository."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _change_object(scene: Scene, path: str) -> None:
 
 
 def damaged_marks(scene: Scene) -> None:
-    """Damage the dump, the mark of the namespace, and the marker of a collection."""
+    """Damage the dump, the ownership marker, and a collection's marker."""
     branch = scene.create_branch({"own": b"own"})
     scene.repository.dump_refs()
     commit_all(branch, {"own": b"newer"}, "newer")
@@ -93,14 +93,14 @@ def repair(scene: Scene) -> None:
 
 
 def healthy(scene: Scene) -> tuple[list[str], dict[str, bytes]]:
-    """Return the kinds of faults, and the contents of the branch."""
+    """Return the fault kinds, and the contents of the branch."""
     with tempfile.TemporaryDirectory() as folder:
         report = scene.repository.check("content", to=folder, grace=timedelta())
     return [each.kind.value for each in report.faults], contents(scene.repository, scene.label)
 
 
 def marked(scene: Scene) -> tuple[list[str], dict[str, object]]:
-    """Return the kinds of faults, and the contents of the restored dump."""
+    """Return the fault kinds, and the contents of the restored dump."""
     return healthy(scene)[0], dumped_state(scene)
 
 

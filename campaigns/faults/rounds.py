@@ -1,4 +1,4 @@
-"""The common parts of all campaigns: options, figures, and the replay line of a round."""
+"""The common parts of all campaigns: options, figures, and a round's replay line."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def parse_options(description: str, rounds: int, arguments: Sequence[str] | None
         "--verbs", nargs="+", default=(), help="the verbs to kill, or to run with faults"
     )
     parser.add_argument("--table", type=Path, help="the file of the figures")
-    found = vars(parser.parse_args(arguments))
+    values = vars(parser.parse_args(arguments))
     # A campaign that is ended early reports its figures.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.default_int_handler)
-    return Options(**{**found, **{name: tuple(found[name]) for name in ("stores", "verbs")}})
+    return Options(**{**values, **{name: tuple(values[name]) for name in ("stores", "verbs")}})
 
 
 def run_rounds(

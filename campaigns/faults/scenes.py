@@ -60,7 +60,7 @@ class Scene:
         return self.repository.branch(self.label)
 
     def named(self, suffix: str) -> str:
-        """Return the name of another branch, or of a tag."""
+        """Return the name of another branch or a tag."""
         return f"{self.label}-{suffix}"
 
     def folder(self, name: str) -> str:
@@ -69,7 +69,7 @@ class Scene:
 
     @property
     def source(self) -> str:
-        """The URI of a folder shared by all rounds, because addresses are part of a tree."""
+        """The URI of a folder for all rounds: addresses are part of a tree."""
         return f"{self.root}/source"
 
     def store(self, name: str) -> ObjectStore:
@@ -112,11 +112,11 @@ class VerbCase:
 
 def create_repository(lake: Lake, name: str, namespace: str) -> Repository:
     """Create a repository of many small ranges, with objects and tables on main."""
-    made = lake.create_repository(name, namespace, range_records=4)
-    main = made.branch("main")
+    repository = lake.create_repository(name, namespace, range_records=4)
+    main = repository.branch("main")
     main.put_many({**BASE, **TABLES})
     main.commit("base")
-    return made
+    return repository
 
 
 def state_of(scene: Scene) -> dict[str, Any]:
@@ -127,14 +127,14 @@ def state_of(scene: Scene) -> dict[str, Any]:
         return {}
     names = [each.name for each in repository.branches(hidden=True)]
     tags = [each.name for each in repository.tags() if each.name.startswith(scene.label)]
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         f"branch {_short(name, scene)}": _branch_state(repository, name, scene)
         for name in names
         if name.startswith(scene.label)
     }
-    found |= {f"tag {_short(name, scene)}": _history(repository, name, scene) for name in tags}
-    found["main"] = _branch_state(repository, "main", scene)
-    return found
+    state |= {f"tag {_short(name, scene)}": _history(repository, name, scene) for name in tags}
+    state["main"] = _branch_state(repository, "main", scene)
+    return state
 
 
 def _branch_state(repository: Repository, name: str, scene: Scene) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _branch_state(repository: Repository, name: str, scene: Scene) -> dict[str, 
 
 
 def _history(repository: Repository, ref: str, scene: Scene) -> list[Any]:
-    """Return the first parents of a ref, with the trees of all their parents."""
+    """Return a ref's first parents, with the trees of all their parents."""
     graph = repository._context.graph
     return [
         (

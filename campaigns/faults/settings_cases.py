@@ -38,8 +38,8 @@ def unprotect(scene: Scene) -> None:
 
 def rules(scene: Scene) -> list[str]:
     """Return the protected patterns of this round, without its label."""
-    found = (each.pattern for each in scene.repository.settings.protection)
-    return [each.removeprefix(scene.label) for each in found if each.startswith(scene.label)]
+    patterns = (each.pattern for each in scene.repository.settings.protection)
+    return [each.removeprefix(scene.label) for each in patterns if each.startswith(scene.label)]
 
 
 def set_retention(scene: Scene) -> None:
@@ -96,7 +96,7 @@ def check(scene: Scene) -> None:
 
 
 def as_before(scene: Scene) -> tuple[int, int, list[str], dict[str, bytes]]:
-    """Return the numbers of objects and tables, the kinds of faults, and the contents."""
+    """Return the object and table counts, the fault kinds, and the contents."""
     store = scene.repository._context.store
     objects, tables = (len(list(store.list(prefix))) for prefix in ("data/", "_lakefs/"))
     return objects, tables, *healthy(scene)

@@ -33,7 +33,7 @@ class Specimen:
 
     @property
     def repository(self) -> Repository:
-        """The repository, opened anew: it has read nothing."""
+        """The repository, opened anew with empty caches."""
         return self.lake.repository("lake")
 
     @property
@@ -48,7 +48,7 @@ class Specimen:
         return self.trees[commit_id]
 
     def foreign_files(self, kind: str) -> list[Path]:
-        """Return the files of the other repository of one kind."""
+        """Return the other repository's files of one kind."""
         other = self.folder / "other"
         kinds = _kinds(self.lake, "other")
         return sorted(other / name for name, each in kinds.items() if each == kind)
@@ -79,14 +79,14 @@ def _fill(repository: Repository, body: bytes) -> None:
 
 
 def stage_run(repository: Repository, branch: Branch, copies: dict[str, str | None]) -> None:
-    """Stage copies of objects of main, by path, and removals, as a run."""
+    """Stage copies of main's objects, by path, and removals, as a run."""
     rows: list[dict[str, Any]] = []
     for path, source in copies.items():
         if source is None:
             rows.append({"path": path, "deleted": True})
         else:
-            known = repository.stat("main", source)
-            row = {"size": known.size, "address": known.address, "checksum": known.checksum}
+            info = repository.stat("main", source)
+            row = {"size": info.size, "address": info.address, "checksum": info.checksum}
             rows.append({"path": path, **row})
     branch.stage(stage_table(rows))
 
@@ -147,12 +147,12 @@ def one_object(specimen: Specimen) -> Any:
 def differences(specimen: Specimen) -> Any:
     """Compare refs."""
     repository = specimen.repository
-    found = {}
+    answers = {}
     for left, right in (("main", "dev"), ("dev", "merged"), ("staged@", "staged")):
         for three_way in (False, True):
             changes = repository.diff(left, right, three_way=three_way)
-            found[left, right, three_way] = [(each.path, each.type) for each in changes]
-    return found
+            answers[left, right, three_way] = [(each.path, each.type) for each in changes]
+    return answers
 
 
 def history(specimen: Specimen) -> Any:

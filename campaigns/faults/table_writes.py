@@ -46,7 +46,7 @@ def write(
 
 
 def edit_delta(repo: Repository, branch: str, path: str, files: Mapping[str, bytes]) -> None:
-    """Put files into the copy of a Delta table, as a session of Spark would, and stage them."""
+    """Put files into the copy of a Delta table, as Spark would, and stage them."""
     no_spark = SimpleNamespace(check_delta=lambda session: None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "sparklake.frames.tables.spark_sources", no_spark)

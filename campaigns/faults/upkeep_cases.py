@@ -100,9 +100,9 @@ def delete_other(scene: Scene) -> None:
 def dumped_other(scene: Scene) -> None:
     """Leave the dump of a repository missing in this lake."""
     with memory_lake() as lake:
-        made = create_repository(lake, "dumped", scene.folder("other"))
-        made.create_tag("tag", "main")
-        made.dump_refs()
+        repository = create_repository(lake, "dumped", scene.folder("other"))
+        repository.create_tag("tag", "main")
+        repository.dump_refs()
 
 
 def restore_other(scene: Scene) -> None:
@@ -125,7 +125,7 @@ def dump(scene: Scene) -> None:
 
 
 def dumped_state(scene: Scene) -> dict[str, Any]:
-    """Return the contents of the dump, restored in a copy of the namespace."""
+    """Return the dump's contents, restored in a copy of the namespace."""
     source = scene.repository._context.store
     target = scene.store(f"copy-{uuid4().hex}")
     for each in source.list():
@@ -170,9 +170,9 @@ def garbage(scene: Scene) -> tuple[int, int, bool]:
     """Return the numbers of unreferenced objects and tables, and whether referenced ones exist."""
     repository = scene.repository
     left = repository.collect_garbage(dry_run=True, grace=timedelta()).run
-    named = {each.address for each in repository.objects(scene.label)}
+    referenced = {each.address for each in repository.objects(scene.label)}
     objects = len(list(repository.garbage(left.id)))
-    return objects, left.tree_files, all(is_stored(each) for each in named)
+    return objects, left.tree_files, all(is_stored(each) for each in referenced)
 
 
 def is_stored(address: str) -> bool:

@@ -1,1 +1,1 @@
-"""Recorded requests of concurrent clients, and the checker of their answers."""
+"""Recorded requests of concurrent clients, and a checker for their answers."""

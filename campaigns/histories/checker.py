@@ -1,4 +1,4 @@
-"""A checker of histories: does a serial order of requests explain all answers?
+"""A history checker: does a serial order of requests explain all answers?
 
 Clients record when a request starts, when it ends, and its answer. A history is accepted if the
 requests can be put in an order in which each takes effect once, between its start and its end, and
@@ -99,12 +99,12 @@ class Recorder:
         """Record a call, and return its result. Errors other than `refusals` are no answer."""
         number = self.begin(request)
         try:
-            found = call()
+            result = call()
         except refusals:
             self.refuse(number)
             raise
-        self.answer(number, answer(found))
-        return found
+        self.answer(number, answer(result))
+        return result
 
     def begin(self, request: Request) -> int:
         """Record the start of a request; return its number."""
@@ -141,17 +141,17 @@ def read_journals(paths: Iterable[Path]) -> list[Call]:
 
 def calls_of(lines: Iterable[Line]) -> list[Call]:
     """Return the calls of recorded lines by their start, without the refused ones."""
-    begun: dict[tuple[str, int], Call] = {}
+    starts: dict[tuple[str, int], Call] = {}
     for line in lines:
         name = line.client, line.number
         if isinstance(line, _Begun):
-            begun[name] = Call(line.client, line.request, line.at)
+            starts[name] = Call(line.client, line.request, line.at)
         elif isinstance(line, _Refused):
-            del begun[name]
+            del starts[name]
         else:
-            call = begun[name]
-            begun[name] = Call(call.client, call.request, call.start, line.at, line.answer)
-    return sorted(begun.values(), key=lambda each: each.start)
+            call = starts[name]
+            starts[name] = Call(call.client, call.request, call.start, line.at, line.answer)
+    return sorted(starts.values(), key=lambda each: each.start)
 
 
 # --- checking -------------------------------------------------------------------------------------
@@ -162,13 +162,13 @@ class _Node:
     """The effective requests as bits, the views of unfinished ones, and the result."""
 
     done: int
-    seen: Mapping[int, Any]
+    view: Mapping[int, Any]
     state: State
     order: tuple[Any, ...] = ()
 
     @property
     def key(self) -> Any:
-        return self.done, frozenset(self.seen.items()), self.state.key
+        return self.done, frozenset(self.view.items()), self.state.key
 
 
 @dataclass(slots=True)
@@ -204,53 +204,53 @@ class _Search:
 
         A read that fits and teaches nothing can be put here in any order, so it is the only choice.
         """
-        found: list[_Node] = []
+        nodes: list[_Node] = []
         looks: list[_Node] = []
         for at in self._candidates(node.done):
             for after in self._steps(node, at):
                 if self.calls[at].request.is_read and after.state is node.state:
                     return [after]
-                (looks if after.done == node.done else found).append(after)
-        return [*found, *looks]
+                (looks if after.done == node.done else nodes).append(after)
+        return [*nodes, *looks]
 
     def _candidates(self, done: int) -> list[int]:
         """Return the possible next calls by their ends; unanswered ones come last."""
-        found: list[int] = []
+        candidates: list[int] = []
         horizon: float = float("inf")
         for at, call in enumerate(self.calls):
             if done >> at & 1:
                 continue
             if call.start > horizon:
                 break
-            found.append(at)
+            candidates.append(at)
             if call.end is not None:
                 horizon = min(horizon, call.end)
-        found = [each for each in found if self.calls[each].start <= horizon]
-        return sorted(found, key=lambda each: _end(self.calls[each]))
+        candidates = [each for each in candidates if self.calls[each].start <= horizon]
+        return sorted(candidates, key=lambda each: _end(self.calls[each]))
 
     def _steps(self, node: _Node, at: int) -> Iterator[_Node]:
         """Yield the next actions of a call: take effect at once, or only look."""
         request = self.calls[at].request
         if not request.has_look:
             yield from self._acted(node, at, node.state, None)
-        elif at in node.seen:
-            yield from self._acted(node, at, node.state, node.seen[at])
+        elif at in node.view:
+            yield from self._acted(node, at, node.state, node.view[at])
         elif looked := request.look(node.state):
-            state, seen = looked
-            yield from self._acted(node, at, state, seen)
-            yield _Node(node.done, {**node.seen, at: seen}, state, node.order)
+            state, view = looked
+            yield from self._acted(node, at, state, view)
+            yield _Node(node.done, {**node.view, at: view}, state, node.order)
 
-    def _acted(self, node: _Node, at: int, state: State, seen: Any) -> Iterator[_Node]:
+    def _acted(self, node: _Node, at: int, state: State, view: Any) -> Iterator[_Node]:
         call = self.calls[at]
-        after = call.request.act(state, seen, call.answer, f"?{at}")
+        after = call.request.act(state, view, call.answer, f"?{at}")
         if not after:
             return
-        left = {
+        views = {
             each: value
-            for each, value in node.seen.items()
+            for each, value in node.view.items()
             if each != at and self.calls[each].request.is_current(after, value)
         }
-        yield _Node(node.done | 1 << at, left, after, (node.order, at))
+        yield _Node(node.done | 1 << at, views, after, (node.order, at))
 
     def _report(self) -> str:
         best = self.best
@@ -285,11 +285,11 @@ def check_history(
         HistoryError: There is no such order. The message names calls that do not fit.
         UndecidedError: The search has visited `most_states` states.
     """
-    known = [each for each in calls if each.end is not None or not each.request.is_read]
+    relevant = [each for each in calls if each.end is not None or not each.request.is_read]
     if commits is not None:
-        answered = {each.answer for each in known if each.request.makes_commit}
+        answered = {each.answer for each in relevant if each.request.makes_commit}
         state = replace(state, facts=Facts(commits, answered))
-    return _Search(sorted(known, key=lambda each: each.start), most_states).run(state)
+    return _Search(sorted(relevant, key=lambda each: each.start), most_states).run(state)
 
 
 def _end(call: Call) -> float:

@@ -51,15 +51,15 @@ def campaign(
     """Let processes race; return the figures, and add the number of each verb to `verbs`."""
     done = Counter[str]() if verbs is None else verbs
     with ExitStack() as stack:
-        found = stack.enter_context(ground(server))
-        lake = stack.enter_context(postgres_lake(found.dsn))
-        writers = [stack.enter_context(_writer(found.dsn)) for _ in range(WRITERS)]
+        servers = stack.enter_context(ground(server))
+        lake = stack.enter_context(postgres_lake(servers.dsn))
+        writers = [stack.enter_context(_writer(servers.dsn)) for _ in range(WRITERS)]
         for each in writers:
             _pipe(each.stdout).readline()
 
         def run(name: str) -> Cell:
             store, number = name.split(":")
-            race = _Race(lake, found, store, f"{options.seed} {number}")
+            race = _Race(lake, servers, store, f"{options.seed} {number}")
             return f"{WRITERS} writers, {store}", race.run(writers, done)
 
         stores = options.stores
@@ -143,11 +143,11 @@ def _final_reads(repository: Repository, time: int) -> list[Call]:
         "branches": {each.name: each.commit_id for each in branches},
         "tags": {each.name: each.commit_id for each in tags},
     }
-    found = [Call("reader", ReadRefs(), time, time + 1, refs)]
+    reads = [Call("reader", ReadRefs(), time, time + 1, refs)]
     for at, each in enumerate(branches, 1):
         tree = _tree(repository, each.name)
-        found.append(Call("reader", ReadTree(each.name), time + 2 * at, time + 2 * at + 1, tree))
-    return found
+        reads.append(Call("reader", ReadTree(each.name), time + 2 * at, time + 2 * at + 1, tree))
+    return reads
 
 
 # --- the model's view -----------------------------------------------------------------------------

@@ -44,11 +44,11 @@ class Request(msgspec.Struct, frozen=True, tag=True):
         """Return the state after the first step, and its view."""
         return state, None
 
-    def is_current(self, state: State, seen: Any) -> bool:
+    def is_current(self, state: State, view: Any) -> bool:
         """Tell whether the second step can still follow. If not, the first one is repeated."""
         return True
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         """Return the state after the request. `placeholder` is the id of an unknown commit."""
         raise NotImplementedError
 
@@ -62,7 +62,7 @@ class Stage(Request, frozen=True):
     branch: str
     changes: dict[str, Union[str, None]]  # noqa: UP007  (msgspec reads it on Python 3.10)
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         branch = state.branches.get(self.branch)
         if branch is None:
             return None
@@ -75,7 +75,7 @@ class Reset(Request, frozen=True):
     branch: str
     prefix: str = ""
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         branch = state.branches.get(self.branch)
         if branch is None:
             return None
@@ -83,8 +83,8 @@ class Reset(Request, frozen=True):
             tuple(each for each in layer if not each[0].startswith(self.prefix))
             for layer in branch.layers
         )
-        left, epoch = tuple(each for each in layers if each), state.epoch + 1
-        reset = replace(branch, layers=left, sealed=True, epoch=epoch)
+        remaining, epoch = tuple(each for each in layers if each), state.epoch + 1
+        reset = replace(branch, layers=remaining, sealed=True, epoch=epoch)
         return replace(state, epoch=epoch).with_branch(self.branch, reset)
 
 
@@ -98,13 +98,13 @@ class Commit(Request, frozen=True):
     def look(self, state: State) -> tuple[State, Any] | None:
         return _sealed(state, self.branch)
 
-    def is_current(self, state: State, seen: Any) -> bool:
+    def is_current(self, state: State, view: Any) -> bool:
         branch = state.branches.get(self.branch)
-        return branch is not None and (branch.head, branch.epoch) == seen[:2]
+        return branch is not None and (branch.head, branch.epoch) == view[:2]
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         branch = state.branches[self.branch]
-        tree, dropped = applied(branch.head.tree, branch.layers[: seen[2]]), seen[2]
+        tree, dropped = applied(branch.head.tree, branch.layers[: view[2]]), view[2]
         if tree == branch.head.tree:
             is_possible = answer in (NOTHING, UNKNOWN)
             return state.moved(self.branch, branch.head, dropped) if is_possible else None
@@ -129,15 +129,15 @@ class Merge(Request, frozen=True):
     def look(self, state: State) -> tuple[State, Any] | None:
         return _resolved(state, self.source)
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         branch = state.branches.get(self.dest)
         if branch is None:
             return None
-        base, dest = base_tree(seen, branch.head), branch.head
-        tree = merged(base, seen.tree, dest.tree, self.strategy)
-        if tree is None or seen.tree == base or (self.squash and tree == dest.tree):
+        base, dest = base_tree(view, branch.head), branch.head
+        tree = merged(base, view.tree, dest.tree, self.strategy)
+        if tree is None or view.tree == base or (self.squash and tree == dest.tree):
             return None
-        parents = (dest,) if self.squash or seen == dest else (dest, seen)
+        parents = (dest,) if self.squash or view == dest else (dest, view)
         return _committed(state, self.dest, parents, tree, answer, placeholder)
 
 
@@ -147,7 +147,7 @@ class _Replay(Request, frozen=True):
     commit: str
     strategy: Union[str, None] = None  # noqa: UP007  (as above)
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         branch, commit = state.branches.get(self.branch), state.find(self.commit)
         if branch is None or commit is None:
             return None
@@ -189,13 +189,13 @@ class HardReset(Request, frozen=True):
     def look(self, state: State) -> tuple[State, Any] | None:
         return _sealed(state, self.branch)
 
-    def is_current(self, state: State, seen: Any) -> bool:
+    def is_current(self, state: State, view: Any) -> bool:
         branch = state.branches.get(self.branch)
-        return branch is not None and (branch.head, branch.epoch) == seen[:2]
+        return branch is not None and (branch.head, branch.epoch) == view[:2]
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         target = state.find(self.to)
-        return None if target is None else state.moved(self.branch, target, seen[2])
+        return None if target is None else state.moved(self.branch, target, view[2])
 
 
 class Undo(Request, frozen=True):
@@ -210,13 +210,13 @@ class Undo(Request, frozen=True):
             return None
         return state, (branch.head, branch.before)
 
-    def is_current(self, state: State, seen: Any) -> bool:
+    def is_current(self, state: State, view: Any) -> bool:
         branch = state.branches.get(self.branch)
-        return branch is not None and branch.head == seen[0]
+        return branch is not None and branch.head == view[0]
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
-        found = state if answer is UNKNOWN else state.identify(seen[1], answer)
-        return None if found is None else found.moved(self.branch, seen[1])
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
+        after = state if answer is UNKNOWN else state.identify(view[1], answer)
+        return None if after is None else after.moved(self.branch, view[1])
 
 
 class _Creation(Request, frozen=True):
@@ -233,11 +233,11 @@ class _Creation(Request, frozen=True):
 class CreateBranch(_Creation, frozen=True):
     """Create a branch."""
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         if self.name in state.branches:
             return None
         epoch = state.epoch + 1
-        return replace(state, epoch=epoch).with_branch(self.name, Branch(seen, epoch=epoch))
+        return replace(state, epoch=epoch).with_branch(self.name, Branch(view, epoch=epoch))
 
 
 class DeleteBranch(Request, frozen=True):
@@ -245,17 +245,17 @@ class DeleteBranch(Request, frozen=True):
 
     name: str
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         return state.with_branch(self.name, None) if self.name in state.branches else None
 
 
 class CreateTag(_Creation, frozen=True):
     """Create a tag."""
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         if self.name in state.tags:
             return None
-        return replace(state, tags={**state.tags, self.name: seen})
+        return replace(state, tags={**state.tags, self.name: view})
 
 
 class DeleteTag(Request, frozen=True):
@@ -263,7 +263,7 @@ class DeleteTag(Request, frozen=True):
 
     name: str
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         if self.name not in state.tags:
             return None
         return replace(
@@ -278,7 +278,7 @@ class _Read(Request, frozen=True):
     is_read: ClassVar[bool] = True
     ref: str
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         tree = _tree(state, self.ref)
         return state if tree is not None and self.value(tree) == answer else None
 
@@ -308,7 +308,7 @@ class ReadHead(Request, frozen=True):
     is_read: ClassVar[bool] = True
     ref: str
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         version = state.find(self.ref)
         return None if version is None else state.identify(version, answer)
 
@@ -319,13 +319,13 @@ class ReadLog(Request, frozen=True):
     is_read: ClassVar[bool] = True
     ref: str
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         version = state.find(self.ref)
         versions = list(first_parents(version)) if version else []
-        found: State | None = state if len(versions) == len(answer) else None
+        after: State | None = state if len(versions) == len(answer) else None
         for each, name in zip(versions, answer, strict=False):
-            found = found and found.identify(each, name)
-        return found
+            after = after and after.identify(each, name)
+        return after
 
 
 class ReadRefs(Request, frozen=True):
@@ -333,16 +333,16 @@ class ReadRefs(Request, frozen=True):
 
     is_read: ClassVar[bool] = True
 
-    def act(self, state: State, seen: Any, answer: Any, placeholder: str) -> State | None:
+    def act(self, state: State, view: Any, answer: Any, placeholder: str) -> State | None:
         heads = {name: each.head for name, each in state.branches.items()}
         branches, tags = answer["branches"], answer["tags"]
         if heads.keys() != branches.keys() or state.tags.keys() != tags.keys():
             return None
-        found: State | None = state
+        after: State | None = state
         for versions, names in ((heads, branches), (state.tags, tags)):
             for each, version in versions.items():
-                found = found and found.identify(version, names[each])
-        return found
+                after = after and after.identify(version, names[each])
+        return after
 
 
 ANY_REQUEST = Union[  # noqa: UP007  (msgspec reads it on Python 3.10)
@@ -386,5 +386,5 @@ def _committed(
     placeholder: str,
     dropped: int = 0,
 ) -> State | None:
-    made = state.committed(parents, tree, None if answer is UNKNOWN else answer, placeholder)
-    return None if made is None else state.moved(branch, made, dropped)
+    after = state.committed(parents, tree, None if answer is UNKNOWN else answer, placeholder)
+    return None if after is None else state.moved(branch, after, dropped)

@@ -84,12 +84,12 @@ class Facts:
 
     @cached_property
     def _unanswered(self) -> Mapping[Any, Sequence[str]]:
-        found = defaultdict(list)
+        by_parents = defaultdict(list)
         for name, fact in sorted(self.commits.items()):
             if name not in self.answered:
                 tree = None if fact.tree is None else _items(fact.tree)
-                found[fact.parents, tree].append(name)
-        return found
+                by_parents[fact.parents, tree].append(name)
+        return by_parents
 
     def agree(self, name: str, parents: tuple[str, ...], tree: Tree) -> bool:
         """Tell whether a commit was found as described."""
@@ -98,12 +98,12 @@ class Facts:
 
     def find(self, parents: tuple[str, ...], tree: Tree, known: Container[str]) -> str | None:
         """Return the id of a commit without an answer to a request."""
-        found = [
+        matches = [
             each
             for key in (_items(tree), None)
             for each in self._unanswered.get((parents, key), ())
         ]
-        return next((each for each in found if each not in known), None)
+        return next((each for each in matches if each not in known), None)
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,10 @@ class State:
 
         A placeholder takes the id if no version has it.
         """
-        known = self.name_of(version)
-        if known == name:
+        identity = self.name_of(version)
+        if identity == name:
             return self
-        if not is_placeholder(known) or self.find(name) is not None:
+        if not is_placeholder(identity) or self.find(name) is not None:
             return None
         return replace(self, names={**self.names, version.id: name})
 
@@ -192,8 +192,8 @@ class State:
             branch = replace(branch, head=to, before=branch.head)
         if dropped:
             epoch += 1
-            left = branch.layers[dropped:]
-            branch = replace(branch, layers=left, sealed=branch.sealed or not left, epoch=epoch)
+            layers = branch.layers[dropped:]
+            branch = replace(branch, layers=layers, sealed=branch.sealed or not layers, epoch=epoch)
         versions = {**self.versions, to.id: to}
         return replace(self, versions=versions, epoch=epoch).with_branch(name, branch)
 
@@ -204,7 +204,7 @@ def is_placeholder(name: str) -> bool:
 
 
 def start(heads: Mapping[str, tuple[str, Tree]]) -> State:
-    """Return a state of clean branches: the id and the tree of the head of each."""
+    """Return a state of clean branches, with the id and the tree of each head."""
     found = {name: Version(head, (), tree) for name, (head, tree) in heads.items()}
     versions = {each.id: each for each in found.values()}
     return State({name: Branch(each) for name, each in found.items()}, {}, versions)
@@ -215,10 +215,10 @@ def start(heads: Mapping[str, tuple[str, Tree]]) -> State:
 
 def applied(tree: Tree, layers: Iterable[Layer]) -> Tree:
     """Return a tree with staged layers on top, oldest first."""
-    found: dict[str, str | None] = dict(tree)
+    merged: dict[str, str | None] = dict(tree)
     for layer in layers:
-        found.update(layer)
-    return {path: body for path, body in found.items() if body is not None}
+        merged.update(layer)
+    return {path: body for path, body in merged.items() if body is not None}
 
 
 def _items(tree: Tree) -> tuple[tuple[str, str], ...]:
@@ -246,7 +246,7 @@ def merge_bases(source: Version, dest: Version) -> list[Version]:
 
 
 def base_tree(source: Version, dest: Version) -> Tree:
-    """Return the tree of the merge base; for several, that of their virtual merge."""
+    """Return the tree of the merge base, or for several, of their virtual merge."""
     bases = merge_bases(source, dest)
     return reduce(_virtual, bases, Version("", (), {})).tree if bases else {}
 
@@ -254,7 +254,7 @@ def base_tree(source: Version, dest: Version) -> Tree:
 def _virtual(left: Version, right: Version) -> Version:
     if not left.id:
         return right
-    found: dict[str, str] = {}
+    conflicts: dict[str, str] = {}
     base = base_tree(left, right)
     for path in {*base, *left.tree, *right.tree}:
         sides = base.get(path), left.tree.get(path), right.tree.get(path)
@@ -262,13 +262,13 @@ def _virtual(left: Version, right: Version) -> Version:
         if is_conflict:
             value = f"\0disagreement {left.digest} {right.digest}"
         if value is not None:
-            found[path] = value
-    return Version(f"\0{left.digest}{right.digest}", (left, right), found)
+            conflicts[path] = value
+    return Version(f"\0{left.digest}{right.digest}", (left, right), conflicts)
 
 
 def merged(base: Tree, source: Tree, dest: Tree, strategy: str | None) -> Tree | None:
     """Return the three-way merge; None for a conflict without a strategy."""
-    found = {}
+    result = {}
     for path in {*base, *source, *dest}:
         ours, theirs = source.get(path), dest.get(path)
         value, is_conflict = _one_of(base.get(path), ours, theirs)
@@ -277,8 +277,8 @@ def merged(base: Tree, source: Tree, dest: Tree, strategy: str | None) -> Tree |
                 return None
             value = ours if strategy == "source-wins" else theirs
         if value is not None:
-            found[path] = value
-    return found
+            result[path] = value
+    return result
 
 
 def _one_of(base: str | None, source: str | None, dest: str | None) -> tuple[str | None, bool]:

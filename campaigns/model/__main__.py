@@ -12,14 +12,14 @@ from campaigns.model.lake import ALL_GUARDS, Guards
 def main() -> None:
     """Explore all scenarios, then every mutation until a scenario catches it."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for name, scenario in scenarios(ALL_GUARDS).items():
         result = explore(scenario)
         print(f"{name}: {result.states:,} states: {result.rule or 'no rule is broken'}")
-    print(f"{time.perf_counter() - begun:.0f} s")
+    print(f"{time.perf_counter() - start:.0f} s")
     for name, guards in mutations():
         print(f"without {name}: {caught_by(guards) or 'NOT CAUGHT'}")
-    print(f"{time.perf_counter() - begun:.0f} s")
+    print(f"{time.perf_counter() - start:.0f} s")
 
 
 def caught_by(guards: Guards) -> str | None:

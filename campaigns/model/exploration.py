@@ -47,7 +47,7 @@ class Process(NamedTuple):
     verb: int = 0
     step: int = 0
     attempt: int = 0
-    seen: tuple[Any, ...] = ()
+    view: tuple[Any, ...] = ()
 
 
 # --- exploring ------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """The result of an exploration: the number of states, and the shortest way to a broken rule."""
+    """The result of an exploration: the state count, and the shortest path to a broken rule."""
 
     states: int
     rule: str | None = None
@@ -99,30 +99,30 @@ def _steps(state: Any, at: int, name: str, script: Script) -> Iterable[tuple[Any
         return
     step = script[process.verb][process.step]
     unique = f"{name}{process.verb}.{process.attempt}"
-    lake, seen, result = step(lake, process.seen, unique)
-    after = _advanced(process, tuple(seen), result)
-    left = (*processes[:at], after, *processes[at + 1 :])
-    yield (lake, left), f"{unique} {step.__name__}: {result}"
+    lake, view, result = step(lake, process.view, unique)
+    after = _advanced(process, tuple(view), result)
+    others = (*processes[:at], after, *processes[at + 1 :])
+    yield (lake, others), f"{unique} {step.__name__}: {result}"
 
 
-def _advanced(process: Process, seen: tuple[Any, ...], result: str) -> Process:
+def _advanced(process: Process, view: tuple[Any, ...], result: str) -> Process:
     if result == STAY:
-        return process._replace(seen=seen)
+        return process._replace(view=view)
     if result == NEXT:
-        return process._replace(step=process.step + 1, seen=seen)
+        return process._replace(step=process.step + 1, view=view)
     if result.startswith(BACK):
-        return process._replace(step=process.step - int(result.removeprefix(BACK)), seen=seen)
+        return process._replace(step=process.step - int(result.removeprefix(BACK)), view=view)
     if result == AGAIN and process.attempt + 1 < MOST_ATTEMPTS:
         return Process(process.verb, 0, process.attempt + 1)
     return Process(process.verb + 1)
 
 
 def _way(came: Mapping[Any, tuple[Any, str] | None], state: Any) -> list[str]:
-    found = []
+    scenarios = []
     while (before := came[state]) is not None:
         state, what = before
-        found.append(what)
-    return found[::-1]
+        scenarios.append(what)
+    return scenarios[::-1]
 
 
 # --- scenarios ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The state of the model: all stored values, and the rules of every state."""
+"""The model's state: all stored values, and the rules of every state."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Lake(NamedTuple):
         return self.table(commit)[0]
 
     def table(self, commit: str) -> Table:
-        """Return the id of the table of a commit."""
+        """Return a commit's table id."""
         return next(table for name, table, _ in self.commits if name == commit)
 
     def files(self, table: Table) -> Objects | None:
@@ -154,9 +154,9 @@ NEXT, AGAIN, REFUSED, DONE, STAY = "next", "again", "refused", "done", "stay"
 BACK = "back to the step "
 """The result of a step after which an earlier one follows. Its distance comes after it."""
 
-Seen = tuple[Any, ...]
-Result = tuple[Lake, Seen, str]
-Step = Callable[[Lake, Seen, str], Result]
+View = tuple[Any, ...]
+Result = tuple[Lake, View, str]
+Step = Callable[[Lake, View, str], Result]
 """A step gets the lake, what earlier steps have seen, and a name that is unique to the attempt."""
 
 Verb = Sequence[Step]
@@ -186,7 +186,7 @@ def best_bases(commits: Commits, left: str, right: str) -> frozenset[str]:
 
 @lru_cache(None)
 def with_bases(commits: Commits, kept: frozenset[str]) -> frozenset[str]:
-    """Return commits with the best common ancestors of any two of them, and of such bases."""
+    """Return commits with the best common ancestors of any two, recursively."""
     while True:
         pairs = combinations(sorted(kept), 2)
         wider = kept.union(*(best_bases(commits, *pair) for pair in pairs))
@@ -205,8 +205,8 @@ def broken_rule(lake: Lake) -> str | None:
 
 def _broken_tables(lake: Lake) -> str | None:
     there = {table for table, _ in lake.ranges}
-    named = {table for name, table, _ in lake.commits if name not in lake.treeless}
-    if missing := named - there:
+    tables = {table for name, table, _ in lake.commits if name not in lake.treeless}
+    if missing := tables - there:
         return f"a commit names the range {[sorted(tree) for tree, _ in missing]}, which is missing"
     if {lake.table(each) for each in lake.dump} - there:
         return "the dump names a tree that is missing"
@@ -228,8 +228,8 @@ def _broken_objects(lake: Lake) -> str | None:
     lost = {address for layer in staged for *_, address in layer.objects} - lake.objects
     for name, table, _ in lake.commits:
         if name not in lake.treeless:
-            gone = {address for *_, address in files[table]} - lake.objects
-            lost |= {each for each in gone if (name, each) not in lake.excused}
+            missing = {address for *_, address in files[table]} - lake.objects
+            lost |= {each for each in missing if (name, each) not in lake.excused}
     return f"the objects {sorted(lost)} are named, but were deleted" if lost else None
 
 
@@ -253,7 +253,7 @@ def tree_of(objects: Objects) -> Tree:
     return frozenset((path, content) for path, content, _ in objects)
 
 
-def end(lake: Lake, _: Seen, name: str) -> Result:
+def end(lake: Lake, _: View, name: str) -> Result:
     """End a verb."""
     return lake, (), DONE
 

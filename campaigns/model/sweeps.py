@@ -13,10 +13,10 @@ from campaigns.model.lake import (
     Guards,
     Lake,
     Result,
-    Seen,
     Step,
     Table,
     Verb,
+    View,
     end,
     seal_all,
     shown,
@@ -36,17 +36,17 @@ class _Sweep(NamedTuple):
 # --- steps of both kinds of collections -----------------------------------------------------------
 
 
-def _list_objects(lake: Lake, seen: Seen, name: str) -> Result:
-    return lake, _Sweep(*seen)._replace(objects=lake.objects), NEXT
+def _list_objects(lake: Lake, view: View, name: str) -> Result:
+    return lake, _Sweep(*view)._replace(objects=lake.objects), NEXT
 
 
-def _open_sweep(lake: Lake, seen: Seen, name: str) -> Result:
-    return lake._replace(markers=lake.markers | {name}), seen, NEXT
+def _open_sweep(lake: Lake, view: View, name: str) -> Result:
+    return lake._replace(markers=lake.markers | {name}), view, NEXT
 
 
-def _sweep_objects(lake: Lake, seen: Seen, name: str) -> Result:
+def _sweep_objects(lake: Lake, view: View, name: str) -> Result:
     """Delete one object. The sweep may have been suspended, or its request may be late."""
-    sweep = _Sweep(*seen)
+    sweep = _Sweep(*view)
     garbage = sorted(sweep.objects - sweep.named)
     if not garbage:
         return lake, (), NEXT
@@ -54,10 +54,10 @@ def _sweep_objects(lake: Lake, seen: Seen, name: str) -> Result:
     return lake, sweep._replace(objects=sweep.objects - {garbage[0]}), STAY
 
 
-def _close_sweep(lake: Lake, seen: Seen, name: str) -> Result:
+def _close_sweep(lake: Lake, view: View, name: str) -> Result:
     lock = "" if lake.lock == "gc" else lake.lock
     markers = lake.markers - {name}
-    return lake._replace(markers=markers, candidates=frozenset(), lock=lock), seen, NEXT
+    return lake._replace(markers=markers, candidates=frozenset(), lock=lock), view, NEXT
 
 
 def _named_objects(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozenset[str]:
@@ -80,15 +80,15 @@ def collect(guards: Guards) -> Verb:
     """
     own = _Collection(guards)
 
-    def read_names(lake: Lake, seen: Seen, name: str) -> Result:
+    def read_names(lake: Lake, view: View, name: str) -> Result:
         named = _named_objects(guards, lake, lake.treeless)
-        return lake, _Sweep(*seen)._replace(named=named), NEXT
+        return lake, _Sweep(*view)._replace(named=named), NEXT
 
-    def raise_fence(lake: Lake, seen: Seen, name: str) -> Result:
+    def raise_fence(lake: Lake, view: View, name: str) -> Result:
         lake = _fenced(guards, lake)
         if guards.names_are_read_with_the_fence:
-            return read_names(lake, seen, name)
-        return lake, seen, NEXT
+            return read_names(lake, view, name)
+        return lake, view, NEXT
 
     steps: list[Step] = [_list_objects, own.open, raise_fence]
     if not guards.names_are_read_with_the_fence:
@@ -112,22 +112,22 @@ class _Collection:
 
     guards: Guards
 
-    def open(self, lake: Lake, seen: Seen, name: str) -> Result:
-        return _open_sweep(lake, seen, self._marker(name))
+    def open(self, lake: Lake, view: View, name: str) -> Result:
+        return _open_sweep(lake, view, self._marker(name))
 
-    def close(self, lake: Lake, seen: Seen, name: str) -> Result:
-        return _close_sweep(lake, seen, self._marker(name))
+    def close(self, lake: Lake, view: View, name: str) -> Result:
+        return _close_sweep(lake, view, self._marker(name))
 
-    def claim(self, lake: Lake, seen: Seen, name: str) -> Result:
-        sweep, claims = _Sweep(*seen), dict(lake.claims)
+    def claim(self, lake: Lake, view: View, name: str) -> Result:
+        sweep, claims = _Sweep(*view), dict(lake.claims)
         if self.guards.lists_are_claimed_once and name in claims:
             return lake, (), REFUSED
         claims[name] = sweep.objects - sweep.named
         return lake._replace(claims=frozenset(claims.items())), sweep, NEXT
 
-    def end_others(self, lake: Lake, seen: Seen, name: str) -> Result:
+    def end_others(self, lake: Lake, view: View, name: str) -> Result:
         """End the sweeps of others: delete the claimed objects, then remove the marker."""
-        if not seen:
+        if not view:
             if not lake.markers:
                 return lake, (), NEXT
             marker, claims = min(lake.markers), dict(lake.claims)
@@ -137,7 +137,7 @@ class _Collection:
             if not self.guards.claimed_lists_are_completed:
                 claimed = frozenset()
             return lake, (marker, *sorted(claimed)), STAY
-        marker, *garbage = seen
+        marker, *garbage = view
         if garbage:
             lake = lake._replace(objects=lake.objects - {garbage[0]})
             return lake, (marker, *garbage[1:]), STAY
@@ -184,7 +184,7 @@ class _TreeCollection:
 
     guards: Guards
 
-    def begin(self, lake: Lake, _: Seen, name: str) -> Result:
+    def begin(self, lake: Lake, _: View, name: str) -> Result:
         if lake.lock and self.guards.dumps_exclude_sweeps:
             return lake, (), REFUSED
         for marker in lake.markers:  # An earlier collection has died.
@@ -192,14 +192,14 @@ class _TreeCollection:
             lake = _close_sweep(lake._replace(sweeps=sweeps), (), marker)[0]
         return lake._replace(lock="gc"), _Sweep(), NEXT
 
-    def list_tables(self, lake: Lake, seen: Seen, name: str) -> Result:
+    def list_tables(self, lake: Lake, view: View, name: str) -> Result:
         tables = frozenset(table for table, _ in lake.ranges)
         expired = lake.treeless | _expiring(self.guards, lake)
         tables -= _named_tables(self.guards, lake, expired)
-        return lake, _Sweep(*seen)._replace(tables=tables), NEXT
+        return lake, _Sweep(*view)._replace(tables=tables), NEXT
 
-    def raise_fence(self, lake: Lake, seen: Seen, name: str) -> Result:
-        guards, sweep = self.guards, _Sweep(*seen)
+    def raise_fence(self, lake: Lake, view: View, name: str) -> Result:
+        guards, sweep = self.guards, _Sweep(*view)
         lake = _fenced(guards, lake)
         expired = lake.treeless | _expiring(guards, lake)
         if guards.tree_files_are_named_again_at_the_fence:
@@ -210,16 +210,16 @@ class _TreeCollection:
         return lake, sweep._replace(named=named, expired=expired), NEXT
 
 
-def _announce(lake: Lake, seen: Seen, name: str) -> Result:
-    return lake._replace(candidates=_Sweep(*seen).tables), seen, NEXT
+def _announce(lake: Lake, view: View, name: str) -> Result:
+    return lake._replace(candidates=_Sweep(*view).tables), view, NEXT
 
 
-def _mark_expired(lake: Lake, seen: Seen, name: str) -> Result:
-    return lake._replace(treeless=lake.treeless | _Sweep(*seen).expired), seen, NEXT
+def _mark_expired(lake: Lake, view: View, name: str) -> Result:
+    return lake._replace(treeless=lake.treeless | _Sweep(*view).expired), view, NEXT
 
 
-def _count(lake: Lake, seen: Seen, name: str) -> Result:
-    return lake._replace(sweeps=lake.sweeps + 1), seen, NEXT
+def _count(lake: Lake, view: View, name: str) -> Result:
+    return lake._replace(sweeps=lake.sweeps + 1), view, NEXT
 
 
 def _expiring(guards: Guards, lake: Lake) -> frozenset[str]:
@@ -238,16 +238,16 @@ def _named_tables(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozen
     return frozenset((tree, each) for tree, last in named for each in range(last + 1))
 
 
-def _sweep_tables(lake: Lake, seen: Seen, name: str) -> Result:
-    sweep = _Sweep(*seen)
+def _sweep_tables(lake: Lake, view: View, name: str) -> Result:
+    sweep = _Sweep(*view)
     if not sweep.tables:
-        return lake, seen, NEXT
-    lake, left = _without_one(lake, sweep.tables)
-    return lake, sweep._replace(tables=left), STAY
+        return lake, view, NEXT
+    lake, remaining = _without_one(lake, sweep.tables)
+    return lake, sweep._replace(tables=remaining), STAY
 
 
-def _sweep_one_table(lake: Lake, seen: Seen, name: str) -> Result:
-    tables = _Sweep(*seen).tables
+def _sweep_one_table(lake: Lake, view: View, name: str) -> Result:
+    tables = _Sweep(*view).tables
     return _without_one(lake, tables)[0]._replace(lock="") if tables else lake, (), NEXT
 
 
@@ -264,16 +264,16 @@ def _without_one(lake: Lake, tables: frozenset[Table]) -> tuple[Lake, frozenset[
 def dump(guards: Guards) -> Verb:
     """Write a dump of all heads. A restore needs their trees."""
 
-    def look(lake: Lake, _: Seen, name: str) -> Result:
+    def look(lake: Lake, _: View, name: str) -> Result:
         if not guards.dumps_exclude_sweeps:
             return lake, tuple(sorted(lake.heads)), NEXT
         if lake.lock:
             return lake, (), REFUSED
         return lake._replace(lock="dump"), tuple(sorted(lake.heads)), NEXT
 
-    def write(lake: Lake, seen: Seen, name: str) -> Result:
+    def write(lake: Lake, view: View, name: str) -> Result:
         lock = lake.lock if lake.lock == "gc" else ""
-        return lake._replace(dump=frozenset(seen), lock=lock), (), DONE
+        return lake._replace(dump=frozenset(view), lock=lock), (), DONE
 
     return [look, write]
 
@@ -299,11 +299,11 @@ class _Purge:
     guards: Guards
     path: str
 
-    def raise_fence(self, lake: Lake, seen: Seen, name: str) -> Result:
+    def raise_fence(self, lake: Lake, view: View, name: str) -> Result:
         fence = lake.fence + self.guards.purge_raises_the_fence
-        return seal_all(lake)._replace(fence=fence), seen, NEXT
+        return seal_all(lake)._replace(fence=fence), view, NEXT
 
-    def scan(self, lake: Lake, _: Seen, name: str) -> Result:
+    def scan(self, lake: Lake, _: View, name: str) -> Result:
         live = {path for _, branch in lake.branches for path, _ in shown(lake, branch)}
         if self.path in live and self.guards.purge_refuses_live_paths:
             return lake._replace(purging=False), (), REFUSED
@@ -319,15 +319,15 @@ class _Purge:
         return lake, tuple(sorted(addresses)), NEXT
 
 
-def _open_purge(lake: Lake, _: Seen, name: str) -> Result:
+def _open_purge(lake: Lake, _: View, name: str) -> Result:
     return lake._replace(purging=True), (), NEXT
 
 
-def _delete_purged(lake: Lake, seen: Seen, name: str) -> Result:
-    if not seen:
-        return lake, seen, NEXT
-    return lake._replace(objects=lake.objects - {seen[0]}), seen[1:], STAY
+def _delete_purged(lake: Lake, view: View, name: str) -> Result:
+    if not view:
+        return lake, view, NEXT
+    return lake._replace(objects=lake.objects - {view[0]}), view[1:], STAY
 
 
-def _close_purge(lake: Lake, seen: Seen, name: str) -> Result:
-    return lake._replace(purging=False), seen, NEXT
+def _close_purge(lake: Lake, view: View, name: str) -> Result:
+    return lake._replace(purging=False), view, NEXT

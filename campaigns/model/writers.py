@@ -17,10 +17,10 @@ from campaigns.model.lake import (
     Layer,
     Objects,
     Result,
-    Seen,
     Step,
     Table,
     Verb,
+    View,
     best_bases,
     end,
     shown,
@@ -31,22 +31,22 @@ from campaigns.model.lake import (
 def put(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
     """Write an object, then stage it."""
 
-    def read_fence(lake: Lake, _: Seen, name: str) -> Result:
+    def read_fence(lake: Lake, _: View, name: str) -> Result:
         return lake, (lake.fence,), NEXT
 
-    def write(lake: Lake, seen: Seen, name: str) -> Result:
-        return lake._replace(objects=lake.objects | {name}), seen, NEXT
+    def write(lake: Lake, view: View, name: str) -> Result:
+        return lake._replace(objects=lake.objects | {name}), view, NEXT
 
-    def stage(lake: Lake, seen: Seen, name: str) -> Result:
-        if guards.fence_is_compared_when_staging and seen != (lake.fence,):
+    def stage(lake: Lake, view: View, name: str) -> Result:
+        if guards.fence_is_compared_when_staging and view != (lake.fence,):
             return lake, (), AGAIN
-        found, new = lake.branch(branch), frozenset({(path, content, name)})
-        layers = found.layers
+        state, new = lake.branch(branch), frozenset({(path, content, name)})
+        layers = state.layers
         if layers and not layers[-1].sealed:
             layers = (*layers[:-1], layers[-1]._replace(objects=layers[-1].objects | new))
         else:
             layers = (*layers, Layer(name, sealed=False, objects=new))
-        lake = lake.with_branch(branch, found._replace(layers=layers))
+        lake = lake.with_branch(branch, state._replace(layers=layers))
         return lake._replace(promised=lake.promised | {(branch, path, content)}), (), DONE
 
     first = [read_fence, write] if guards.fence_is_read_first else [write, read_fence]
@@ -78,25 +78,25 @@ class _Attempt(NamedTuple):
 def commit(guards: Guards, branch: str) -> Verb:
     """Seal the layers of a branch, write their tree, and publish it."""
 
-    def seal(lake: Lake, _: Seen, name: str) -> Result:
-        found = lake.branch(branch)
-        if not found.layers:
+    def seal(lake: Lake, _: View, name: str) -> Result:
+        state = lake.branch(branch)
+        if not state.layers:
             return lake, (), REFUSED
         if guards.layers_are_sealed_before_they_are_read:
-            sealed = tuple(each._replace(sealed=True) for each in found.layers)
-            lake = lake.with_branch(branch, found._replace(layers=sealed))
-        lake, below = _read(guards, lake, lake.table(found.head), name)
+            sealed = tuple(each._replace(sealed=True) for each in state.layers)
+            lake = lake.with_branch(branch, state._replace(layers=sealed))
+        lake, below = _read(guards, lake, lake.table(state.head), name)
         if below is None:
             return lake, (), REFUSED
         objects = {each[0]: each for each in below}
-        for layer in found.layers:
+        for layer in state.layers:
             objects |= {each[0]: each for each in layer.objects}
         attempt = _Attempt(
             branch,
-            found.head,
+            state.head,
             lake.fence,
-            tuple(each.id for each in found.layers),
-            (found.head,),
+            tuple(each.id for each in state.layers),
+            (state.head,),
             frozenset(objects.values()),
             frozenset(),
         )
@@ -108,7 +108,7 @@ def commit(guards: Guards, branch: str) -> Verb:
 def bring(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
     """Commit a new object without staging it, as imports do."""
 
-    def look(lake: Lake, _: Seen, name: str) -> Result:
+    def look(lake: Lake, _: View, name: str) -> Result:
         head = lake.branch(branch).head
         lake, files = _read(guards, lake, lake.table(head), name)
         if files is None or lake.branch(branch).layers:
@@ -118,8 +118,8 @@ def bring(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
         added = frozenset({(branch, path, content)})
         return lake, _Attempt(branch, head, lake.fence, (), (head,), new, added), NEXT
 
-    def write(lake: Lake, seen: Seen, name: str) -> Result:
-        return lake._replace(objects=lake.objects | {name}), seen, NEXT
+    def write(lake: Lake, view: View, name: str) -> Result:
+        return lake._replace(objects=lake.objects | {name}), view, NEXT
 
     return [look, write, *_publishing(guards)]
 
@@ -127,28 +127,28 @@ def bring(guards: Guards, branch: str, path: str, content: str = "x") -> Verb:
 def merge(guards: Guards, source: str, dest: str) -> Verb:
     """Merge the head of a branch into another branch."""
 
-    def resolve(lake: Lake, _: Seen, name: str) -> Result:
+    def resolve(lake: Lake, _: View, name: str) -> Result:
         return lake, (lake.fence, lake.branch(source).head), NEXT
 
-    def plan(lake: Lake, seen: Seen, name: str) -> Result:
-        fence, source_head = seen
-        found = lake.branch(dest)
-        (base_commit, *_) = sorted(best_bases(lake.commits, source_head, found.head))
-        if source_head == base_commit or found.layers:
+    def plan(lake: Lake, view: View, name: str) -> Result:
+        fence, source_head = view
+        state = lake.branch(dest)
+        (base_commit, *_) = sorted(best_bases(lake.commits, source_head, state.head))
+        if source_head == base_commit or state.layers:
             return lake, (), REFUSED
-        base, ours, theirs = map(lake.tree, (base_commit, found.head, source_head))
-        tables = [lake.table(found.head), lake.table(source_head)]
+        base, ours, theirs = map(lake.tree, (base_commit, state.head, source_head))
+        tables = [lake.table(state.head), lake.table(source_head)]
         lake, our_files = _read(guards, lake, tables[0], name)
         lake, their_files = _read(guards, lake, tables[1], name)
         if our_files is None or their_files is None:
             return lake, (), REFUSED
-        wanted = (ours | theirs) - (base - ours) - (base - theirs)
+        paths = (ours | theirs) - (base - ours) - (base - theirs)
         objects = {each[0]: each for each in (*their_files, *our_files)}
-        chosen = frozenset(each for each in objects.values() if each[:2] in wanted)
+        entries = frozenset(each for each in objects.values() if each[:2] in paths)
         added = frozenset((dest, *each) for each in theirs - base)
-        parents = (found.head, source_head)
-        copied = next((each for each in tables if each[0] == wanted), None)
-        attempt = _Attempt(dest, found.head, fence, (), parents, chosen, added, copied)
+        parents = (state.head, source_head)
+        copied = next((each for each in tables if each[0] == paths), None)
+        attempt = _Attempt(dest, state.head, fence, (), parents, entries, added, copied)
         return lake, attempt, NEXT
 
     return [resolve, plan, *_publishing(guards)]
@@ -162,11 +162,11 @@ def _read(guards: Guards, lake: Lake, table: Table, name: str) -> tuple[Lake, Ob
         return lake, lake.files(table)
     if guards.caches_start_anew_after_a_sweep and cache.sweeps < lake.sweeps:
         cache = cache._replace(sweeps=lake.sweeps, tables=frozenset())
-    found = dict(cache.tables).get(table)
-    if found is None and (found := lake.files(table)) is not None:
-        cache = cache._replace(tables=cache.tables | {(table, found)})
+    cached = dict(cache.tables).get(table)
+    if cached is None and (cached := lake.files(table)) is not None:
+        cache = cache._replace(tables=cache.tables | {(table, cached)})
     others = (each for each in lake.caches if each.client != client)
-    return lake._replace(caches=tuple(sorted((*others, cache), key=_client))), found
+    return lake._replace(caches=tuple(sorted((*others, cache), key=_client))), cached
 
 
 def _client(cache: tuple[object, ...]) -> str:
@@ -195,50 +195,50 @@ class _Publishing:
 
     guards: Guards
 
-    def refuse_candidates(self, lake: Lake, seen: Seen, name: str) -> Result:
-        attempt = _Attempt(*seen)
+    def refuse_candidates(self, lake: Lake, view: View, name: str) -> Result:
+        attempt = _Attempt(*view)
         if not attempt.copied and lake.markers and attempt.table in lake.candidates:
             return lake, (), REFUSED
-        return lake, seen, NEXT
+        return lake, view, NEXT
 
-    def check_sweep(self, lake: Lake, seen: Seen, name: str) -> Result:
-        if not _others(lake, _Attempt(*seen)):
-            return lake, seen, NEXT
+    def check_sweep(self, lake: Lake, view: View, name: str) -> Result:
+        if not _others(lake, _Attempt(*view)):
+            return lake, view, NEXT
         if lake.markers and self.guards.adoption_waits_for_the_sweep:
             return lake, (), REFUSED
         if lake.purging and self.guards.adoption_waits_for_the_purge:
             return lake, (), REFUSED
-        return lake, seen, NEXT
+        return lake, view, NEXT
 
-    def replace_dead(self, lake: Lake, seen: Seen, name: str) -> Result:
+    def replace_dead(self, lake: Lake, view: View, name: str) -> Result:
         """Continue with the next generation if ours can replace a deleted object."""
-        attempt = _Attempt(*seen)
+        attempt = _Attempt(*view)
         ours = {path for path, _, address in attempt.objects if address in lake.objects}
         others = {address for path, _, address in _others(lake, attempt) if path in ours}
         if others <= lake.objects or not self.guards.dead_ranges_are_replaced:
-            return lake, seen, NEXT
+            return lake, view, NEXT
         if not self.guards.deleted_addresses_stay_empty:
-            return lake._replace(objects=lake.objects | others), seen, NEXT
+            return lake._replace(objects=lake.objects | others), view, NEXT
         writing = 2 + self.guards.candidates_are_refused
         return lake, attempt._replace(generation=attempt.generation + 1), f"{BACK}{writing}"
 
-    def move(self, lake: Lake, seen: Seen, name: str) -> Result:
-        return _moved(self.guards, lake, _Attempt(*seen), name)
+    def move(self, lake: Lake, view: View, name: str) -> Result:
+        return _moved(self.guards, lake, _Attempt(*view), name)
 
-    def move_early(self, lake: Lake, seen: Seen, name: str) -> Result:
-        after, _, result = self.move(lake, seen, name)
-        return (after, seen, NEXT) if result == DONE else (after, (), result)
+    def move_early(self, lake: Lake, view: View, name: str) -> Result:
+        after, _, result = self.move(lake, view, name)
+        return (after, view, NEXT) if result == DONE else (after, (), result)
 
 
-def _write_range(lake: Lake, seen: Seen, name: str) -> Result:
-    attempt = _Attempt(*seen)
+def _write_range(lake: Lake, view: View, name: str) -> Result:
+    attempt = _Attempt(*view)
     if not attempt.copied and lake.files(attempt.table) is None:
         lake = lake._replace(ranges=lake.ranges | {(attempt.table, attempt.objects)})
-    return lake, seen, NEXT
+    return lake, view, NEXT
 
 
 def _others(lake: Lake, attempt: _Attempt) -> Objects:
-    """Return the objects of the existing table in place of ours."""
+    """Return the existing table's objects in place of ours."""
     found = None if attempt.copied else lake.files(attempt.table)
     return frozenset() if found is None else found - attempt.objects
 
@@ -283,10 +283,10 @@ def _copied_from_purged(lake: Lake, attempt: _Attempt, name: str) -> frozenset[t
 def reset(branch: str) -> Verb:
     """Drop the staged changes of a branch."""
 
-    def drop(lake: Lake, _: Seen, name: str) -> Result:
-        found = lake.branch(branch)
-        dropped = lake.dropped | {each.id for each in found.layers}
-        lake = lake.with_branch(branch, found._replace(layers=()))
+    def drop(lake: Lake, _: View, name: str) -> Result:
+        state = lake.branch(branch)
+        dropped = lake.dropped | {each.id for each in state.layers}
+        lake = lake.with_branch(branch, state._replace(layers=()))
         return _released(lake._replace(dropped=dropped), branch), (), DONE
 
     return [drop]
@@ -295,12 +295,12 @@ def reset(branch: str) -> Verb:
 def undo(guards: Guards, branch: str) -> Verb:
     """Move a branch back to where it was before its latest move."""
 
-    def look(lake: Lake, _: Seen, name: str) -> Result:
-        found = lake.branch(branch)
-        return lake, (found.head, found.before), NEXT if found.before else REFUSED
+    def look(lake: Lake, _: View, name: str) -> Result:
+        state = lake.branch(branch)
+        return lake, (state.head, state.before), NEXT if state.before else REFUSED
 
-    def move(lake: Lake, seen: Seen, name: str) -> Result:
-        head, target = seen
+    def move(lake: Lake, view: View, name: str) -> Result:
+        head, target = view
         found = lake.branch(branch)
         if guards.undo_compares_the_head and found.head != head:
             return lake, (), REFUSED
@@ -314,6 +314,6 @@ def undo(guards: Guards, branch: str) -> Verb:
 
 
 def _released(lake: Lake, branch: str) -> Lake:
-    left = shown(lake, lake.branch(branch))
-    kept = {each for each in lake.promised if each[0] != branch or each[1:] in left}
+    contents = shown(lake, lake.branch(branch))
+    kept = {each for each in lake.promised if each[0] != branch or each[1:] in contents}
     return lake._replace(promised=frozenset(kept))

@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=1, help="the number of seeds")
     parser.add_argument("--trace", action="store_true", help="print the calls of ports")
     options = parser.parse_args()
-    begun, verbs, steps = time.perf_counter(), Counter[str](), 0
+    start, verbs, steps = time.perf_counter(), Counter[str](), 0
     with simulator() as simulated:
         for seed in range(options.seed, options.seed + options.schedules):
             try:
@@ -28,7 +28,7 @@ def main() -> None:
             steps += outcome.steps
             if options.trace:
                 print("\n".join(outcome.trace))
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     rate = options.schedules / seconds
     print(f"{options.schedules:,} schedules, {steps:,} steps, {seconds:.0f} s, {rate:.0f}/s")
     print(*(f"  {name}: {times:,}" for name, times in verbs.most_common()), sep="\n")

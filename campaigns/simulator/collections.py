@@ -167,9 +167,9 @@ class Writer:
 
     def stage(self) -> None:
         """Stage a row of a known object."""
-        found = self.repo.stat(self.branch(), self.chance.choice(PATHS))
-        row = {"path": "s", "size": found.size, "checksum": found.checksum}
-        self.repo.branch(self.branch()).stage(stage_table([{**row, "address": found.address}]))
+        info = self.repo.stat(self.branch(), self.chance.choice(PATHS))
+        row = {"path": "s", "size": info.size, "checksum": info.checksum}
+        self.repo.branch(self.branch()).stage(stage_table([{**row, "address": info.address}]))
 
     def import_rows(self) -> list[str]:
         """Import rows written before the fence of the move is read."""
@@ -229,8 +229,8 @@ def check_trees(repo: Repository) -> None:
     """Check merge bases, diffs of retained commits, and the last dump."""
     commits = repo._context.refs.commits
     ids = [each.id for each in commits.find_by_prefix("", 1000)]
-    kept = sorted(set(ids) - commits.expired(ids))
-    for one, other in pairwise(kept):
+    retained = sorted(set(ids) - commits.expired(ids))
+    for one, other in pairwise(retained):
         list(repo.diff(one, other))
         list(repo.diff(one, other, three_way=True))
     for one in ids:
@@ -249,35 +249,35 @@ def check_trees(repo: Repository) -> None:
 
 
 def tables_of(repo: Repository) -> set[str]:
-    found = (namespace_of(repo) / "_lakefs").iterdir()
-    return {each.name for each in found if len(each.name) == 64}
+    files = (namespace_of(repo) / "_lakefs").iterdir()
+    return {each.name for each in files if len(each.name) == 64}
 
 
 def named_tables(repo: Repository) -> set[str]:
     """Return the tables referenced by refs, staged changes, and a dump with its heads."""
-    context, found = repo._context, set[str]()
+    context, tables = repo._context, set[str]()
     with context.refs.collections.look() as moment:
         trees = {
             each.meta_range_id for each in moment.refs.commits if each.id not in moment.treeless
         }
     with suppress(MissingFileError):
         manifest = read_dump_manifest(context.store)
-        found.update(dump_table_ids(context.store, manifest))
+        tables.update(dump_table_ids(context.store, manifest))
         trees |= dump_trees(context.store, manifest)
     for tree in trees - {EMPTY_META_RANGE}:
-        found.add(tree)
+        tables.add(tree)
         for each in read_meta_range(context.store, tree).ranges:
-            found.add(each.id)
+            tables.add(each.id)
             # A dead range stays while a later generation is named.
             earlier = earlier_generation(each.id)
             while context.store.find(table_key(earlier)):
-                found.add(earlier)
+                tables.add(earlier)
                 earlier = earlier_generation(earlier)
-    return found
+    return tables
 
 
 def let_expire(repo: Repository) -> None:
-    """Create two branches of commits with objects of their own, and retain heads alone."""
+    """Create two branches of commits with their own objects, and retain heads alone."""
     main, dev = repo.branch("main"), repo.branch("dev")
     dev.commit("dev")
     for body in (b"2", b"3", b"4"):
@@ -304,12 +304,12 @@ def run_schedule(seed: int, folder: Path) -> Counter[str]:
 
     def collect() -> None:
         collector = lake.repository("repo")
-        left = chance.randint(1, 2)
-        while left:
+        remaining = chance.randint(1, 2)
+        while remaining:
             # A dump of refs excludes it meanwhile.
             with suppress(CollectionRunningError):
                 _count(happened, collector.collect_garbage(grace=NO_GRACE))
-                left -= 1
+                remaining -= 1
 
     schedule = Schedule(chance)
     writers = [Writer(lake, f"w{number}", chance, happened) for number in range(WRITERS)]
@@ -403,9 +403,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--schedules", type=int, default=1, help="the number of seeds")
     options = parser.parse_args()
-    begun = time.perf_counter()
+    start = time.perf_counter()
     happened = run_schedules(range(options.seed, options.seed + options.schedules))
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     print(f"{options.schedules:,} schedules in {seconds:.0f} s, 0 violations")
     print(*(f"  {name}: {times:,}" for name, times in sorted(happened.items())), sep="\n")
 

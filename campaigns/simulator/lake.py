@@ -252,11 +252,11 @@ class Contents:
 
     def staged(self, branch: BranchState) -> dict[str, str | None]:
         """Return the staged checksums of a branch. None is a deleted path."""
-        found: dict[str, str | None] = {}
+        objects: dict[str, str | None] = {}
         for layer in reversed(branch.layers):
             for each in self.layer(layer):
-                found |= {each: None} if isinstance(each, str) else {each.path: each.checksum}
-        return found
+                objects |= {each: None} if isinstance(each, str) else {each.path: each.checksum}
+        return objects
 
     def state(self, moves: Mapping[str, str | None]) -> State:
         """Return the contents as the serial model sees them.
@@ -285,19 +285,19 @@ class Contents:
             LostObjectError: An object or a table is missing, or has other bytes. Objects may only
                 be missing where a purge has deleted them.
         """
-        named = set()
+        referenced = set()
         for commit in self.refs.commits:
             if commit.id in self.collected:
                 continue
             objects = self.objects(commit.meta_range_id)
             if commit.id not in self.expired:
                 gone = self._may_lack(commit, purged)
-                named |= {self._check(each, gone, commit.id) for each in objects}
+                referenced |= {self._check(each, gone, commit.id) for each in objects}
         for branch in self.refs.branches:
             for layer in branch.layers:
                 what = f"the staging of {branch.name}"
-                named |= {self._check(each, frozenset(), what) for each in self.layer(layer)}
-        return named
+                referenced |= {self._check(each, frozenset(), what) for each in self.layer(layer)}
+        return referenced
 
     def _may_lack(self, commit: Commit, purged: Purged) -> Set[str]:
         """Return the keys of the objects possibly purged from a commit.

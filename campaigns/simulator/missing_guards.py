@@ -60,8 +60,8 @@ def _replaced(by: Callable[..., Any], *names: str) -> Callable[[], AbstractConte
 def _moves(edit: Callable[[MemoryBranches, BranchMove], BranchMove]) -> Iterator[None]:
     move = MemoryBranches.move
 
-    def edited(self: MemoryBranches, asked: BranchMove) -> None:
-        move(self, edit(self, asked))
+    def edited(self: MemoryBranches, request: BranchMove) -> None:
+        move(self, edit(self, request))
 
     with mock.patch.object(MemoryBranches, "move", edited):
         yield

@@ -69,7 +69,7 @@ class CrashError(BaseException):
 
 
 class Fate(Enum):
-    """The fate of a call of a port."""
+    """The fate of a port call."""
 
     NORMAL = "normal"
     FAILED = "failed"
@@ -116,7 +116,7 @@ class Schedule:
         """The calls of ports in their order, with their actors and fates."""
 
     def run(self, actors: Iterable[Callable[[], None]]) -> None:
-        """Run all actors to their ends; raise the error of one of them."""
+        """Run all actors to their ends; propagate an actor's error."""
         threads = [
             threading.Thread(target=self._act, args=(number, actor))
             for number, actor in enumerate(actors)
@@ -140,13 +140,13 @@ class Schedule:
             return
         if self._asleep and self._chance.random() < _AWAKE:
             self._ready.append(self._asleep.pop())
-        chosen = self._chance.choice(self._ready)
-        if chosen != number:
-            self._turns[chosen].release()
+        actor = self._chance.choice(self._ready)
+        if actor != number:
+            self._turns[actor].release()
             self._turns[number].acquire()
 
     def _sleep(self) -> None:
-        """Let others continue, mostly until all of them have ended."""
+        """Let others continue, mostly until all of them end."""
         number = self._own.number
         self._faults = replace(self._faults, suspended=0.0)
         self._ready.remove(number)
@@ -233,7 +233,7 @@ class Schedule:
         if fate in (Fate.CRASH_BEFORE, Fate.LATE):
             self._own.is_dead = True
             raise CrashError
-        found = call()
+        result = call()
         if fate is Fate.TWICE:
             return call()
         if fate is Fate.ANSWER_LOST:
@@ -241,7 +241,7 @@ class Schedule:
         if fate is Fate.CRASH_AFTER:
             self._own.is_dead = True
             raise CrashError
-        return found
+        return result
 
     def _run_late(self, *, everything: bool = False) -> None:
         """Run late calls of dead actors, perhaps. Their errors have no reader."""
@@ -290,7 +290,7 @@ def _error(port: str, what: str) -> Exception:
 
 @contextmanager
 def scheduled(schedule: Schedule) -> Iterator[None]:
-    """Make every call of a store a step of a schedule."""
+    """Make every store call a step of a schedule."""
     with _patched(STEPS, lambda: schedule):
         yield
 
@@ -304,7 +304,7 @@ class Stage:
 
 @contextmanager
 def simulated_ports() -> Iterator[Stage]:
-    """Make every call of a port a step of the schedule on the stage."""
+    """Make every port call a step of the current schedule."""
     stage = Stage(Schedule(Random(0)))
     with _patched({**STEPS, **MORE_STEPS}, lambda: stage.schedule):
         yield stage
@@ -347,7 +347,7 @@ def _stepping(current: Callable[[], Schedule], owner: type, name: str) -> Callab
 def _submit(
     _: Threads, function: Callable[..., Any], /, *arguments: Any, **options: Any
 ) -> Future[Any]:
-    """Run a call of a pool immediately, in the thread of its actor."""
+    """Run a pool's call immediately, in its actor's thread."""
     future = Future[Any]()
     try:
         future.set_result(function(*arguments, **options))

@@ -107,7 +107,7 @@ class Actor:
         """Run and record a request."""
         number = self.recorder.begin(request)
         try:
-            found = call()
+            result = call()
         except _UNKNOWN:
             raise
         except NoChangesError:
@@ -119,8 +119,8 @@ class Actor:
         except SparklakeError:
             self.recorder.refuse(number)
             raise
-        self.recorder.answer(number, answer(found))
-        return found
+        self.recorder.answer(number, answer(result))
+        return result
 
     # --- choices ----------------------------------------------------------------------------------
 
@@ -330,7 +330,7 @@ def prepared_worlds(simulation: Simulation) -> list[World]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The record of a schedule: its steps, calls of ports, recorded calls and verbs."""
+    """The record of a schedule: steps, port calls, recorded calls and verbs."""
 
     steps: int
     trace: Sequence[str]
@@ -477,9 +477,9 @@ def _check_all_named(world: World, purged: Purged, *, collects: bool) -> None:
     Contents.of(world, repo).check(purged)
     if collects:
         repo.collect_garbage(grace=NO_GRACE)
-        named = Contents.of(world, repo).check(purged)
-        left = data_keys(world) - named
-        assert not left, f"a collection left {left}"
+        referenced = Contents.of(world, repo).check(purged)
+        unreferenced = data_keys(world) - referenced
+        assert not unreferenced, f"a collection left {unreferenced}"
 
 
 def _read_all(end: Contents, recorder: Recorder) -> None:
@@ -493,6 +493,6 @@ def _read_all(end: Contents, recorder: Recorder) -> None:
     )
     facts = end.facts()
     for each in end.refs.branches:
-        shown = {**(facts[each.commit_id].tree or {}), **end.staged(each)}
-        tree = {path: body for path, body in shown.items() if body is not None}
+        contents = {**(facts[each.commit_id].tree or {}), **end.staged(each)}
+        tree = {path: body for path, body in contents.items() if body is not None}
         recorder.answer(recorder.begin(ReadTree(each.name)), tree)

@@ -66,10 +66,10 @@ class SimulatedStore:
 
     def get(self, key: str) -> bytes:
         """Return the bytes of an object."""
-        found = self.bucket.bodies.get(self._key(key))
-        if found is None:
+        body = self.bucket.bodies.get(self._key(key))
+        if body is None:
             raise MissingFileError(f"there is no object {self.uri}/{key}")
-        return found.content
+        return body.content
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
         """Return the bytes from `start` up to and without `stop`."""
@@ -116,8 +116,8 @@ class SimulatedStore:
 
     def find(self, key: str) -> StoredObject | None:
         """Return the metadata of an object; None for a missing one."""
-        found = self.bucket.bodies.get(self._key(key))
-        return None if found is None else _stored(key, found)
+        body = self.bucket.bodies.get(self._key(key))
+        return None if body is None else _stored(key, body)
 
     def checksum(self, key: str) -> str:
         """Return the MD5 of an object."""
