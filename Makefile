@@ -6,9 +6,10 @@
 #   make test-system [ARGS=]       run the rest: clusters, spark-submit, Spark Connect,
 #                                  crashes, races of processes, notebooks, more random cases
 #   make test-fast                 run the tests of `make test` that start no JVM
-#   make test-slow                 run very many random cases, including a million merges and schedules;
+#   make test-slow                 run very many random cases, including a million merges;
 #                                  SPARKLAKE_TRIPLES, _SCHEDULES and _KERNEL_CASES set how many,
-#                                  SPARKLAKE_SEED which
+#                                  SPARKLAKE_CAMPAIGN_PERCENT=100 runs all rounds of campaigns
+#                                  instead of 15 %, SPARKLAKE_SEED chooses which
 #   make test-fallback [ARGS=]     run the tests of records and of the algebra without compiled kernels
 #   make test-spark3 [ARGS=]       run the tests that start a JVM, on Spark 3.5, in .venv-spark3
 #   make test-runtimes [FULL=1]    install over the packages of Databricks, EMR and Glue, in .venv-runtimes;
@@ -161,8 +162,9 @@ $(VENV)/.installed: pyproject.toml setup.py $(CONSTRAINTS) | $(BIN)/python
 		$(install) -e '.[$(EXTRAS),java]'; }
 	@touch $@
 
+# Builds no kernels: those of this folder may be in use.
 $(VENV)/.installed-airflow: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	@$(install) -e '.[airflow,spark,embedded,java]' --group airflow-test
+	@export SPARKLAKE_KERNELS=off; $(install) -e '.[airflow,spark,embedded,java]' --group airflow-test
 	@touch $@
 
 $(VENV)/constraints.txt: constraints.txt | $(BIN)/python

@@ -20,9 +20,10 @@ from campaigns.simulator.simulation import ViolationError, simulator
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "proof.md"
 FEW = 40
-SCHEDULES = 10_000
-MORE_SCHEDULES = int(os.environ.get("SPARKLAKE_SCHEDULES", "1000000"))
-SHARES = 8
+SCHEDULES = 4_000
+MORE_SCHEDULES = int(os.environ.get("SPARKLAKE_SCHEDULES", "200000"))
+SHARES = 2
+MORE_SHARES = 8
 ENOUGH = 10_000
 
 VERBS = {
@@ -55,10 +56,10 @@ def test_no_schedule_breaks_a_rule(share: int) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(36_000)
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", range(MORE_SHARES))
 def test_none_of_very_many_schedules_does(share: int) -> None:
     first = FEW + SCHEDULES
-    run_all(range(first + share, first + MORE_SCHEDULES, SHARES))
+    run_all(range(first + share, first + MORE_SCHEDULES, MORE_SHARES))
 
 
 def test_a_seed_replays() -> None:
@@ -98,6 +99,13 @@ def test_a_missing_guard_is_caught(name: str) -> None:
     guard = MISSING_GUARDS[name]
     with guard.removed(), pytest.raises(ViolationError):
         run_all(range(guard.seed, guard.seed + ENOUGH))
+
+
+def test_every_guard_can_be_removed() -> None:
+    """A patch without a target raises, so a rename cannot disarm it."""
+    for guard in MISSING_GUARDS.values():
+        with guard.removed():
+            pass
 
 
 def test_the_document_names_the_seeds() -> None:

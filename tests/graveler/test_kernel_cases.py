@@ -38,7 +38,7 @@ from sparklake.graveler.times import SECOND
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.udfs.checks.named import named_columns
 
-CASES = int(os.environ.get("SPARKLAKE_KERNEL_CASES", "100000"))
+CASES = int(os.environ.get("SPARKLAKE_KERNEL_CASES", "40000"))
 SEED = os.environ.get("SPARKLAKE_SEED", "sparklake")
 AT_ONCE = 5_000
 INPUTS = 10_000_000
