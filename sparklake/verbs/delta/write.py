@@ -226,7 +226,9 @@ def _land(
         _check_format(copy, table)
         new = pa.concat_arrays([*files["name"].chunks, pa.array(names, pa.string())])
         batches.extend(removals(request, table, new))
-    return stage_write(context, request, copy.write, files, batches, seen, fence=fence)
+    return stage_write(
+        context, request, copy.write, files=files, batches=batches, seen=seen, fence=fence
+    )
 
 
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: TableVersion) -> int:

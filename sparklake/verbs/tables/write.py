@@ -145,7 +145,9 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
         if not may_write(request, table):
             return TableWrite(request.path, 0, 0)
         batches = chain(rows, removals(request, table, files["name"]))
-    return stage_write(context, request, write, files, batches, seen, fence=fence)
+    return stage_write(
+        context, request, write, files=files, batches=batches, seen=seen, fence=fence
+    )
 
 
 def stage_write(
