@@ -32,7 +32,6 @@ def commit_name(version: int) -> str:
 
 
 def commit_version(name: str) -> int | None:
-    """Return the version of a commit file, or None for another file."""
     match = _COMMIT.fullmatch(name)
     return int(match[1]) if match else None
 

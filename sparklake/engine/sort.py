@@ -175,7 +175,6 @@ def _positions(
 
 
 def _inside(share: Share) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """Yield slices of batches in a share, with their first keys."""
     for each in share.stretches:
         table = pa.ipc.open_file(pa.memory_map(str(each.path))).read_all()
         for batch in table.slice(each.start, each.stop - each.start).to_batches():

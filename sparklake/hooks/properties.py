@@ -128,7 +128,6 @@ SHAPES: dict[HookType, type[Properties]] = {
 
 
 def check_url(url: str) -> None:
-    """Reject an invalid HTTP URL, or one with a user."""
     if not _URL.fullmatch(url):
         raise ValueError("a URL must be printable ASCII without spaces: escape other characters")
     parts = urlsplit(url)
@@ -139,7 +138,6 @@ def check_url(url: str) -> None:
 
 
 def is_allowed(settings: HookSettings, kind: HookType, hook: Runnable) -> bool:
-    """Return whether the settings allow a hook by its type or by a pattern."""
     for each in settings.allow:
         name, has_pattern, pattern = each.partition(":")
         if name == kind.value:

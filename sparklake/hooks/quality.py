@@ -75,7 +75,6 @@ def check_tables(call: HookCall) -> str:
 
 
 def changed_tables(tree: EventTree, path: str) -> list[str]:
-    """Return the matching paths of changed tables."""
     parts = path.strip("/").split("/")
     fixed = "".join(f"{each}/" for each in takewhile(lambda each: "*" not in each, parts))
     tables: dict[str, None] = {}

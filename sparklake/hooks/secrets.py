@@ -21,8 +21,6 @@ RAW_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class Secrets:
-    """The allowed variables, and their removal from output."""
-
     patterns: Sequence[str]
     _values: set[str] = field(default_factory=set)
 

@@ -64,7 +64,6 @@ def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Return whether an address, and each address embedded in it, is public."""
     # Addresses with an interface after '%' are link-local. `is_global` differs between releases.
     return "%" not in text and _is_public(ip_address(text))
 

@@ -184,7 +184,6 @@ def _value_of(kind: str, literal: Literal) -> Value | None:
 
 
 def _parsed(kind: str, value: object) -> Value | None:
-    """Parse a value in a log as the given type, or return None."""
     if kind in _NUMBERS:
         if isinstance(value, str) and _WHOLE.fullmatch(value):
             return int(value)

@@ -142,12 +142,10 @@ def reading_files() -> Iterator[None]:
 
 
 def lacks_source(error: BaseException) -> bool:
-    """Return whether a session lacks a data source, by Spark's error."""
     return _NO_SOURCE.search(str(error)) is not None
 
 
 def lacks_client(error: BaseException) -> bool:
-    """Return whether a session lacks a client for a bucket, by Spark's error."""
     return _NO_CLIENT.search(str(error)) is not None
 
 

@@ -47,7 +47,6 @@ class MovedRanges:
         return MovedRanges(ranges, list(map(reach, groups)))
 
     def meets(self, interval: Interval) -> bool:
-        """Return whether the side may differ in a key of an interval."""
         at = bisect_right(self.hulls, interval.start, key=lambda each: each.start)
         near = self.hulls[max(0, at - 1) : at + 1]
         return any(not common(each, interval).is_empty for each in near)

@@ -35,7 +35,6 @@ class StoredValues(NamedTuple):
 
     @property
     def outcome(self) -> KeyOutcome:
-        """The outcome of a merge by keys."""
         return classify(*map(stored_record_id, self))
 
     @property

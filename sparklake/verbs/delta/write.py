@@ -193,7 +193,6 @@ def _stage(copy: _Copy) -> TableWrite:
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
-    """Put an entry next to the copy, and return its row of FILE_SCHEMA."""
     name, body = f"{_STAGED_LOG}{at}.json", encode_actions(actions)
     copy.context.store.put_if_absent(f"{copy.write.place}/{name}", body)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()

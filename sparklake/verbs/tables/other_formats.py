@@ -74,7 +74,6 @@ def find_other_table(
 
 
 def mark_prefixes(folder: str) -> list[bytes]:
-    """Return the prefixes of the metadata keys at and above a folder."""
     return [key_prefix(above + each.folder) for above in _folders(folder) for each in _FORMATS]
 
 

@@ -122,7 +122,6 @@ def _speaks_s3(context: Context) -> bool:
 
 
 def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> None:
-    """Write with Spark to local disk, and upload the committed files in tasks."""
     with scratch_folder(disk_root()) as scratch:
         with _observed(rows, request) as (observed, check):
             _save(observed, request, local_uri(f"{scratch}/table"), _COMMITTER)

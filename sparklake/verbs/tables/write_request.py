@@ -70,7 +70,6 @@ class WriteRequest:
 
     @property
     def merges_schema(self) -> bool:
-        """Whether the rows may add columns to the table."""
         options = {name.lower(): str(value).lower() for name, value in self.options.items()}
         return options.get("mergeschema") == "true"
 

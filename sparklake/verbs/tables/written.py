@@ -94,7 +94,6 @@ def _is_visible(name: str) -> bool:
 
 
 def bytes_runner(context: Context, branch: str, size: int) -> Runner:
-    """Return the runner for tasks over files of `size` bytes."""
     if context.runners.engine is not Engine.LOCAL and size >= READ_BY_TASKS_BYTES:
         return context.runners.on_spark(context.title("write", branch))
     return context.runner(0, "write", branch)
