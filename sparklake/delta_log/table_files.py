@@ -81,7 +81,6 @@ def hashes(uris: pa.Array) -> NDArray[np.int64]:
 
 
 def repeated(batches: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the repeated numbers, sorted, in 8 bytes of memory per file."""
     numbers = np.sort(np.concatenate([np.zeros(0, np.int64), *batches]))
     return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
 

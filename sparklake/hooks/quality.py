@@ -89,7 +89,6 @@ def changed_tables(tree: EventTree, path: str) -> list[str]:
 
 
 def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
-    """Yield the failed checks. Rows are read once, and again for `unique`."""
     counts = _counts(rows, checks)
     total = counts.pop(_ROWS)
     if total < checks.min_rows:

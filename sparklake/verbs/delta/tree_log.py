@@ -91,7 +91,6 @@ class TreeLog:
         return tuple(map(self.commit, versions))
 
     def adds(self, keys: frozenset[FileKey]) -> dict[FileKey, Fields]:
-        """Return the add actions of the given files, as far as they are live."""
         live = self.live({key.path for key in keys})
         return {key: fields for key, fields in live.items() if key in keys}
 

@@ -88,7 +88,6 @@ def _folder_side(
 
 
 def folder_partition(relative: str) -> Partition:
-    """Parse the partition in a file's folders: `p=1/file` has (p, 1)."""
     return tuple((name, partition_value(text)) for name, text in partition_of(relative))
 
 

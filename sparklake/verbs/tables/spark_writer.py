@@ -72,7 +72,6 @@ def _unchecked(names: pa.ChunkedArray) -> None:
 
 
 def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
-    """Write rows to the Delta table at a URI, as Delta does in the given mode."""
     if request.mode is WriteMode.OVERWRITE_PARTITIONS:
         _save(rows, request, uri, {"partitionOverwriteMode": "dynamic"}, "overwrite")
     else:

@@ -72,7 +72,6 @@ def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def visible_files(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
-    """Yield the files under a prefix, without hidden and uncommitted ones."""
     objects = (each for each in store.list(prefix) if _is_visible(each.key.removeprefix(prefix)))
     while chunk := list(islice(objects, _BATCH_ROWS)):
         mtimes = pa.array([each.mtime // _MICROSECOND for each in chunk])
