@@ -91,6 +91,7 @@ class Rows(Generic[Row]):
     def encoded_as(
         self, shape: RowShape[Other], encode: Callable[[BlockChanges], pa.RecordBatch]
     ) -> Rows[Other]:
+        """Return the same changes as rows of another shape. The rows must be changes."""
         changes: Callable[..., Iterator[pa.RecordBatch]] = self._body
         return Rows(self.plan, shape, self._job, partial(changes, encode=encode))
 
