@@ -205,7 +205,7 @@ class Staging(Protocol):
         self,
         branch: str,
         meta_range_id: MetaRangeId,
-        seen: BranchState | None = None,
+        expected: BranchState | None = None,
         write: str | None = None,
         *,
         fence: int | None,
@@ -213,9 +213,9 @@ class Staging(Protocol):
     ) -> Layer:
         """Seal the layers below, and add a run on top.
 
-        `seen` is the branch as `seal` returned it: raises RaceLostError if its head or its layers
-        have changed since. `write` is the id of a write to the branch, which becomes done: raises
-        WriteFinishedError if it is not open any more.
+        `expected` is the branch as `seal` returned it: raises RaceLostError if its head or layers
+        differ now. `write` is the id of a write to the branch, which becomes done: raises
+        WriteFinishedError if it is no longer open.
         """
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
@@ -242,7 +242,7 @@ class Staging(Protocol):
     def drop(
         self,
         branch: str,
-        seen: BranchState,
+        expected: BranchState,
         cut: LayerCut,
         run: MetaRangeId | None = None,
         *,
@@ -251,7 +251,7 @@ class Staging(Protocol):
     ) -> None:
         """Remove records from a branch's layers, and add a run on top.
 
-        `seen` is the branch as `seal` returned it. An empty layer is dropped. Each other layer gets
-        a new id, so a commit that has read it loses the race. Raises RaceLostError if the head or
-        the layers have changed since.
+        `expected` is the branch as `seal` returned it: raises RaceLostError if its head or layers
+        differ now. An empty layer is dropped. Each other layer gets a new id, so a commit of the
+        old one loses the race.
         """

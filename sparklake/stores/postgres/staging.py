@@ -156,7 +156,7 @@ class PostgresStaging(branch_rows.RepositoryPart):
         self,
         branch: str,
         meta_range_id: MetaRangeId,
-        seen: BranchState | None = None,
+        expected: BranchState | None = None,
         write: str | None = None,
         *,
         fence: int | None,
@@ -167,8 +167,8 @@ class PostgresStaging(branch_rows.RepositoryPart):
             head = branch_rows.lock_branch(
                 connection, self._scope, branch, Action.STAGE, fence=fence
             )
-            if seen is not None:
-                _check_seen(connection, self._uid, head, seen)
+            if expected is not None:
+                _check_content(connection, self._uid, head, expected)
             if write is not None:
                 end_write(connection, self._uid, branch, write)
             branch_rows.seal_layers(connection, self._uid, branch)
@@ -221,7 +221,7 @@ class PostgresStaging(branch_rows.RepositoryPart):
     def drop(
         self,
         branch: str,
-        seen: BranchState,
+        expected: BranchState,
         cut: LayerCut,
         run: MetaRangeId | None = None,
         *,
@@ -232,9 +232,9 @@ class PostgresStaging(branch_rows.RepositoryPart):
             add_once_record(connection, self._uid, once)
             action = Action.STAGE if run else Action.RESET
             head = branch_rows.lock_branch(connection, self._scope, branch, action, fence=fence)
-            _check_seen(connection, self._uid, head, seen)
+            _check_content(connection, self._uid, head, expected)
             branch_rows.cut_layers(
-                connection, self._uid, branch, {each.id for each in seen.layers}, cut
+                connection, self._uid, branch, {each.id for each in expected.layers}, cut
             )
             if run:
                 branch_rows.insert_layer(connection, self._uid, branch, run)
@@ -258,10 +258,10 @@ def layer_rows(connection: Session, uid: str, layer_id: int, *prefixes: bytes) -
             yield from cursor.execute(_ROWS_OF_PREFIXES, values)
 
 
-def _check_seen(connection: Session, uid: str, head: CommitId, seen: BranchState) -> None:
+def _check_content(connection: Session, uid: str, head: CommitId, expected: BranchState) -> None:
     """Verify that a locked branch is unchanged since it was read."""
-    if (head, branch_rows.layers_of(connection, uid, seen.name)) != seen.content:
-        raise RaceLostError(f"branch {seen.name!r} has changed: look at it again")
+    if (head, branch_rows.layers_of(connection, uid, expected.name)) != expected.content:
+        raise RaceLostError(f"branch {expected.name!r} has changed: look at it again")
 
 
 def _upsert(connection: Session, layer_id: int, rows: Sequence[Record]) -> None:

@@ -43,7 +43,7 @@ class MemoryStaging(StateView):
         self,
         branch: str,
         meta_range_id: MetaRangeId,
-        seen: BranchState | None = None,
+        expected: BranchState | None = None,
         write: str | None = None,
         *,
         fence: int | None,
@@ -52,7 +52,7 @@ class MemoryStaging(StateView):
         with self._state.lock:
             self._state.check_once(once)
             state = self._open(branch, Action.STAGE, fence)
-            if seen is not None and state.content != seen.content:
+            if expected is not None and state.content != expected.content:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
             if write is not None:
                 self._end(write, branch)
@@ -95,7 +95,7 @@ class MemoryStaging(StateView):
     def drop(
         self,
         branch: str,
-        seen: BranchState,
+        expected: BranchState,
         cut: LayerCut,
         run: MetaRangeId | None = None,
         *,
@@ -106,7 +106,7 @@ class MemoryStaging(StateView):
         with state.lock:
             state.check_once(once)
             now = self._open(branch, Action.STAGE if run else Action.RESET, fence)
-            if now.content != seen.content:
+            if now.content != expected.content:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
             state.add_once(once)
             state.cut_layers(now, {layer.id for layer in now.layers}, cut)

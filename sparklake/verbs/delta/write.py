@@ -212,7 +212,7 @@ def _land(
     """Stage data files and entries, if the table's state still permits them."""
     request, place = copy.request, copy.write.place
     fence = get_branch(context, request.branch).fence
-    seen = context.refs.staging.seal(request.branch, Guarded.STAGE)
+    expected = context.refs.staging.seal(request.branch, Guarded.STAGE)
     table = open_table(context, request.branch, request.path)
     if not may_write(request, table):
         return TableWrite(request.path, 0, 0)
@@ -226,7 +226,7 @@ def _land(
         new = pa.concat_arrays([*files["name"].chunks, pa.array(names, pa.string())])
         batches.extend(removals(request, table, new))
     return stage_write(
-        context, request, copy.write, files=files, batches=batches, seen=seen, fence=fence
+        context, request, copy.write, files=files, batches=batches, expected=expected, fence=fence
     )
 
 

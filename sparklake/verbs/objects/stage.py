@@ -181,7 +181,7 @@ def stage_batches(
     branch: str,
     runner: Runner,
     batches: Source,
-    seen: BranchState | None = None,
+    expected: BranchState | None = None,
     write: str | None = None,
     *,
     fence: int,
@@ -191,9 +191,9 @@ def stage_batches(
     """Stage batches of STAGE_SCHEMA as one run, or nothing if they are empty.
 
     The fence must be older than the ranges of the run and everything they reference. A change of
-    the branch after its sealed state `seen` raises RaceLostError. `write` is the id of the finished
-    write. `closed` rejects addresses in the namespace. `result`, called after the batches are read,
-    returns the verb's result for the idempotency key.
+    the branch after its sealed state `expected` raises RaceLostError. `write` is the id of the
+    finished write. `closed` rejects addresses in the namespace. `result`, called after the batches
+    are read, returns the verb's result for the idempotency key.
     """
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns(), closed=closed)
@@ -202,7 +202,7 @@ def stage_batches(
         return
     try:
         once = context.recorded(result())
-        context.refs.staging.add_run(branch, run.id, seen, write, fence=fence, once=once)
+        context.refs.staging.add_run(branch, run.id, expected, write, fence=fence, once=once)
     except RefStoreUnavailableError:
         # The change may have been made and only the answer lost. A retry would add the rows twice.
         if write is None or not _has_landed(context, write):

@@ -135,18 +135,18 @@ def _find_file(table: TableVersion) -> ObjectInfo | None:
 @restarts()
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
     """Stage the files of a write. Removals of older files apply to the sealed state only."""
-    seen = None
+    expected = None
     rows = (staged_rows(each, request.folder, write.place) for each in files.to_batches())
     batches: Iterator[pa.RecordBatch] = rows
     fence = get_branch(context, request.branch).fence
     if request.mode is not WriteMode.APPEND:
-        seen = context.refs.staging.seal(request.branch, Action.STAGE)
+        expected = context.refs.staging.seal(request.branch, Action.STAGE)
         table = open_table(context, request.branch, request.path)
         if not may_write(request, table):
             return TableWrite(request.path, 0, 0)
         batches = chain(rows, removals(request, table, files["name"]))
     return stage_write(
-        context, request, write, files=files, batches=batches, seen=seen, fence=fence
+        context, request, write, files=files, batches=batches, expected=expected, fence=fence
     )
 
 
@@ -156,7 +156,7 @@ def stage_write(
     write: Write,
     files: pa.Table,
     batches: Iterable[pa.RecordBatch],
-    seen: BranchState | None,
+    expected: BranchState | None,
     *,
     fence: int,
 ) -> TableWrite:
@@ -169,7 +169,7 @@ def stage_write(
         request.branch,
         runner,
         batches=batches,
-        seen=seen,
+        expected=expected,
         write=write.id,
         fence=fence,
         result=lambda: staged,
