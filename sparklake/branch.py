@@ -357,8 +357,8 @@ class Branch:
         from sparklake.verbs.tables.write import write_table
         from sparklake.verbs.tables.write_request import write_request
 
-        given = rows, self.name, path, format, mode, partition_by, options, schema_check
-        request = write_request(*given)
+        arguments = rows, self.name, path, format, mode, partition_by, options, schema_check
+        request = write_request(*arguments)
         if request.is_delta:
             return write_delta(self._context, rows, request)
         return write_table(self._context, rows, request)

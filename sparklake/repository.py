@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.tables.row_diff import TableDiff
 
 _BRANCH: ResultCodec[BranchState] = ResultCodec(
-    lambda made: {"name": made.name, "commit_id": made.commit_id, "hidden": made.hidden},
+    lambda branch: {"name": branch.name, "commit_id": branch.commit_id, "hidden": branch.hidden},
     lambda _, result: BranchState(**result),
 )
 _TAG: ResultCodec[TagInfo] = ResultCodec(asdict, lambda _, result: TagInfo(**result))

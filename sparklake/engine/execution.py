@@ -170,6 +170,6 @@ def _take(result: TaskResult, outcome: PlanResult, answers: dict[int, PieceResul
         outcome.kept.append(result.kept)
 
 
-def row_of(written: Sequence[WrittenRange]) -> RangeRow:
+def row_of(ranges: Sequence[WrittenRange]) -> RangeRow:
     """Return the ranges of one task. Only the last one may be open."""
-    return RangeRow(tuple(each.info for each in written), not written or written[-1].closed)
+    return RangeRow(tuple(each.info for each in ranges), not ranges or ranges[-1].closed)

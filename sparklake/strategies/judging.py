@@ -132,8 +132,8 @@ class Judge:
         if len(self.kept) == MAX_KEPT:
             raise too_many_kept()
         path = decision.path
-        wanted = path if isinstance(path, bytes) else object_key(path)
-        self.kept.append(KeptObject(key, wanted, stored))
+        source_key = path if isinstance(path, bytes) else object_key(path)
+        self.kept.append(KeptObject(key, source_key, stored))
 
     @cached_property
     def _objects(self) -> Objects:

@@ -58,8 +58,8 @@ class RangeSink:
         files, firsts = self._files, {each: each for each in self._files}
         while files:
             keys = {table_key(each): each for each in files}
-            written = put_tables(self.store, {key: files[each] for key, each in keys.items()})
-            existing = {each: files[each] for key, each in keys.items() if key not in set(written)}
+            new_keys = put_tables(self.store, {key: files[each] for key, each in keys.items()})
+            existing = {each: files[each] for key, each in keys.items() if key not in set(new_keys)}
             dead = find_dead(self.store, existing, self.versions)
             firsts = {next_generation(each): firsts[each] for each in dead}
             files = {each: self._files[first] for each, first in firsts.items()}

@@ -49,8 +49,8 @@ def rows_of(
     parts = []
     for partition, some in _scans(side.files):
         values = {name: value for name, value in partition if name in schema.names}
-        written = StructType([each for each in schema.fields if each.name not in values])
-        rows = _load(spark, some, table_format, options, written)
+        stored = StructType([each for each in schema.fields if each.name not in values])
+        rows = _load(spark, some, table_format, options, stored)
         columns = [
             F.lit(values[each.name]).cast(each.dataType).alias(each.name)
             if each.name in values
@@ -64,10 +64,10 @@ def rows_of(
 def _scans(files: Iterable[SideFile]) -> Iterator[tuple[Partition, list[SideFile]]]:
     """Yield the files of one partition, each once: Spark reads a path once per scan."""
     groups: dict[tuple[Partition, int], list[SideFile]] = {}
-    seen: Counter[tuple[Partition, str]] = Counter()
+    counts: Counter[tuple[Partition, str]] = Counter()
     for each in files:
-        times = seen[each.partition, each.uri]
-        seen[each.partition, each.uri] += 1
+        times = counts[each.partition, each.uri]
+        counts[each.partition, each.uri] += 1
         groups.setdefault((each.partition, times), []).append(each)
     for (partition, _), some in groups.items():
         yield partition, some

@@ -37,11 +37,11 @@ def read_files(
     uris = files.column("uri").to_pylist()
     with reading_files():
         rows = load(spark, uris, table_format, options)
-        written = rows.schema
+        stored = rows.schema
     if not types:
         return rows
     # One schema for all: Spark would infer the type of a partition column for each root.
-    schema = with_partitions(written, types)
+    schema = with_partitions(stored, types)
     parts = []
     for root, partition, some in scan_groups(uris, files.column("relative").to_pylist()):
         if root:
@@ -50,14 +50,14 @@ def read_files(
         else:
             texts = ((name, partition_value(text)) for name, text in partition)
             values = {name: lit(text).cast(types[name]) for name, text in texts}
-            part = load(spark, some, table_format, options, written)
+            part = load(spark, some, table_format, options, stored)
             parts.append(part.withColumns(values).select(schema.names))
     return union(parts)
 
 
-def with_partitions(written: StructType, types: Types) -> StructType:
+def with_partitions(stored: StructType, types: Types) -> StructType:
     """Append the folders' columns to a schema. They replace columns of files, as in Spark."""
-    schema = StructType([each for each in written.fields if each.name not in types])
+    schema = StructType([each for each in stored.fields if each.name not in types])
     for name, kind in types.items():
         schema = schema.add(name, kind)
     return schema

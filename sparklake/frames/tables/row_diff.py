@@ -85,12 +85,12 @@ def row_diff(left: DataFrame, right: DataFrame, key: Sequence[str]) -> DataFrame
         F.first(RIGHT, ignorenulls=True).alias(RIGHT),
     )
     columns = F.when(F.col(CHANGE) == "changed", F.col(CHANGED_COLUMNS)).alias(CHANGED_COLUMNS)
-    named = [F.col(at).alias(name) for at, name in zip(inner, key, strict=True)]
+    key_columns = [F.col(at).alias(name) for at, name in zip(inner, key, strict=True)]
     return (
         sides.withColumn(CHANGED_COLUMNS, _changed_columns(one, other))
-        .withColumn(CHANGE, _change(F.to_json(F.struct(*named))))
+        .withColumn(CHANGE, _change(F.to_json(F.struct(*key_columns))))
         .where(F.col(CHANGE).isNotNull())
-        .select(CHANGE, *named, columns, LEFT, RIGHT)
+        .select(CHANGE, *key_columns, columns, LEFT, RIGHT)
     )
 
 

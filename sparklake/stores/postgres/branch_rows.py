@@ -76,8 +76,8 @@ def lock_branch(
     head, read_only, protected, current_fence = row
     guard_of(read_only and not scope.force, protected).check(branch, *actions)
     check_fence(branch, current_fence, fence)
-    found: CommitId = head
-    return found
+    commit_id: CommitId = head
+    return commit_id
 
 
 def guard_of(read_only: bool, protected: Sequence[str]) -> Guard:

@@ -69,11 +69,11 @@ class ResultCodec(Generic[T]):
 
 # Commits never change, so their ids are enough.
 COMMIT: ResultCodec[Commit] = ResultCodec(
-    lambda made: {"commit": made.id},
+    lambda commit: {"commit": commit.id},
     lambda context, result: context.graph.commit(CommitId(result["commit"])),
 )
 COMMITS: ResultCodec[list[Commit]] = ResultCodec(
-    lambda made: {"commits": [each.id for each in made]},
+    lambda commits: {"commits": [each.id for each in commits]},
     lambda context, result: [context.graph.commit(CommitId(each)) for each in result["commits"]],
 )
 COUNT: ResultCodec[int] = ResultCodec(

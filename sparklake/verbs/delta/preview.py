@@ -65,8 +65,8 @@ def preview_unions(
 
 
 def _change(key: bytes, old: bytes | None, new: bytes | None) -> Counter[str]:
-    shown = old if new is None else new
-    if shown is None or identity_of(key, old) == identity_of(key, new):
+    current = old if new is None else new
+    if current is None or identity_of(key, old) == identity_of(key, new):
         return Counter()
     kind = "removed" if new is None else "added" if old is None else "changed"
-    return Counter({kind: 1, f"{kind}_bytes": record_entry((key, shown)).size})
+    return Counter({kind: 1, f"{kind}_bytes": record_entry((key, current)).size})

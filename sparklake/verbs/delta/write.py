@@ -177,8 +177,8 @@ def _stage(copy: _Copy) -> TableWrite:
     existing = set(copy.base.spelled.values())
     added = (fields for each in entries for fields in fields_of(each, "add", "cdc"))
     places = (place for fields in added for place in relative_places(fields))
-    written = {each.name for each in places if each.text not in existing}
-    names = pa.array(sorted(written), pa.string())
+    new_names = {each.name for each in places if each.text not in existing}
+    names = pa.array(sorted(new_names), pa.string())
     with written_files(context, request.branch, write.place, names) as files:
         if files.num_rows != len(names):
             raise MissingFileError(

@@ -56,11 +56,11 @@ def newer_problems(
     named_until = max(
         (trees.files[each].mtime for each in expected & trees.files.keys()), default=0
     )
-    shown = list(in_threads(partial(_shown, store), youngest))
-    commits = max((count for count, _ in shown), default=0)
+    contents = list(in_threads(partial(_shown, store), youngest))
+    commits = max((count for count, _ in contents), default=0)
     newer = [
         each.key
-        for each, (_, is_tree) in zip(youngest, shown, strict=True)
+        for each, (_, is_tree) in zip(youngest, contents, strict=True)
         if is_tree and each.mtime > named_until
     ]
     signs = []

@@ -74,14 +74,14 @@ def find_settings(store: ObjectStore, manifest: DumpManifest) -> SettingsFile:
     return SettingsFile(is_older=True)
 
 
-def joined_renames(earlier: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
+def joined_renames(earlier: Mapping[str, str], renames: Mapping[str, str]) -> Mapping[str, str]:
     """Merge an earlier restore's renames with new ones, which take precedence."""
     inherited = {
         old: new
         for old, new in earlier.items()
-        if old not in given and old.partition("/")[2] not in given
+        if old not in renames and old.partition("/")[2] not in renames
     }
-    return {**inherited, **given}
+    return {**inherited, **renames}
 
 
 def settled_renames(renames: Mapping[str, str], dump: FoundDump) -> dict[str, str]:

@@ -128,15 +128,15 @@ def _transfer(
         work = [_CopyPlans.of(context, here, request, each) for each in ways]
         runner = context.runner(sum(each.listed.records for each in work), verb, branch)
         shares = _shares(work, runner, removing=verb == "mv")
-        written = _written(context, runner, shares)
-        moved = [each.info for share in shares for each in written[share.position]]
+        copies = _written(context, runner, shares)
+        moved = [each.info for share in shares for each in copies[share.position]]
         if not moved:
             raise ObjectNotFoundError(
                 f"{request.ref or branch!r} has no object at {request.source!r}; `sparklake ls` "
                 "shows its objects, and a folder ends with a slash"
             )
         rows = sorted(
-            (row_of(each) for each in written.values() if each),
+            (row_of(each) for each in copies.values() if each),
             key=lambda row: row.ranges[0].min_key,
         )
         run = finish(context.store, context.workspace, rows)
@@ -158,9 +158,9 @@ class _CopyPlans:
 
     @staticmethod
     def of(context: Context, here: ResolvedRef, request: CopyRequest, route: Route) -> _CopyPlans:
-        def listed(found: ResolvedRef) -> Plan:
-            found.check_kept(context)
-            return _listing(context, found, route.start, route.source)
+        def listed(resolved: ResolvedRef) -> Plan:
+            resolved.check_kept(context)
+            return _listing(context, resolved, route.start, route.source)
 
         source = (
             listed(here) if request.ref is None else read_consistently(context, request.ref, listed)
@@ -176,9 +176,9 @@ class _CopyPlans:
             yield Task((TaskPiece(position, piece),)), _whole(there)
 
 
-def _listing(context: Context, found: ResolvedRef, prefix: bytes, within: Interval) -> Plan:
-    sides = StagedLayers(context, prefix).sides(found.layers)
-    return plan_listing(found.tree(context).ranges, sides, within)
+def _listing(context: Context, resolved: ResolvedRef, prefix: bytes, within: Interval) -> Plan:
+    sides = StagedLayers(context, prefix).sides(resolved.layers)
+    return plan_listing(resolved.tree(context).ranges, sides, within)
 
 
 def _whole(plan: Plan | None) -> Task | None:

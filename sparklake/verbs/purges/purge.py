@@ -112,9 +112,9 @@ def _open_and_scan(context: Context, patterns: Patterns, draft: Purge) -> FoundR
             f"the storage namespace of another repository, such as {owner}. Purge them there"
         )
     if report.counts.shared and not draft.include_shared:
-        shown = ", ".join(map(repr, report.shared[:_SHOWN]))
+        sample = ", ".join(map(repr, report.shared[:_SHOWN]))
         raise errors.PurgeBlockedError(
-            f"nothing was purged: other paths share the bytes of {shown}, "
+            f"nothing was purged: other paths share the bytes of {sample}, "
             f"{report.counts.shared} in total. Purge these paths too, or use --include-shared"
         )
     if not report.parts:
@@ -203,9 +203,9 @@ def _add(total: FoundReport, report: FoundReport) -> None:
 
 def _refuse_live(report: FoundReport) -> None:
     if report.live_count:
-        shown = ", ".join(f"{path!r} on {name!r}" for name, path in report.live[:_SHOWN])
+        sample = ", ".join(f"{path!r} on {name!r}" for name, path in report.live[:_SHOWN])
         raise errors.PurgeBlockedError(
-            f"nothing was purged: branches still have {shown}. Delete these paths and commit, or "
+            f"nothing was purged: branches still have {sample}. Delete these paths and commit, or "
             "pass --commit to do this"
         )
 

@@ -175,9 +175,9 @@ def _ref_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[Re
     if not findings:
         return
     dumped, moment = dumped_refs(sources), sources.moment
-    named = {each.name: each for each in moment.refs.named}
+    refs = {each.name: each for each in moment.refs.named}
     for each in findings:
-        present = named.get(each.subject)
+        present = refs.get(each.subject)
         if each.kind in _COMMITS:
             yield _commit_step(each, dumped.refs, moment)
         elif present is not None:
