@@ -166,8 +166,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(context: typer.Context, asked: bool) -> None:
-    if asked and not context.resilient_parsing:
+def _print_version(context: typer.Context, requested: bool) -> None:
+    if requested and not context.resilient_parsing:
         # Lazy imports: the first one takes a third of the start-up time.
         from importlib.metadata import version
 

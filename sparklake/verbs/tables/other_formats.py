@@ -66,10 +66,10 @@ def find_other_table(
         holders.update(context.open_ranges.holding(side.ranges, list(places)))
         holders.update(each for each in places if rows_in(side, each))
     for interval in (each for each in places if each in holders):
-        above, known = places[interval]
-        mark = _find_mark(context, base, staged, above, known)
+        above, table_format = places[interval]
+        mark = _find_mark(context, base, staged, above, table_format)
         if mark is not None:
-            return OtherTable(known.name, above, mark)
+            return OtherTable(table_format.name, above, mark)
     return None
 
 
@@ -111,11 +111,15 @@ def _folders(folder: str) -> Iterator[str]:
 
 
 def _find_mark(
-    context: Context, base: Ranges, staged: Sequence[SideStream], above: str, known: OtherFormat
+    context: Context,
+    base: Ranges,
+    staged: Sequence[SideStream],
+    above: str,
+    table_format: OtherFormat,
 ) -> str | None:
-    folder = above + known.folder
-    for prefix in known.prefixes:
-        for each in list_level(context, base, staged, folder + prefix, known.pattern):
-            if not (known.pattern and isinstance(each, Folder)):
+    folder = above + table_format.folder
+    for prefix in table_format.prefixes:
+        for each in list_level(context, base, staged, folder + prefix, table_format.pattern):
+            if not (table_format.pattern and isinstance(each, Folder)):
                 return each.path
     return None

@@ -68,8 +68,8 @@ def _shape(
         files = data_files(table.objects.batches(), table.folder, spark_uris)
         uris = list(chain.from_iterable(each.column("uri").to_pylist() for each in files))
     types = listing.columns.types(infers=infers_types(spark))
-    written = spark_schema(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
-    schema = with_partitions(written, types)
+    stored = spark_schema(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
+    schema = with_partitions(stored, types)
     features = reader_features(schema)
     if features is None:
         return None

@@ -158,8 +158,8 @@ def _format(name: str) -> ComparedFormat:
     try:
         return ComparedFormat(name)
     except ValueError as error:
-        known = ", ".join(each.value for each in ComparedFormat)
-        raise InvalidInputError(f"rows of {name!r} cannot be compared: choose {known}") from error
+        formats = ", ".join(each.value for each in ComparedFormat)
+        raise InvalidInputError(f"rows of {name!r} cannot be compared: choose {formats}") from error
 
 
 def _detect_format(compared: FolderPair) -> ComparedFormat:

@@ -123,8 +123,8 @@ def _mode(mode: str) -> WriteMode:
     try:
         return WriteMode({"error": "errorifexists", "default": "errorifexists"}.get(name, name))
     except ValueError as error:
-        known = ", ".join(each.value for each in WriteMode)
-        raise InvalidInputError(f"{mode!r} is not a write mode: choose one of {known}") from error
+        modes = ", ".join(each.value for each in WriteMode)
+        raise InvalidInputError(f"{mode!r} is not a write mode: choose one of {modes}") from error
 
 
 def _is_dynamic(
