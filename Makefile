@@ -18,7 +18,8 @@
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compare with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   show how costs grow; see benchmarks/README.md for more
 #   make docs                      build the documentation site into build/docs/site, strictly
-#   make lint | format             run ruff, mypy and import-linter | format and apply safe fixes
+#   make lint | format             run ruff, mypy, import-linter and tools/prose.py | format and
+#                                  apply safe fixes
 #   make kernels                   build the compiled kernels again (needs cargo)
 #   make release [FINAL=1]         build archives, wheels, notes, SBOM and checksums into dist/
 #   make setup                     set up only; PYTHON=python3.12 chooses an interpreter
@@ -124,6 +125,7 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/prose.py sparklake
 
 # A broken link, a page outside of the navigation or an undocumented public name is an error.
 docs: $(VENV)/.installed-docs

@@ -1,1 +1,1 @@
-"""What tests, campaigns and implementers of a store share; the package never imports it."""
+"""Contracts, memory stores and lakes for tests, campaigns and implementers of a store."""
