@@ -1,5 +1,4 @@
-"""The steps of each verb: resolve, plan, run, publish. `Repository` and `Branch` only name them.
+"""The steps of each verb: resolve, plan, run, publish.
 
-Here is what verbs share, and those of refs, staging and commits. The rest is in rooms: `objects`,
-`tables`, `delta`, `merging`, `history`, and `exchange` for imports and exports.
+`base/` has what all verbs share, `commits.py` the commit; each other folder is one feature.
 """

@@ -1,4 +1,4 @@
-"""Verbs that take a once key, each on a branch that is prepared for it, and what they change.
+"""Verbs that take an idempotency key, each on a branch prepared for it, and what they change.
 
 A stage is a repository with the branches `main` and `dev`, and the folders that the verbs read.
 """

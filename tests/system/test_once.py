@@ -1,4 +1,4 @@
-"""Kill -9 before each step of a verb with a once key: run again, it takes effect exactly once."""
+"""Kill -9 before each step of a verb with an idempotency key: a rerun takes effect exactly once."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class OnceRecord:
 
 
 class OnceKeys(Protocol):
-    """The once keys of one repository.
+    """The idempotency keys of one repository.
 
     A change that carries a record adds it in its own transaction: both take effect, or neither.
     Such a change raises IdempotencyKeyInUseError, and does nothing, if the key is already recorded.

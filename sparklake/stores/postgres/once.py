@@ -1,4 +1,4 @@
-"""The once keys of one repository, in Postgres."""
+"""The idempotency keys of one repository, in Postgres."""
 
 from __future__ import annotations
 

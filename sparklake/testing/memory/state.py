@@ -49,7 +49,7 @@ class State:
     purges: list[Purge] = field(default_factory=list)
     writes: dict[str, Write] = field(default_factory=dict)
     once_keys: dict[str, tuple[OnceRecord, float]] = field(default_factory=dict)
-    """The once keys, each with the end of its lifetime."""
+    """The idempotency keys, each with the end of its lifetime."""
     is_gone: bool = False
     settings: RepositorySettings = field(default_factory=RepositorySettings)
     fence: int = 0

@@ -26,7 +26,7 @@ from sparklake.stores.objects.namespaces import roots_overlap
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class OwnershipMarker:
     """The owner of a storage namespace."""
 
     repository: str
@@ -54,10 +54,10 @@ def given_place(uri: str = "") -> Iterator[None]:
 def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
     """Mark an unused namespace as the repository's; return the one to create.
 
-    An earlier attempt that died after writing the mark is continued, under its uid.
+    An earlier attempt that died after writing the marker is continued, under its uid.
     """
     with given_place(store.uri):
-        marked = _put_mark(store, refs, info)
+        marked = _put_marker(store, refs, info)
     try:
         check_enclosing(store.uri)
         _check_unused(store)
@@ -67,12 +67,12 @@ def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> 
     return marked
 
 
-def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
-    mark = Mark(info.name, info.uid, refs.id())
-    encoded = msgspec.json.encode(mark)
+def _put_marker(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
+    marker = OwnershipMarker(info.name, info.uid, refs.id())
+    encoded = msgspec.json.encode(marker)
     if not store.put_if_absent(NAMESPACE_MARKER_KEY, encoded):
-        owner = _find_mark(store)
-        if owner and owner == replace(mark, uid=owner.uid) and _is_abandoned(store, refs, owner):
+        owner = _find_marker(store)
+        if owner and owner == replace(marker, uid=owner.uid) and _is_abandoned(store, refs, owner):
             return replace(info, uid=owner.uid)
         raise errors.NamespaceInUseError(
             f"{store.uri} is, or was, the storage namespace of a repository: choose an unused "
@@ -85,26 +85,26 @@ def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> Repos
 
 def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
     """Write this repository's marker. A previous owner can no longer dump there."""
-    encoded = msgspec.json.encode(Mark(info.name, info.uid, refs.id()))
+    encoded = msgspec.json.encode(OwnershipMarker(info.name, info.uid, refs.id()))
     store.replace(NAMESPACE_MARKER_KEY, encoded)
     _check_conditional(store, encoded)
 
 
 def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
     """Raise NamespaceInUseError if another repository owns the namespace now."""
-    mark = _find_mark(store)
-    if mark is not None and mark.uid == info.uid:
+    marker = _find_marker(store)
+    if marker is not None and marker.uid == info.uid:
         return
     what = f"{store.uri} is not marked as the storage namespace of {info.name!r}"
-    if mark is not None:
+    if marker is not None:
         raise errors.NamespaceInUseError(
-            f"{what}: its refs were restored to {mark.repository!r}, which uses it now. To use it "
-            "here again, delete the repository and restore it"
+            f"{what}: its refs were restored to {marker.repository!r}, which uses it now. To use "
+            "it here again, delete the repository and restore it"
         )
     state = "damaged" if store.find(NAMESPACE_MARKER_KEY) else "missing"
     raise errors.CorruptFileError(
-        f"{what}: the mark {NAMESPACE_MARKER_KEY} is {state}. `sparklake repair` writes it again "
-        "if this is the namespace"
+        f"{what}: the ownership marker {NAMESPACE_MARKER_KEY} is {state}. `sparklake "
+        "repair` writes it again if this is the namespace"
     )
 
 
@@ -145,8 +145,8 @@ def check_disk(info: RepositoryInfo, refs: RefsSnapshot) -> None:
     uri = info.storage_namespace
     if describe_store(uri).is_local and is_bare(open_store(uri)) and has_content(refs):
         raise errors.StoreUnreachableError(
-            f"nothing was done: {uri} has neither its mark nor any table. Mount its disk, or "
-            "restore the namespace from a backup"
+            f"nothing was done: {uri} has neither its ownership marker nor any tree file. "
+            "Mount its disk, or restore the namespace from a backup"
         )
 
 
@@ -174,7 +174,7 @@ def check_namespace_writable(store: ObjectStore, verb: str) -> None:
             store.put_if_absent(probe, b"")
             store.delete(probe)
         else:
-            # The mark is there: S3 says so only to who may put it, and writes nothing.
+            # The marker is there: S3 says so only to who may put it, and writes nothing.
             store.put_if_absent(NAMESPACE_MARKER_KEY, b"")
 
 
@@ -210,13 +210,13 @@ def _check_unused(store: ObjectStore) -> None:
         )
 
 
-def _find_mark(store: ObjectStore) -> Mark | None:
+def _find_marker(store: ObjectStore) -> OwnershipMarker | None:
     try:
-        return msgspec.json.decode(store.get(NAMESPACE_MARKER_KEY), type=Mark)
+        return msgspec.json.decode(store.get(NAMESPACE_MARKER_KEY), type=OwnershipMarker)
     except (*BAD_JSON, errors.MissingFileError):
         return None
 
 
-def _is_abandoned(store: ObjectStore, refs: RefStore, mark: Mark) -> bool:
-    was_made = refs.refs(mark.uid).operations.list(1)
+def _is_abandoned(store: ObjectStore, refs: RefStore, marker: OwnershipMarker) -> bool:
+    was_made = refs.refs(marker.uid).operations.list(1)
     return not was_made and all(each.key == NAMESPACE_MARKER_KEY for each in store.list())

@@ -120,8 +120,8 @@ class OnceScope:
             return None
         if record.digest != self.run.digest:
             raise errors.IdempotencyKeyReusedError(
-                f"the once key {self.run.key!r} was used with another verb or other arguments. "
-                "Nothing was changed. Use a new key for a new change"
+                f"the idempotency key {self.run.key!r} was used with another verb or other "
+                "arguments. Nothing was changed. Use a new key for a new change"
             )
         stored = {key: value for key, value in record.result.items() if key not in _UNCHANGED}
         return VerbResult(
@@ -226,6 +226,6 @@ def _file_digest(file: Any) -> Any:
 def _check_key(key: object) -> None:
     if not (isinstance(key, str) and 1 <= len(key) <= MAX_KEY_CHARACTERS and key.isprintable()):
         raise errors.InvalidInputError(
-            f"{key!r} is not a once key: use 1 to {MAX_KEY_CHARACTERS} printable characters, such "
-            "as the names and the date of a scheduled run"
+            f"{key!r} is not an idempotency key: use 1 to {MAX_KEY_CHARACTERS} printable "
+            "characters, such as the names and the date of a scheduled run"
         )

@@ -38,7 +38,7 @@ Noun = TypeVar("Noun")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# --- public methods: arguments, once keys, no-ops -------------------------------------------------
+# --- public methods: arguments, idempotency keys, no-ops ------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

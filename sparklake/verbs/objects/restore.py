@@ -49,7 +49,7 @@ def _restored(context: Context, stored: Mapping[str, Any]) -> RestoreResult:
 
 
 RESULT: ResultCodec[RestoreResult] = ResultCodec(_stored, _restored)
-"""The stored form of a restore, for once keys."""
+"""The stored form of a restore, for idempotency keys."""
 
 
 @restarts(versions=True)

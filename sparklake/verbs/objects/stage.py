@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RESULT: ResultCodec[ObjectInfo] = ResultCodec(asdict, lambda _, stored: ObjectInfo(**stored))
-"""The stored form of a staged object, for once keys."""
+"""The stored form of a staged object, for idempotency keys."""
 
 _BATCH_ROWS = 8192
 

@@ -71,7 +71,7 @@ def _upload(_: Context, stored: Mapping[str, Any]) -> FolderUpload:
 
 
 RESULT: ResultCodec[FolderUpload] = ResultCodec(_stored, _upload)
-"""The stored form of an upload, for once keys."""
+"""The stored form of an upload, for idempotency keys."""
 
 
 def put_many(

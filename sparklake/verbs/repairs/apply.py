@@ -29,7 +29,7 @@ from sparklake.stores.objects import open_object
 from sparklake.stores.objects.addresses import stored_address
 from sparklake.udfs.checks.content import content_problem
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import Mark
+from sparklake.verbs.base.namespace import OwnershipMarker
 from sparklake.verbs.dumps.dump import DumpOptions, dump_refs
 from sparklake.verbs.gc.runs import CollectionRun
 from sparklake.verbs.refs.logged_refs import contains_commit, find_ref
@@ -255,7 +255,9 @@ class Repair:
     def _write_mark(self, _: RepairStep) -> None:
         info = self.context.info
         try:
-            mark = msgspec.json.decode(self.store.get(layout.NAMESPACE_MARKER_KEY), type=Mark)
+            mark = msgspec.json.decode(
+                self.store.get(layout.NAMESPACE_MARKER_KEY), type=OwnershipMarker
+            )
         except (errors.SparklakeError, msgspec.MsgspecError, UnicodeDecodeError):
             mark = None
         if mark is not None and mark.uid != info.uid:
@@ -266,7 +268,8 @@ class Repair:
         self._keep(layout.NAMESPACE_MARKER_KEY)
         # The id of the lake only matters for a repository that was never created.
         self.store.replace(
-            layout.NAMESPACE_MARKER_KEY, msgspec.json.encode(Mark(info.name, info.uid, ""))
+            layout.NAMESPACE_MARKER_KEY,
+            msgspec.json.encode(OwnershipMarker(info.name, info.uid, "")),
         )
 
     def _fix_marker(self, step: RepairStep) -> None:

@@ -1,4 +1,4 @@
-"""Table writes with once keys: rows of a repeated append are in the table once."""
+"""Table writes with idempotency keys: rows of a repeated append are in the table once."""
 
 from __future__ import annotations
 

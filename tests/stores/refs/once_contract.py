@@ -1,4 +1,4 @@
-"""What every ref store promises of once keys: a change and its record take effect together."""
+"""The contract of idempotency keys in ref stores: a change and its record take effect together."""
 
 from __future__ import annotations
 
