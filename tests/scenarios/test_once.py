@@ -279,7 +279,7 @@ def test_a_run_that_may_have_nothing_to_do_reports_whether_it_had(filled: Reposi
 def test_a_key_is_short_printable_text(filled: Repository, key: Any) -> None:
     with pytest.raises(InvalidInputError):
         filled.branch("main").put("a", b"1", once=key)
-    with pytest.raises(InvalidInputError, match="once|idempotency key"):
+    with pytest.raises(InvalidInputError, match=r"once|idempotency key"):
         filled.branch("main").put("a", b"1", once=Once(key))
     assert not filled.branch("main").is_dirty
 
