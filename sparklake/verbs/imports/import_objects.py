@@ -364,7 +364,13 @@ class _ImportMoves:
         tree = self._attempts.finish(plan, outcome, head.meta_range_id)
         if tree.id != head.meta_range_id:
             commit = publish(
-                context, state, "import", [head], tree.id, self.signature, result=report
+                context,
+                state,
+                "import",
+                [head],
+                meta_range_id=tree.id,
+                signature=self.signature,
+                result=report,
             )
             return VerbResult(commit)
         if self.options.if_needed:

@@ -192,7 +192,9 @@ def stage_objects(
         context.refs.staging.put(branch, list(records.items()), fence=fence, once=once)
         return len(first)
     everything, encode = chain(first, remaining), partial(_rows, namespace)
-    return stage_each(context, branch, "put", everything, encode, fence=fence, result=result)
+    return stage_each(
+        context, branch, "put", items=everything, encode=encode, fence=fence, result=result
+    )
 
 
 def _checked(
