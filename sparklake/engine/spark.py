@@ -245,7 +245,7 @@ def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
         report = type(error)(line).with_traceback(error.__traceback__)
         # The first cause gets it, too: Connect of Spark 3.5 truncates reports to 2,048 characters.
         cause: BaseException = error
-        while cause.__cause__ is not None:
+        while cause.__cause__ is not None and cause.__cause__ is not cause:
             cause = cause.__cause__
         cause.__cause__ = type(error)(line)
         raise report from error.__cause__

@@ -94,6 +94,18 @@ def test_of_what_is_long_or_no_text_the_message_comes() -> None:
     assert (str(found), found.objects) == ("why", [])
 
 
+@pytest.mark.timeout(20)
+def test_an_error_that_is_its_own_cause_is_reported() -> None:
+    def body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        cause = OSError("why")
+        cause.__cause__ = cause
+        raise errors.StoreError("the disk") from cause
+
+    with pytest.raises(errors.StoreError, match="the disk"):
+        list(_reported(body, ()))
+
+
 def test_what_spark_has_cut_short_is_kept_as_it_is() -> None:
     found = _find_raised('sparklake.errors.StoreError: ["the disk of')
     assert type(found) is errors.StoreError

@@ -496,6 +496,18 @@ def test_what_is_no_regular_file_is_refused_before_it_is_read(
     assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.parametrize("read", READS)
+def test_the_chain_of_causes_of_a_missing_file_ends(
+    read: str, store: LocalStore, root: Path, tmp_path: Path
+) -> None:
+    root.mkdir(exist_ok=True)
+    with pytest.raises(MissingFileError) as raised:
+        READS[read](store, tmp_path)
+    cause = raised.value.__cause__
+    assert isinstance(cause, FileNotFoundError)
+    assert cause.__cause__ is None, "a walk over the causes never ended"
+
+
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="leases are of Linux")
 def test_a_file_with_a_lease_is_read_after_its_holder_gives_it_up(
     store: LocalStore, root: Path

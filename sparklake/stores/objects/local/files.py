@@ -75,7 +75,9 @@ def open_file(path: Path | str) -> int:
     except BlockingIOError:
         descriptor = os.open(path, flags)  # Another process has a lease, which only files have.
     except OSError as error:
-        raise (_not_a_file(path) if error.errno in _NO_READER else error) from error
+        if error.errno in _NO_READER:
+            raise _not_a_file(path) from error
+        raise
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind == stat.S_IFREG:
         return descriptor
