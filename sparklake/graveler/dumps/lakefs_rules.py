@@ -46,7 +46,8 @@ def find_lakefs_rules(store: ObjectStore, renamed: Callable[[str], str]) -> Lake
     rules = LakefsRules()
     message = _find(store, RETENTION_RULES_KEY, RetentionRulesMessage, rules)
     if message is not None:
-        days = sorted((each.key, each.value) for each in message.branch_retention_days)
+        # In a protobuf map, the last entry of a key counts.
+        days = sorted({each.key: each.value for each in message.branch_retention_days}.items())
         branches = [
             rules.adopt(
                 f"retention of the branch {renamed(branch)!r} was",
@@ -60,9 +61,8 @@ def find_lakefs_rules(store: ObjectStore, renamed: Callable[[str], str]) -> Lake
         )
     message = _find(store, PROTECTION_RULES_KEY, ProtectionRulesMessage, rules)
     if message is not None:
-        blocked = sorted(
-            (each.key, list(each.value.value)) for each in message.branch_pattern_to_blocked_actions
-        )
+        entries = message.branch_pattern_to_blocked_actions
+        blocked = sorted({each.key: each.value.value for each in entries}.items())
         protection = [
             rules.adopt(
                 f"protection of {renamed(pattern)!r} was",

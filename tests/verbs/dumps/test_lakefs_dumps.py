@@ -20,6 +20,7 @@ from sparklake.documents import dump_document
 from sparklake.errors import InvalidDumpError, InvalidInputError, MissingFileError, NewerDumpError
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, first_commit, new_commit
 from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes, read_dump_manifest, read_refs
+from sparklake.graveler.dumps.lakefs_rules import find_lakefs_rules
 from sparklake.graveler.entries import AddressType, Entry
 from sparklake.graveler.guards import Action, ProtectionRule
 from sparklake.graveler.ids import CommitId, MetaRangeId
@@ -251,6 +252,22 @@ def test_rules_in_the_namespace_are_taken_over(lake: Lake, golden: Path) -> None
     (note,) = [each for each in notes if "[ab]" in each]
     assert "was not taken over" in note
     assert any(RETENTION_RULES_KEY in each for each in notes)
+
+
+def test_the_last_rule_of_a_repeated_branch_counts(folder: Path) -> None:
+    retention = RetentionRulesMessage(default_retention_days=21)
+    protection = ProtectionRulesMessage()
+    for number in (1, 0):
+        retention.branch_retention_days.add(key="main", value=number)
+        pair = protection.branch_pattern_to_blocked_actions.add(key="main")
+        pair.value.value.append(number)
+    store = open_store(str(folder))
+    store.replace(RETENTION_RULES_KEY, retention.SerializeToString())
+    store.replace(PROTECTION_RULES_KEY, protection.SerializeToString())
+    rules = find_lakefs_rules(store, str)
+    assert rules.retention == Retention(21, (BranchRetention("main", 0),))
+    assert rules.protection == (ProtectionRule("main", frozenset([Action.STAGE, Action.RESET])),)
+    assert rules.notes == []
 
 
 def test_what_is_not_carried_over_is_named(lake: Lake, golden: Path) -> None:
