@@ -173,7 +173,7 @@ class Branch:
         """Write many objects and stage them at once; return their number.
 
         `objects` has bytes, or Paths of local files, by path: a mapping, or streamed pairs. Raises
-        InvalidRecordError for a repeated path, and InvalidInputError for an unfollowed link.
+        InvalidRowsError for a repeated path, and InvalidInputError for an unfollowed link.
 
         Examples:
             >>> branch.put_many({"notes/b.txt": b"...", "notes/c.txt": b"..."})
@@ -327,7 +327,7 @@ class Branch:
 
         Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
         optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. Missing
-        checksums are computed. Raises InvalidRecordError.
+        checksums are computed. Raises InvalidRowsError.
         """
         from sparklake.verbs.objects.stage import stage_rows
 
@@ -369,7 +369,7 @@ class Branch:
 
         At the end, all commits there are staged, or nothing if the body raises. After an earlier
         edit with the key `once`, nothing is staged: `repeated` of the URI lets the body skip its
-        work. Raises TableMovedError after concurrent commits to the table.
+        work. Raises TableChangedError after concurrent commits to the table.
         """
         from sparklake.verbs.delta.write import edit_delta
 

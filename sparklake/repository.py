@@ -706,7 +706,7 @@ class Repository:
         grace: timedelta = GRACE,
         work: str | None = None,
     ) -> Collection:
-        """Delete unreferenced objects, and let commits expire. Raises CollectionOpenError."""
+        """Delete unreferenced objects, and let commits expire. Raises CollectionRunningError."""
         from sparklake.verbs.gc.collect import collect_garbage
 
         return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace, lists=work)
