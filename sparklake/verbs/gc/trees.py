@@ -97,10 +97,11 @@ class UnreferencedTreeFiles:
         except MissingFileError:
             return ()
         if manifest not in self._dumps:
-            self._dumps[manifest] = files = set[str]()
+            files: set[str] = set()
             with suppress(MissingFileError):  # Nobody can restore an incomplete dump.
                 for each in self._files_of(manifest):
                     files.add(each)
+            self._dumps[manifest] = files  # After a failed read, all are read again.
         return self._dumps[manifest]
 
     def _files_of(self, manifest: DumpManifest) -> Iterator[str]:

@@ -21,6 +21,7 @@ from sparklake.errors import (
     ExpiredError,
     MergeConflictError,
     MissingFileError,
+    StoreError,
 )
 from sparklake.graveler.dumps.dump import dump_table_ids, dump_trees, read_dump_manifest
 from sparklake.graveler.sstable.range_files import table_key
@@ -32,6 +33,7 @@ from sparklake.testing.lakes import commit_all, contents, namespace_of, stage_ta
 from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.gc.runs import Sweep, open_sweeps
+from sparklake.verbs.gc.trees import UnreferencedTreeFiles
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import paths
 from tests.verbs.gc.test_retention import aged_commits, days_ago, expired, old_repository
@@ -504,6 +506,21 @@ def test_a_dump_is_read_once_unless_its_manifest_changes(
         check_nothing_lost(repo._context)
     assert names.count("refs_manifest.json") == 2 + once.count("refs_manifest.json")
     assert all(names.count(each) == once.count(each) > 0 for each in roots)
+
+
+def test_a_dump_whose_read_failed_is_read_again(repo: Repository, line: dict[str, str]) -> None:
+    repo.dump_refs()
+    context = repo._context
+    files = UnreferencedTreeFiles(context, dict.fromkeys(tables_of(repo), 1))
+    with context.refs.collections.look() as moment:
+        failure = mock.patch.object(
+            UnreferencedTreeFiles, "_files_of", side_effect=StoreError("a timeout")
+        )
+        with failure, pytest.raises(StoreError, match="a timeout"):
+            files.drop_referenced(moment)
+        files.drop_referenced(moment)
+    manifest = read_dump_manifest(context.store)
+    assert files.sizes.keys().isdisjoint(dump_table_ids(context.store, manifest))
 
 
 def test_a_dump_after_a_collection_can_be_restored(
