@@ -49,7 +49,7 @@ class MoveGuard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OnceRun:
-    """A run with a idempotency key. `encode` serializes the verb's result."""
+    """A run with an idempotency key. `encode` serializes the verb's result."""
 
     key: str
     digest: str

@@ -49,8 +49,9 @@ class MergePreview:
 
     Both sides changed `conflict_count` objects; the `unresolved` ones would stop the merge, and
     `conflicts` has the first ones in key order. Bytes are those of new or removed objects, and sums
-    are capped at 2^63 - 1. `cost` is that of the merge. `united` has the Delta tables with united
-    logs, `taken` those of which a strategy takes one side, and `dropped` the other side's commits.
+    are capped at 2^63 - 1. `cost` is that of the merge. `merged_tables` has the Delta tables with
+    merged logs, `table_winners` those of which a strategy takes one side, by that strategy, and
+    `dropped_commits` the other side's commits.
     """
 
     base: Commit
