@@ -275,11 +275,17 @@ class _Places:
     def _place(self, address: str) -> tuple[NamespaceMarks, ObjectStore, str] | None:
         key = own_key(self.workspace, address)
         if key is not None:
-            return self._marks.setdefault("", NamespaceMarks(self.store)), self.store, key
+            return self._find_marks("", self.store), self.store, key
         if not self.include_external or address.startswith(f"{self.workspace.storage_namespace}/"):
             return None
         store, there = open_object(address)
-        return self._marks.setdefault(store.uri, NamespaceMarks(store, own_root=True)), store, there
+        return self._find_marks(store.uri, store), store, there
+
+    def _find_marks(self, name: str, store: ObjectStore) -> NamespaceMarks:
+        # Once per store: creation resolves the root's links. Threads may create it concurrently.
+        if name not in self._marks:
+            self._marks.setdefault(name, NamespaceMarks(store, own_root=bool(name)))
+        return self._marks[name]
 
 
 def delete_body(
