@@ -173,6 +173,14 @@ def test_an_older_dynamic_overwrite_is_told_by_files_that_stayed() -> None:
         united(side(**flat), side(one, **flat), side(other, **flat), UnionSignature(2, "t"))
 
 
+def test_of_two_overwrites_of_the_table_sources_is_named() -> None:
+    whole, unknown = overwrite(file("0-a")), by("FROBNICATE", file("0-b"))
+    with pytest.raises(UnmergeableTableError, match=r"overwrote the table$"):
+        union(side(whole), side(unknown))
+    with pytest.raises(UnmergeableTableError, match="may have done so, 'FROBNICATE'"):
+        union(side(unknown), side(whole))
+
+
 # --- several commits ------------------------------------------------------------------------------
 
 

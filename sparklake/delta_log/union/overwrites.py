@@ -104,15 +104,18 @@ def _find_circle(source: Sequence[_SideCommit], dest: Sequence[_SideCommit]) -> 
     for one in _orders(source, dest):
         for other in dest_orders:
             if other.added <= one.overwrite and one.added <= other.overwrite:
-                is_all = one.region.partitions is None and one.region.predicate is None
-                return other.region if is_all else one.region
+                return min(one.region, other.region, key=_is_all)
     return None
 
 
 def _orders(overwriters: Sequence[_SideCommit], others: Sequence[_SideCommit]) -> Iterator[_Order]:
-    """Yield the first commit after each overwrite."""
+    """Yield each overwrite with the first commit that it must precede, if any."""
     for place, step in enumerate(overwriters):
         region = step.region
         if region is not None:
             later = (at for at, other in enumerate(others) if any(map(region.may_have, other.adds)))
             yield from (_Order(place, at, region) for at in islice(later, 1))
+
+
+def _is_all(region: Region) -> bool:
+    return region.partitions is None and region.predicate is None
