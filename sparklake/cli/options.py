@@ -126,7 +126,7 @@ def _rule(text: str) -> str:
 
 
 def _checked(check: str, argument_text: str, text: str) -> str:
-    """Return `given` if `text` is a valid strategy or rule; import nothing."""
+    """Return `argument_text` if `text` is a valid strategy or rule; import nothing."""
     # Lazy import: it takes longer than the start of the command.
     from sparklake.strategies import choosing
 
