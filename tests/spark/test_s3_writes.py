@@ -144,8 +144,8 @@ def test_machines_that_do_not_share_a_disk_stage_nothing(
     writes(lake, monkeypatch, S3Writes.UPLOAD)
     save = spark_writing._save
 
-    def elsewhere(rows: DataFrame, request: Any, uri: str) -> None:
-        save(rows, request, uri)
+    def elsewhere(rows: DataFrame, request: Any, uri: str, *options: Any) -> None:
+        save(rows, request, uri, *options)
         next(Path(uri.removeprefix("file://")).glob("part-*")).unlink()
 
     monkeypatch.setattr(spark_writing, "_save", elsewhere)
