@@ -73,7 +73,7 @@ NOUNS = {
 
 
 class _Commands(UserDict[str, Any]):
-    """The commands and groups by name, built at first use: one takes 1 ms, all take 0.1 s."""
+    """The commands and groups by name, built on first use: one takes 1 ms, all take 0.1 s."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ def _cache(invocation: Invocation) -> DiskCache:
     cache = find_cache(invocation.settings.cache)
     if cache is None:
         raise NothingToDoError(
-            "this machine has no cache: cache_bytes or "
-            "SPARKLAKE_CACHE_BYTES turns it off, or its folder cannot be used"
+            "this machine has no cache: it is disabled by cache_bytes or SPARKLAKE_CACHE_BYTES, "
+            "or its folder is not usable"
         )
     return cache

@@ -30,13 +30,11 @@ def check(
     objects: Annotated[bool, flag("Also compare objects and sizes (the default).")] = False,
     content: Annotated[bool, flag("Also read objects and verify checksums.")] = False,
     sample: Annotated[float, option("Read only this share of the objects, such as 0.01.")] = 1.0,
-    resume: Annotated[
-        str | None, option("Continue a check that did not end.", metavar="CHECK")
-    ] = None,
+    resume: Annotated[str | None, option("Resume an unfinished check.", metavar="CHECK")] = None,
     to: Annotated[
         str | None, option("Write the report here, not in the namespace.", metavar="URI")
     ] = None,
-    grace: Annotated[str, option("Unnamed objects below this age are young: 30m, 12h.")] = "6h",
+    grace: Annotated[str, option("Do not count younger objects as garbage: 30m, 12h.")] = "6h",
 ) -> None:
     """Verify a repository; report lost and damaged data.
 

@@ -24,7 +24,7 @@ def print_commits(out: Output, branch: str, commits: Sequence[Commit]) -> None:
 
 
 def note_staged(invocation: Invocation, *uris: str, done: str) -> None:
-    """Note each branch whose staged changes are not compared or merged."""
+    """Print a note for each branch with staged changes, which are ignored."""
     for uri in dict.fromkeys(uris):
         if invocation.is_dirty(uri):
             invocation.out.note(

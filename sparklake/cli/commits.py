@@ -77,7 +77,7 @@ def commit(
     if_needed: options.IfNeededOption = False,
     once: options.OnceOption = None,
 ) -> None:
-    """Commit the staged changes of a branch, or of chosen paths."""
+    """Commit the staged changes of a branch, or of selected paths."""
     target, metadata = ref_uri(uri), labels(meta)
     # With JSON output the verb itself refuses, so that programs get the error as JSON.
     if message is None and not (explain or invocation.out.is_json):
@@ -113,7 +113,7 @@ def reset(
     yes: options.YesOption = False,
     once: options.OnceOption = None,
 ) -> None:
-    """Drop the staged changes of a branch, or a part of them."""
+    """Drop all or some of the staged changes of a branch."""
     target = ref_uri(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
     place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
@@ -144,7 +144,7 @@ def diff(
     tree: Annotated[bool, flag("Show the folders as a tree.")] = False,
     summary: Annotated[bool, flag("Show only the totals.")] = False,
     depth: Annotated[
-        int | None, option("Number of folder levels; 1, or 3 with --tree.", min=1)
+        int | None, option("Number of folder levels (default: 1, or 3 with --tree).", min=1)
     ] = None,
     content: Annotated[bool, flag("Show the changed lines of text objects.")] = False,
     to: ToOption = None,
@@ -155,7 +155,7 @@ def diff(
     if to is not None and shape is not DiffShape.ROWS:
         raise InvalidInputError("--to writes rows: remove --by-folder, --tree or --summary")
     if content and (to is not None or three_way or explain or shape is not DiffShape.ROWS):
-        raise InvalidInputError("--content shows the lines of two sides: remove the other option")
+        raise InvalidInputError("--content compares lines of both sides: remove the other option")
     invocation.uses_spark = to is not None
     invocation.page()
     diffs = _diff(invocation, left, right, prefix, three_way=three_way, three_dot=three_dot)

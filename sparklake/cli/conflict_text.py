@@ -1,4 +1,4 @@
-"""The text form of conflicts: all facts for a decision."""
+"""The text form of conflicts, with the facts needed to resolve them."""
 
 from __future__ import annotations
 

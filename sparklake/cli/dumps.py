@@ -19,12 +19,12 @@ def dump(
     invocation: Invocation,
     uri: RepositoryArgument,
     overwrite: Annotated[
-        bool, flag("Replace a dump of another program, or one with lost refs.")
+        bool, flag("Overwrite a dump of another program, or one with lost refs.")
     ] = False,
     check_addresses: Annotated[
         bool,
         option(
-            "Read all addresses, and warn about those lakeFS cannot read.",
+            "Read all addresses, and warn about those lakeFS rejects.",
             "--check-addresses/--no-check-addresses",
         ),
     ] = True,
@@ -65,16 +65,16 @@ def restore(
     rename: Annotated[
         list[str] | None, option("Rename this branch or tag; repeatable.", metavar="OLD=NEW")
     ] = None,
-    incomplete: Annotated[bool, flag("Accept missing and damaged tables of trees.")] = False,
+    incomplete: Annotated[bool, flag("Accept missing and damaged tree files.")] = False,
     manifest: Annotated[
         str | None,
-        option("The manifest that `lakectl refs-dump` prints; - for stdin.", metavar="FILE|URI|-"),
+        option("The manifest printed by `lakectl refs-dump`; - for stdin.", metavar="FILE|URI|-"),
     ] = None,
     accept_old: Annotated[bool, flag("Accept a dump that is not the newest one.")] = False,
     check_addresses: Annotated[
         bool,
         option(
-            "Read all addresses, and name those without a known store.",
+            "Read all addresses, and report those in unsupported stores.",
             "--check-addresses/--no-check-addresses",
         ),
     ] = True,

@@ -28,20 +28,20 @@ def set_rules(
     branch: Annotated[
         list[str] | None,
         option(
-            "Days for matching branches; repeatable. The first match decides.",
+            "Days for matching branches; repeatable. The first match applies.",
             metavar="PATTERN=DAYS",
         ),
     ] = None,
     trees: Annotated[
         int | None,
         option(
-            "Delete trees this long after a commit has expired.",
+            "Delete trees this long after a commit expires.",
             metavar="DAYS",
             show_default="keep all trees",
         ),
     ] = None,
 ) -> None:
-    """Set how many days commits are kept; replace all rules.
+    """Set how many days commits are kept; replaces all rules.
 
     In a pattern, * matches any characters and ? matches one. Older commits expire at the next
     collection, but a branch keeps the commit that it had when the period started. A commit without
@@ -89,7 +89,7 @@ def run(
     ] = False,
     sweep: Annotated[
         str | None,
-        option("Delete the objects of this dry run that are still garbage.", metavar="RUN"),
+        option("Delete the garbage of this dry run that is still garbage.", metavar="RUN"),
     ] = None,
     grace: Annotated[str, option("Keep objects younger than this: 30m, 12h, 7d.")] = "6h",
     work: Annotated[
@@ -102,10 +102,10 @@ def run(
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Delete objects that no kept commit or staged change uses.
+    """Delete objects not referenced by a retained commit or staged change.
 
-    Commits that the retention rules no longer keep expire first. If the rules say so, ranges and
-    metaranges that nothing uses are deleted, too.
+    Commits no longer covered by the retention rules expire first. If the rules include trees,
+    unreferenced ranges and metaranges are deleted, too.
     """
     spared = duration(grace)
     assert spared is not None
@@ -126,7 +126,7 @@ def run(
 def list_garbage(
     invocation: Invocation, uri: RepositoryArgument, run_id: Annotated[str, argument("RUN")]
 ) -> None:
-    """List all garbage that a run found."""
+    """List all garbage found by a run."""
     rows = invocation.repository(repository_uri(uri)).garbage(run_id)
 
     def line(each: Document) -> str:

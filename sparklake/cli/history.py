@@ -44,7 +44,7 @@ def log(
     until: Annotated[str | None, option("Show no newer commits.", metavar="TIME")] = None,
     stop_at: Annotated[str | None, option("Stop at this commit.", metavar="REF")] = None,
     first_parent: Annotated[bool, flag("Follow only the first parent of merges.")] = False,
-    no_merges: Annotated[bool, flag("Leave out merge commits.")] = False,
+    no_merges: Annotated[bool, flag("Omit merge commits.")] = False,
     path: Annotated[
         str | None, option("Show only commits that changed this object.", metavar="PATH")
     ] = None,
@@ -52,15 +52,13 @@ def log(
         str | None,
         option("Show only commits that changed keys with this prefix.", metavar="PREFIX"),
     ] = None,
-    with_graph: Annotated[
-        bool, flag("Draw lines between commits, as without it.", "--graph")
-    ] = False,
+    with_graph: Annotated[bool, flag("Draw the commit graph (the default).", "--graph")] = False,
     oneline: Annotated[bool, flag("Show each commit on one line.")] = False,
     picture: Annotated[
         str | None, option("Draw the history as .svg or .png.", "--picture", metavar="FILE")
     ] = None,
 ) -> None:
-    """Show the commits that a ref contains, newest first.
+    """Show the commits reachable from a ref, newest first.
 
     TIME is 2024-05-31, '2024-05-31 12:00' (both in UTC) or 2024-05-31T12:00:00+02:00.
     """
@@ -149,7 +147,7 @@ def status(
         ),
     ] = None,
 ) -> None:
-    """Show the head, staged changes and distance of a branch."""
+    """Show the head, staged changes and ahead/behind counts of a branch."""
     target = ref_uri(uri)
     other = None if against is None else ref_uri(against)
     if other is not None:

@@ -21,7 +21,7 @@ def runs(
     uri: Annotated[str, argument("lakefs://REPO[/REF]")],
     amount: Annotated[int, option("Show at most this many runs.", "--amount", "-n", min=1)] = 100,
 ) -> None:
-    """Show the runs of hooks and their results, newest first."""
+    """Show hook runs and their results, newest first."""
     repository, ref = refs_uri(uri)
     hook_runs = invocation.repository(repository).hook_runs(amount, ref)
     invocation.out.table(
@@ -49,7 +49,7 @@ def show(
 
 @app.add()
 def validate(invocation: Invocation, files: Annotated[list[Path], argument("FILE...")]) -> None:
-    """Check local hook files before you put them on a branch."""
+    """Validate local hook files before you commit them."""
     # Lazy import: it loads the YAML reader.
     from sparklake.hooks.declarations import parse_action
 

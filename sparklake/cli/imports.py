@@ -39,7 +39,7 @@ def import_objects(
         str | None, option("Import only keys of the inventory with this prefix.", metavar="PREFIX")
     ] = None,
     rows: Annotated[
-        str | None, option("Import the rows that Spark reads from this URI.", metavar="URI")
+        str | None, option("Import the rows at this URI, read with Spark.", metavar="URI")
     ] = None,
     rows_format: RowsFormatOption = "parquet",
     mode: Annotated[

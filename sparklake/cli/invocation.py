@@ -77,7 +77,7 @@ class Invocation:
         return load_settings(self.options.home, self.options.dsn, self.options.engine)
 
     def once(self, key: str | None, *inputs: str | None) -> Once | None:
-        """Return the idempotency key. `inputs` are arguments that verbs cannot compare."""
+        """Return the idempotency key. `inputs` are arguments not compared by verbs."""
         if key is None:
             return None
         # Lazy import: --help does not need it.
@@ -120,7 +120,7 @@ class Invocation:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function into a command with the global options and exit codes for errors.
+    """Wrap a function as a command with the global options and exit codes for errors.
 
     A dataclass parameter becomes one option per field, so commands can share options.
     """
@@ -179,7 +179,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _named(name: str, hint: Any) -> Any:
-    """Return the annotation of a parameter. Flags get its name, without a `--no-` form."""
+    """Return the annotation of a parameter. Flags have its name and no `--no-` form."""
     kind, details = (*get_args(hint), None, None)[:2]
     if kind is not bool or details is None or details.default is not ...:
         return hint
@@ -197,7 +197,7 @@ def _words(context: typer.Context) -> str:
 
 
 def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
-    """End the process soon after Ctrl-C if it runs only this command."""
+    """Exit shortly after Ctrl-C if the process runs only this command."""
     if not options.owns_process:
         return nullcontext()
     # Lazy import: --help does not need it.
@@ -212,7 +212,7 @@ def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
 
 @contextmanager
 def _exit_codes(out: Output) -> Iterator[None]:
-    """Turn expected errors into exit codes; unexpected ones keep their traceback."""
+    """Map expected errors to exit codes. Unexpected errors keep their traceback."""
     try:
         with missing_extras():
             yield

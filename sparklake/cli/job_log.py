@@ -1,4 +1,4 @@
-"""The log of a job: a line at its start, and one at its end."""
+"""The log of a job: one line at the start and one at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINES = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%
 
 @contextmanager
 def logged_job(options: Options, command: str, arguments: Iterable[object]) -> Iterator[None]:
-    """Log the start and end of a job with its URIs only: other arguments may be secret."""
+    """Log the start and end of a job, with its URIs only: other arguments may be secret."""
     if not options.is_job:
         yield
         return

@@ -101,7 +101,7 @@ def merge(
     committer: options.CommitterOption = None,
     meta: options.MetaOption = None,
     path: options.PathsOption = None,
-    squash: Annotated[bool, flag("Make a commit with DEST as its only parent.")] = False,
+    squash: Annotated[bool, flag("Create a commit with DEST as its only parent.")] = False,
     allow_empty: Annotated[bool, flag("Allow an empty merge commit.")] = False,
     force: Annotated[bool, flag("Merge even if the repository is read-only.")] = False,
     dry_run: Annotated[bool, flag("Show changes, conflicts and cost; change nothing.")] = False,
@@ -111,8 +111,8 @@ def merge(
 ) -> None:
     """Merge a ref into a branch, or list the conflicts.
 
-    A merge of chosen paths (--path) makes a commit with DEST as its only parent, as --squash does.
-    Later merges use the same base.
+    A merge of selected paths (--path) makes a commit with DEST as its only parent, as --squash
+    does. Later merges use the same base.
     """
     source_uri, dest_uri, metadata = ref_uri(source), ref_uri(dest), labels(meta)
     repository = invocation.lake.repository(same_repository(source_uri, dest_uri), force)
@@ -178,7 +178,7 @@ def merge_base(
 
 @contextmanager
 def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
-    """Print the conflicts of a stopped verb. `rest` describes how to list the others."""
+    """Print the conflicts of a failed verb. `rest` describes how to list the others."""
     try:
         yield
     except MergeConflictError as error:
@@ -213,7 +213,7 @@ def revert(
     decisions: DecisionArguments,
     replay: ReplayArguments,
 ) -> None:
-    """Undo commits, with one new commit for each (all or none)."""
+    """Undo commits atomically, with one new commit for each."""
     _replay(invocation, uri, refs, decisions, replay, "reverting")
 
 
@@ -225,7 +225,7 @@ def cherry_pick(
     decisions: DecisionArguments,
     replay: ReplayArguments,
 ) -> None:
-    """Apply commits, with one new commit for each (all or none)."""
+    """Apply commits atomically, with one new commit for each."""
     _replay(invocation, uri, refs, decisions, replay, "cherry-picking")
 
 
@@ -269,7 +269,7 @@ def rebase(
     decisions: DecisionArguments,
     once: options.OnceOption = None,
 ) -> None:
-    """Replay a branch's commits onto a ref (all or none)."""
+    """Replay a branch's commits onto a ref, atomically."""
     target, to = ref_uri(uri), ref_uri(onto)
     branch = invocation.repository(same_repository(target, to)).branch(target.ref)
     decisions.note_sides(invocation.out, uri, onto)

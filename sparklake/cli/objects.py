@@ -127,7 +127,7 @@ def _skipped(upload: FolderUpload) -> Iterator[str]:
 def stage(
     invocation: Invocation,
     uri: options.BranchArgument,
-    rows: Annotated[str, argument(help="Rows that Spark can read, one per object.")],
+    rows: Annotated[str, argument(help="URI of rows for Spark to read, one per object.")],
     rows_format: RowsFormatOption = "parquet",
     once: options.OnceOption = None,
 ) -> None:
@@ -285,7 +285,7 @@ def restore(
     invocation: Invocation,
     uri: options.BranchArgument,
     source: Annotated[
-        str, option("Take the paths from this ref.", "--from", metavar="lakefs://REPO/REF")
+        str, option("Restore the paths from this ref.", "--from", metavar="lakefs://REPO/REF")
     ],
     path: options.RequiredPathsOption,
     once: options.OnceOption = None,

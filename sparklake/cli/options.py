@@ -101,7 +101,7 @@ def global_options(
     result_file: ResultFileOption = None,
     no_pager: NoPagerOption = None,
 ) -> None:
-    """Record the options given at one level of a command line; the innermost win."""
+    """Record the options of one level of a command line. The innermost take precedence."""
     values = {"output": output, "engine": engine, "home": home, "dsn": dsn}
     absorbed(context, {**values, "result_file": result_file, "no_pager": no_pager})
 
@@ -138,7 +138,7 @@ def _checked(check: str, argument_text: str, text: str) -> str:
 
 
 def one_of(*values: str) -> Callable[[str], list[str]]:
-    """Return a completion with known values. Others are allowed."""
+    """Return a completion of known values. Other values are allowed."""
 
     def start_with(incomplete: str) -> list[str]:
         return [each for each in values if each.startswith(incomplete)]
@@ -171,7 +171,7 @@ _PATHS = option("Limit to this object, or all below PATH/; repeatable.", "--path
 PathsOption = Annotated[list[str] | None, _PATHS]
 RequiredPathsOption = Annotated[list[str], _PATHS]
 OnceOption = Annotated[
-    str | None, option("Act once per key; a repeat returns the first result.", metavar="KEY")
+    str | None, option("Run once per key; a repeat returns the first result.", metavar="KEY")
 ]
 IfNeededOption = Annotated[bool, flag("Succeed if there is nothing to do.", "--if-needed")]
 YesOption = Annotated[bool, flag("Do not ask for confirmation.", "--yes", "-y")]
@@ -180,7 +180,7 @@ MissingOkOption = Annotated[bool, flag("Succeed if it does not exist.", "--missi
 StrategyOption = Annotated[
     str | None,
     option(
-        "Decide conflicts by this strategy, or by a module:function. Strategies: "
+        "Resolve conflicts with this strategy, or a module:function. Strategies: "
         "source-wins (theirs), dest-wins (ours), newest-wins, larger-wins, union-lines, keep-both, "
         "none.",
         metavar="NAME",
@@ -195,7 +195,7 @@ NoDeltaOption = Annotated[bool, flag("Merge the logs of Delta tables file by fil
 RuleOption = Annotated[
     list[str] | None,
     option(
-        "Use a strategy for some paths; repeatable. The first match decides.",
+        "Use a strategy for matching paths; repeatable. The first match applies.",
         "--rule",
         metavar="GLOB=NAME",
         parser=_rule,

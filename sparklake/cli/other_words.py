@@ -53,7 +53,7 @@ _WORDS: dict[str, str | list[str]] = {
 
 
 def understood(args: Sequence[str]) -> tuple[list[str], str | None]:
-    """Translate foreign commands, or return advice."""
+    """Translate a git or lakectl command, or return advice."""
     second = SCHEME if args[1:] and args[1].startswith(SCHEME) else " ".join(args[1:2])
     for words in (f"{args[0]} {second}", args[0]) if args else ():
         ours = _WORDS.get(words)

@@ -28,7 +28,7 @@ _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cy
 
 
 class OutputClosedError(Exception):
-    """A closed stdout, as after `| head`."""
+    """A closed stdout, such as after `| head`."""
 
 
 class Output:
@@ -71,7 +71,7 @@ class Output:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """Publish the result file at the end of a command, or discard it after a defect."""
+        """Publish the result file at the end of a command, or discard it after a crash."""
         try:
             try:
                 yield
@@ -157,11 +157,11 @@ class Output:
         return self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()
 
     def confirm(self, loss: str, question: str) -> None:
-        """Report a loss and ask for confirmation; fail without a terminal."""
+        """Report what will be lost and ask for confirmation; fail without a terminal."""
         if not self.can_ask:
             raise InvalidInputError(
-                f"{loss} Nothing was changed, because no terminal can ask for confirmation: pass "
-                "--yes if you want this"
+                f"{loss} Nothing was changed: cannot ask for confirmation without a terminal; pass "
+                "--yes to confirm"
             )
         with suppress(typer.Abort):
             if self.agrees(f"{loss} {question}"):

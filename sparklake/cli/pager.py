@@ -1,4 +1,4 @@
-"""A pager for text on a terminal, started by git's rules."""
+"""A pager for text on a terminal, chosen as in git."""
 
 from __future__ import annotations
 

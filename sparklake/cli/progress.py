@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Count:
-    """The progress of a step: ranges, or objects and bytes. `began` is in monotonic seconds."""
+    """The progress of a step, in ranges, or in objects and bytes. `began` is monotonic seconds."""
 
     ranges: int = 0
     total_ranges: int | None = None

@@ -23,11 +23,9 @@ def run(
     invocation: Invocation,
     uri: RepositoryArgument,
     patterns: Annotated[list[str], argument("PATTERN...")],
-    message: Annotated[
-        str, option("Give the reason, which the receipt records.", "--message", "-m")
-    ] = "",
+    message: Annotated[str, option("Record this reason in the receipt.", "--message", "-m")] = "",
     commit: Annotated[bool, flag("First commit the removal of the paths on each branch.")] = False,
-    include_shared: Annotated[bool, flag("Also delete bytes that other paths share.")] = False,
+    include_shared: Annotated[bool, flag("Also delete bytes shared with other paths.")] = False,
     include_external: Annotated[
         bool, flag("Also delete imported objects at their source.")
     ] = False,

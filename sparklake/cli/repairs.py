@@ -34,18 +34,18 @@ def repair(
     objects: Annotated[bool, flag("Also restore missing objects (the default).")] = False,
     content: Annotated[bool, flag("Also read and restore changed objects.")] = False,
     dry_run: Annotated[bool, flag("Only show the steps; change nothing.")] = False,
-    yes: Annotated[bool, flag("Do all steps, without asking for each.", "--yes", "-y")] = False,
+    yes: Annotated[bool, flag("Run all steps without confirmation.", "--yes", "-y")] = False,
 ) -> None:
     """Restore lost or damaged data from other copies.
 
     Checks the repository first and afterwards. Ids and checksums prove each step, and replaced
-    files are kept. Exit codes are those of the check afterwards. Without a terminal that can answer
+    files are kept. The exit code is that of the final check. Without a terminal that can answer
     questions, choose --yes or --dry-run.
     """
     if not (yes or dry_run or invocation.out.can_ask):
         raise InvalidInputError(
-            "nothing was repaired, because no terminal can ask for each step: look at the steps "
-            "with --dry-run, and do all of them with --yes"
+            "nothing was repaired: cannot ask for confirmation without a terminal; preview the "
+            "steps with --dry-run, or run all with --yes"
         )
     level = one_level({"refs": refs, "trees": trees, "objects": objects, "content": content})
     repository = invocation.repository(repository_uri(uri))

@@ -24,7 +24,7 @@ class ResultFile:
     """A file with the JSON of one result, a listing or an error.
 
     It is renamed at the end, so a killed command leaves no partial result. An older file is deleted
-    at the start. Only the first result counts. A stream (`-`, `/dev/fd/3`) gets it at the end.
+    at the start. Only the first result counts. A stream (`-`, `/dev/fd/3`) receives it at the end.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +50,7 @@ class ResultFile:
             self._file.write(json_line(document))
 
     def listing(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Write a listing while its documents pass through."""
+        """Write a listing while its documents stream through."""
         if self._has_result:
             yield from documents
             return
@@ -69,7 +69,7 @@ class ResultFile:
         self._is_partial = False
 
     def fail(self, document: Document) -> None:
-        """Replace the content by the document of an error, and publish it."""
+        """Replace the content with an error document, and publish it."""
         if not self._file.closed:
             self._file.seek(0)
             self._file.truncate()
@@ -104,7 +104,7 @@ def _refusals(path: Path) -> Iterator[None]:
     except OSError as error:
         raise InvalidInputError(
             f"the result file {path} cannot be written: {error.strerror or error}. "
-            "Nothing was done. Name a file in a folder that exists"
+            "Nothing was done. Choose a file in an existing folder"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Spark's input and output of commands, and the options."""
+"""Input and output of commands through Spark, and its options."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def save_differences(diffs: Differences[Any], uri: str) -> Document:
 
 @contextmanager
 def refused_by_spark(failure: str) -> Iterator[None]:
-    """Turn errors of Spark's analysis and missing clients into sparklake's errors."""
+    """Convert Spark's analysis errors and missing clients to sparklake's errors."""
     from pyspark.errors import AnalysisException
 
     from sparklake.frames.tables.spark_sources import lacks_client, lacks_source

@@ -108,7 +108,7 @@ def write(
     invocation: Invocation,
     uri: Annotated[str, argument("lakefs://REPO/BRANCH/PATH")],
     source: Annotated[
-        str, option("Write the rows that Spark reads from this URI.", "--from", metavar="URI")
+        str, option("Write the rows at this URI, read with Spark.", "--from", metavar="URI")
     ],
     source_format: Annotated[
         str,
@@ -128,7 +128,7 @@ def write(
     mode: Annotated[
         str,
         option(
-            "Choose what happens to existing objects of the table.",
+            "Treat existing objects of the table in this way.",
             metavar="MODE",
             autocompletion=one_of(
                 "append", "overwrite", "overwrite-partitions", "errorifexists", "ignore"
@@ -176,7 +176,7 @@ def write(
 
 @command
 def writes(invocation: Invocation, uri: options.RepositoryArgument) -> None:
-    """Show table writes that are open or were abandoned.
+    """Show open and abandoned table writes.
 
     A write whose driver died stays open until it is abandoned.
     """
@@ -200,7 +200,7 @@ def abandon_write(
     uri: options.RepositoryArgument,
     write: Annotated[str, argument("WRITE")],
 ) -> None:
-    """Abandon an open write, so it can never stage its files."""
+    """Abandon an open write, so that it can never stage its files."""
     ended = invocation.repository(repository_uri(uri)).abandon_write(write)
     text = f"the write {ended.id} to {ended.branch} is abandoned. It stages nothing."
     invocation.out.one(write_document(ended), text)

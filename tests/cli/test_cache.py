@@ -33,5 +33,5 @@ def test_a_cache_is_shown_and_cleared(folder: Path) -> None:
 def test_a_machine_without_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKLAKE_CACHE_BYTES", "0")
     for verb in ("show", "clear"):
-        assert "turns it off" in failed(4, "cache", verb)
+        assert "disabled by cache_bytes" in failed(4, "cache", verb)
     assert not folder.exists()

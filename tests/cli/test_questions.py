@@ -114,7 +114,7 @@ def test_without_a_terminal_nothing_is_lost_without_yes(
     before = state()
     error = failed(2, *given)
     assert loss in error
-    assert error.endswith("no terminal can ask for confirmation: pass --yes if you want this")
+    assert error.endswith("cannot ask for confirmation without a terminal; pass --yes to confirm")
     assert state() == before
     assert run(*given, "--yes").code != 2
 

@@ -28,7 +28,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def answer_shell(grammar: Any) -> int:
-    """Print the candidates for the command line in the environment; nothing on an error."""
+    """Print the candidates for the command line in the environment, or nothing on an error."""
     late = Timer(DEADLINE_SECONDS, os._exit, [0])
     late.daemon = True
     late.start()

@@ -62,7 +62,7 @@ def _completion(metavar: str) -> Callable[[Any, str], list[Candidate]]:
 
 
 def _lake(words: Sequence[str]) -> Lake:
-    """Return the lake of the command line; its server must be running."""
+    """Return the lake of the command line. Its server must be running."""
     # Lazy imports: completion of commands and options needs no lake.
     from sparklake._lightness import keep_pandas_out
     from sparklake.lake import connect_running
@@ -89,7 +89,7 @@ class _Form:
         self._may_end = [each.endswith("[") for each in parts]
 
     def continued(self, depth: int, value: str, kind: str | None = None) -> Iterator[Candidate]:
-        """Yield a URI with this many parts, as it may end and as it may continue."""
+        """Yield a URI with this many parts, complete or to be continued."""
         if depth == len(self.names) or self._may_end[depth - 1]:
             yield Candidate(value, kind)
         if depth < len(self.names):

@@ -1,4 +1,4 @@
-"""Shell scripts for candidates of the program: one a line, in zsh and fish with a help."""
+"""Shell completion scripts: one candidate per line, with a description in zsh and fish."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ app = Group("branch", "Branches: create, list, set, delete, prune.")
 
 BranchArgument = Annotated[str, argument("lakefs://REPO/NAME")]
 ExpiresOption = Annotated[
-    str | None, option("Let the branch expire after 30m, 12h, 7d or 2w.", metavar="7d")
+    str | None, option("Expire the branch after 30m, 12h, 7d or 2w.", metavar="7d")
 ]
 
 
@@ -39,7 +39,7 @@ def create(
             metavar="lakefs://REPO/REF",
         ),
     ] = None,
-    hidden: Annotated[bool, flag("Leave the branch out of listings.")] = False,
+    hidden: Annotated[bool, flag("Hide the branch in listings.")] = False,
     expires: ExpiresOption = None,
     exist_ok: options.ExistOkOption = False,
     once: options.OnceOption = None,
@@ -87,7 +87,7 @@ def set_branch(
     invocation: Invocation,
     uri: BranchArgument,
     expires: ExpiresOption = None,
-    never: Annotated[bool, flag("Never let the branch expire.")] = False,
+    never: Annotated[bool, flag("Never expire the branch.")] = False,
 ) -> None:
     """Set when a branch expires and `branch prune` may delete it."""
     branch, lifetime = ref_uri(uri), duration(expires)

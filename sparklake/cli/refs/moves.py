@@ -40,7 +40,7 @@ def log(
 
 @app.add()
 def undo(invocation: Invocation, uri: BranchArgument, once: OnceOption = None) -> None:
-    """Undo the latest move of a branch; undo again to redo it."""
+    """Undo the latest move of a branch; a second undo redoes it."""
     target = ref_uri(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
     commit = invocation.run(branch.undo, invocation.once(once))
@@ -56,7 +56,7 @@ def hard_reset(
     expect: Annotated[
         str | None, option("Move only if the branch is at this ref.", metavar="lakefs://REPO/REF")
     ] = None,
-    force: Annotated[bool, flag("Drop staged changes instead of refusing to move.")] = False,
+    force: Annotated[bool, flag("Drop staged changes instead of failing.")] = False,
     yes: YesOption = False,
     once: OnceOption = None,
 ) -> None:
@@ -79,7 +79,8 @@ def hard_reset(
         branch.hard_reset,
         to.ref,
         expected.ref if expected else None,
-        force and (yes or staged > 0),  # Changes staged meanwhile are not lost unasked.
+        force
+        and (yes or staged > 0),  # Never drop concurrently staged changes without confirmation.
         invocation.once(once),
     )
     text = f"{target} is at {short(commit.id)}; {back}"

@@ -28,7 +28,7 @@ def add(
         option("Block only stage, commit, reset or delete; repeatable.", metavar="ACTION"),
     ] = None,
 ) -> None:
-    """Protect matching branches; merges into them stay allowed.
+    """Protect matching branches; merges into them remain allowed.
 
     This includes future branches. In a pattern, * matches any characters and ? matches one. A rule
     with the same pattern is replaced.
@@ -46,7 +46,7 @@ def list_rules(invocation: Invocation, uri: RepositoryArgument) -> None:
 
 @app.add()
 def remove(invocation: Invocation, uri: RepositoryArgument, patterns: PatternsArgument) -> None:
-    """Remove the rules with exactly these patterns (all or none)."""
+    """Remove the rules with exactly these patterns, or none."""
     repository = invocation.repository(repository_uri(uri))
     repository.settings.unprotect(*patterns)
     _table(invocation, repository)

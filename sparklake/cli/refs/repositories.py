@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = Group("repo", "Repositories: create, list, show, set, delete.")
 
-ReadOnlyOption = Annotated[bool, flag("Refuse all changes.", "--read-only")]
+ReadOnlyOption = Annotated[bool, flag("Reject all changes.", "--read-only")]
 
 
 @app.add()
@@ -26,7 +26,7 @@ def create(
     invocation: Invocation,
     uri: RepositoryArgument,
     storage_namespace: Annotated[str, argument(help="An unused directory, or s3://bucket/prefix.")],
-    default_branch: Annotated[str, option("Name of the first branch.")] = "main",
+    default_branch: Annotated[str, option("Name of the default branch.")] = "main",
     range_records: Annotated[int | None, option("Average number of objects per range.")] = None,
     read_only: ReadOnlyOption = False,
     meta: MetaOption = None,
@@ -76,7 +76,7 @@ def set_repository(
     invocation: Invocation,
     uri: RepositoryArgument,
     read_only: ReadOnlyOption = False,
-    writable: Annotated[bool, flag("Allow changes again.")] = False,
+    writable: Annotated[bool, flag("Make the repository writable again.")] = False,
     meta: MetaOption = None,
     unset: Annotated[
         list[str] | None, option("Remove the metadata with this key; repeatable.", metavar="K")
