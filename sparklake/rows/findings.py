@@ -14,8 +14,8 @@ import pyarrow as pa
 class Severity(str, Enum):
     """The consequence of a finding.
 
-    An error means that data is lost, wrong or unreadable. A warning means that nothing is lost, but
-    a safeguard is. A leftover does no harm.
+    An error means that data is lost, wrong or unreadable. A warning means that no data is lost, but
+    a safeguard is. A leftover is harmless.
     """
 
     ERROR = "error"
@@ -79,34 +79,36 @@ class KindFacts:
     remedy: str
 
 
-_REPAIR = "`sparklake repair` lists what it can restore it from"
-_REFS = "`sparklake repair` takes it from a dump of refs that has it"
-_GC = "`sparklake gc run` removes it when it is older than the grace period"
+_REPAIR = "`sparklake repair` lists the copies it can restore from"
+_REFS = "`sparklake repair` restores it from a refs dump that contains it"
+_GC = "`sparklake gc run` removes it after the grace period"
 
 _K = FindingKind
 _E, _W, _L = (partial(KindFacts, each) for each in Severity)
 
 KIND_FACTS: Mapping[FindingKind, KindFacts] = {
     _K.COMMIT_DAMAGED: _E("a commit in Postgres does not match its id", _REFS),
-    _K.GENERATION_WRONG: _E("the generation of a commit is not above those of its parents", _REFS),
+    _K.GENERATION_WRONG: _E(
+        "the generation of a commit does not exceed those of its parents", _REFS
+    ),
     _K.PARENT_MISSING: _E("a parent of a commit is missing", _REFS),
     _K.SUMMARY_WRONG: _E(
         "the change summary of a commit lacks a change", "`sparklake repair` deletes the summary"
     ),
-    _K.REF_WITHOUT_COMMIT: _E("a ref names a missing commit", _REFS),
-    _K.REF_EXPIRED: _E("a ref names an expired commit", "move the branch, or delete the tag"),
+    _K.REF_WITHOUT_COMMIT: _E("a ref points to a missing commit", _REFS),
+    _K.REF_EXPIRED: _E("a ref points to an expired commit", "move the branch, or delete the tag"),
     _K.DEFAULT_BRANCH_MISSING: _E(
-        "the default branch is missing", "`sparklake repair` restores it from a dump of refs"
+        "the default branch is missing", "`sparklake repair` restores it from a refs dump"
     ),
     _K.LOG_DIFFERS: _W(
-        "a ref is not where the operations log says",
-        "somebody changed Postgres by hand: compare with `sparklake op log`, and hard-reset",
+        "a ref does not match the operations log",
+        "Postgres was changed manually: compare with `sparklake op log`, and hard-reset",
     ),
     _K.STAGED_ROW_DAMAGED: _E(
         "a staged row is not a record of an object", "stage the path again, or reset the branch"
     ),
     _K.NAMESPACE_MARKER_WRONG: _E(
-        "the ownership marker of the namespace is missing or has another repository",
+        "the ownership marker of the namespace is missing, or that of another repository",
         "mount the disk, or let `sparklake repair` write the marker",
     ),
     _K.GC_MARKER_DAMAGED: _E(
@@ -114,21 +116,20 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
         "`sparklake repair` writes the id of the unfinished collection into it",
     ),
     _K.DUMP_DAMAGED: _W(
-        "the dump of refs cannot be restored",
+        "the refs dump cannot be restored",
         "`sparklake repair`, or `sparklake refs dump`, writes a new one",
     ),
     _K.FOREIGN_DUMP: _W(
-        "the dump of refs was written by another program",
-        "compare both, then dump with --overwrite",
+        "the refs dump was written by another program", "compare both, then dump with --overwrite"
     ),
     _K.COMMIT_LOST: _E("Postgres lacks a commit of the dump", _REFS),
     _K.REF_LOST: _E(
-        "Postgres lacks a ref that the dump or the log has",
-        "`sparklake repair` creates it again where the log or the dump of refs has it",
+        "Postgres lacks a ref of the dump or the log",
+        "`sparklake repair` recreates it from the log or the refs dump",
     ),
     _K.BRANCH_BEHIND: _E(
-        "Postgres never had a branch at the commit of the dump",
-        "Postgres is probably an older backup: `sparklake repair` moves the branch on",
+        "a branch never reached the commit of the dump",
+        "Postgres is probably an older backup: `sparklake repair` fast-forwards the branch",
     ),
     _K.TREE_MISSING: _E("a metarange is missing", _REPAIR),
     _K.TREE_DAMAGED: _E("a metarange does not match its id, directory or index", _REPAIR),
@@ -138,41 +139,37 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
     _K.RANGE_METADATA_MISMATCH: _E(
         "the metadata of a range in a metarange does not match the range", _REPAIR
     ),
-    _K.RECORD_DAMAGED: _E("a range has records whose ids or entries are wrong", _REPAIR),
+    _K.RECORD_DAMAGED: _E("a range has records with wrong ids or entries", _REPAIR),
     _K.TOMBSTONE_COMMITTED: _E(
         "a commit contains tombstones", "restore the paths from another commit, and commit"
     ),
     _K.OBJECT_MISSING: _E("an object is missing at its address", _REPAIR),
-    _K.OBJECT_SIZE_DIFFERS: _E("an object has another size", _REPAIR),
-    _K.OBJECT_CONTENT_DIFFERS: _E("an object has other content", _REPAIR),
+    _K.OBJECT_SIZE_DIFFERS: _E("an object has a different size", _REPAIR),
+    _K.OBJECT_CONTENT_DIFFERS: _E("an object has different content", _REPAIR),
     _K.OBJECT_UNREADABLE: _E(
-        "an object cannot be read", "read the message: correct the disk or the permissions"
+        "an object cannot be read", "see the message: fix the disk or the permissions"
     ),
-    _K.ADDRESS_UNUSABLE: _W(
-        "no store that sparklake knows has this address", "import the object again"
-    ),
+    _K.ADDRESS_UNUSABLE: _W("an address is in an unsupported store", "import the object again"),
     _K.RECEIPT_DAMAGED: _W(
-        "a part of a purge's receipt is unreadable", "restore the file from a backup"
+        "a purge receipt is partly unreadable", "restore the file from a backup"
     ),
     _K.PURGE_UNFINISHED: _W(
-        "a purge has not ended", "`sparklake purge resume`, unless it is still running"
+        "a purge is unfinished", "`sparklake purge resume`, unless it is still running"
     ),
     _K.COLLECTION_UNFINISHED: _L(
-        "a garbage collection has not ended", "`sparklake gc run` completes or removes it"
+        "a garbage collection is unfinished", "`sparklake gc run` completes or removes it"
     ),
-    _K.OBJECT_UNREFERENCED: _L("nothing names an object below data/", _GC),
-    _K.OBJECT_YOUNG: _L("nothing names an object below data/ yet, or a crash left it", _GC),
+    _K.OBJECT_UNREFERENCED: _L("an object below data/ is unreferenced", _GC),
+    _K.OBJECT_YOUNG: _L("an object below data/ is not referenced yet, or left by a crash", _GC),
     _K.TREE_FILE_UNREFERENCED: _L(
-        "no kept commit, staged change or dump names a table",
-        "it does no harm; `sparklake gc run` removes it under a rule with --trees",
+        "a tree file is not referenced by a retained commit, staged change or dump",
+        "harmless; `sparklake gc run` removes it under a rule with --trees",
     ),
     _K.TEMPORARY_FILE: _L(
-        "a write or a run left a temporary file, or is in progress",
-        "`sparklake gc run` removes it when it is a day old",
+        "a temporary file is in use, or left by a crash",
+        "`sparklake gc run` removes it after a day",
     ),
-    _K.WRITE_OPEN: _L(
-        "a write of a table is open", "`sparklake abandon-write`, if its driver has died"
-    ),
+    _K.WRITE_OPEN: _L("a table write is open", "`sparklake abandon-write`, if its driver has died"),
     _K.BRANCH_EXPIRED: _L("a branch has expired", "`sparklake branch prune` deletes it"),
 }
 
@@ -221,19 +218,19 @@ class Finding:
 
     @property
     def hides_names(self) -> bool:
-        """Whether a lost file referenced tree files and objects, so they only seem unreferenced."""
+        """Whether a lost file may reference files and objects that seem unreferenced."""
         if self.kind is FindingKind.FOREIGN_DUMP:
-            return self.detail != ""  # It says what Postgres lacks.
+            return self.detail != ""  # The detail lists what Postgres lacks.
         return self.kind in _HIDE_NAMES
 
     @property
     def remedy(self) -> str:
-        """What can be done."""
+        """The remedy."""
         return KIND_FACTS[self.kind].remedy
 
 
 MOST_AFFECTED = 20
-"""The maximum number of commits and of branches that a finding names."""
+"""The maximum number of commits and of branches in a finding."""
 
 FINDING_SCHEMA = pa.schema(
     [
@@ -252,7 +249,7 @@ FINDING_SCHEMA = pa.schema(
         pa.field("remedy", pa.string(), nullable=False),
     ]
 )
-"""The rows of the report. `size`, in bytes, and `checksum` are those that an entry records."""
+"""The rows of the report. `size`, in bytes, and `checksum` are those recorded in the entry."""
 
 
 _FIELDS = [each.name for each in fields(Finding)]
