@@ -1,4 +1,1 @@
-"""The core: records, ranges, the algebra and the plans.
-
-It depends on no Spark, no database and no cloud.
-"""
+"""The core: records, ranges, the algebra and the plans, without Spark, databases or clouds."""

@@ -1,4 +1,4 @@
-"""Arrow batches: columns for every pyarrow since 14, and bytes for transport."""
+"""Arrow batches: column helpers for pyarrow 14 and later, and serialization."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pack_batches(batches: Sequence[pa.RecordBatch], compression: str | None = No
 
 
 def unpack(packed: bytes, columns: Sequence[str] | None = None) -> list[pa.RecordBatch]:
-    """Return the batches in bytes, sharing their memory, with the given columns only."""
+    """Deserialize batches without copying, with the given columns only."""
     if not packed:
         return []
     options = None

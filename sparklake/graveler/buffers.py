@@ -1,4 +1,4 @@
-"""Types of columns, and the buffers in Arrow's byte arrays."""
+"""Column types, and access to the buffers of Arrow byte arrays."""
 
 from __future__ import annotations
 

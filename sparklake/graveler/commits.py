@@ -58,9 +58,10 @@ def commits_html(caption: str, commits: Iterable[Commit]) -> str:
 
 
 def is_generation(generation: int, parents: Iterable[int]) -> bool:
-    """Return whether a generation is above those of all parents.
+    """Return whether a generation exceeds those of all parents.
 
-    It may be higher by any number: in lakeFS a squash merge counts its source, which is no parent.
+    The difference may exceed one: in lakeFS, a squash merge counts its source, which is not a
+    parent.
     """
     return max(parents, default=0) < generation <= _LAST_GENERATION
 

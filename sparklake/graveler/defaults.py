@@ -1,4 +1,4 @@
-"""Defaults shown by the public verbs, in a module without imports."""
+"""Default arguments of the public verbs, in a module without imports."""
 
 from __future__ import annotations
 

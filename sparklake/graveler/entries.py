@@ -78,7 +78,7 @@ def _hash_content_type(content_type: str) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Serialize an entry. Equal entries give equal bytes: maps are sorted."""
+    """Serialize an entry deterministically: maps are sorted."""
     message = EntryMessage(
         address=entry.address,
         size=entry.size,

@@ -54,7 +54,7 @@ class Guard:
     protected: frozenset[Action] = frozenset()
 
     def check(self, branch: str, *actions: Action | None) -> None:
-        """Raise ReadOnlyError or ProtectedError for a rejected action. Nothing blocks None."""
+        """Raise ReadOnlyError or ProtectedError for a rejected action. None is never blocked."""
         if self.read_only:
             raise read_only_error()
         for action in filter(self.protected.__contains__, filter(None, actions)):
@@ -77,8 +77,7 @@ def check_fence(branch: str, fence: int, expected: int | None) -> None:
     """Reject a branch's changed fence. None skips the check."""
     if expected not in (None, fence):
         raise CollectionStartedError(
-            f"nothing was changed on {branch!r}: a garbage collection or a purge has started. "
-            "Try again"
+            f"nothing was changed on {branch!r}: a garbage collection or a purge started. Try again"
         )
 
 
@@ -103,7 +102,7 @@ class ProtectionRule:
 class RepositorySettings:
     """The settings of a repository: guards, labels and retention.
 
-    `protection` has one rule per pattern, in the order of patterns. Without retention every commit
+    `protection` has one rule per pattern, in the order of patterns. Without retention, every commit
     is kept.
     """
 

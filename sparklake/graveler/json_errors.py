@@ -17,7 +17,7 @@ T = TypeVar("T")
 def decode_json(
     body: bytes | str, kind: type[T], what: str, remedy: str = "restore the file from a backup"
 ) -> T:
-    """Decode a JSON file, called `what` in its CorruptFileError."""
+    """Decode a JSON file. CorruptFileError describes it as `what`."""
     try:
         return msgspec.json.decode(body, type=kind)
     except BAD_JSON as error:

@@ -48,12 +48,12 @@ CHOICE = _choice()
 
 
 def description() -> str:
-    """Return the active kernels; if not the compiled ones, with the reason."""
+    """Describe the active kernels, and why the compiled ones are not used."""
     return f"Python ({CHOICE.reason})" if CHOICE.reason else "compiled"
 
 
 def advice() -> str:
-    """Return the description, the cost of Python, and the way to compiled kernels."""
+    """Return the description, the cost of pure Python, and how to get compiled kernels."""
     if not CHOICE.reason:
         return description()
     remedy = f"unset {SETTING}" if CHOICE.reason.startswith(SETTING) else REMEDY
@@ -66,7 +66,7 @@ def is_compiled() -> bool:
 
 @contextmanager
 def only_definitions() -> Iterator[None]:
-    """Use no compiled kernel in a `with` block. Tests compare both ways in one process."""
+    """Disable the compiled kernels in a `with` block. Tests compare both in one process."""
     was_active = CHOICE.is_active
     CHOICE.is_active = False
     try:

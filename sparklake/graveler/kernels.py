@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 class Declined(Exception):  # noqa: N818  (a request, not a failure)
-    """A request of a compiled kernel to run the definition in Python."""
+    """Raised by a compiled kernel to fall back to the definition in Python."""
 
 
 _library: Any = CHOICE.library

@@ -116,7 +116,7 @@ def successor(key: bytes) -> bytes:
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the least string above all keys with a prefix; None without one."""
+    """Return the smallest string above all keys with a prefix; None if there is none."""
     trimmed = prefix.rstrip(b"\xff")
     if not trimmed:
         return None
@@ -141,16 +141,17 @@ def is_file_name(key: str, *, has_folders: bool) -> bool:
 
 
 def escaped_key(key: str) -> str:
-    """Encode a key as one name, with '/', '%', NUL, and the names '.' and '..' escaped."""
+    """Escape a key as a single name: '/', '%', NUL, and the names '.' and '..'."""
     text = "".join(_ENCODED.get(each, each) for each in key)
     return _DOTS.get(text, text)
 
 
 def exported_name(key: str, *, has_folders: bool) -> str:
-    """Return the name of a key at a destination. Different keys have different names.
+    """Return the name of a key at a destination.
 
-    An escaped name of more than 60 characters is split into folders that end with '~'. They are
-    longer than any file name among the escaped names, so no file is in the place of a folder.
+    Distinct keys have distinct names. An escaped name of more than 60 characters is split into
+    folders that end with '~'. They are longer than any file name among the escaped names, so no
+    file is in the place of a folder.
     """
     if is_file_name(key, has_folders=has_folders) and not key.startswith(ESCAPED_FOLDER):
         return key

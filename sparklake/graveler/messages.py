@@ -58,8 +58,8 @@ def _message_class(file: str, package: str, name: str, *fields: Any, **parts: An
 def _keep_classes(descriptor: Any) -> None:
     """Keep the classes of nested messages.
 
-    protobuf 4.24 keeps them only until the next garbage collection. A later access to such a field
-    crashes the process.
+    protobuf 4.24 keeps them only until the next collection by Python's gc. A later access to such a
+    field crashes the process.
     """
     for field in descriptor.fields:
         if field.message_type is not None:

@@ -17,7 +17,7 @@ def encode_parquet(table: pa.Table) -> bytes:
 
 
 def decode_parquet(body: bytes, what: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Decode a Parquet file, called `what` in its CorruptFileError."""
+    """Decode a Parquet file. CorruptFileError describes it as `what`."""
     try:
         return parquet.read_table(native_reader(body), columns=columns)
     except (pa.ArrowException, OSError) as error:
@@ -27,7 +27,7 @@ def decode_parquet(body: bytes, what: str, columns: Sequence[str] | None = None)
 
 
 def native_reader(body: bytes) -> pa.BufferReader:
-    """Return a reader of bytes, copied to Arrow's own memory.
+    """Return a reader of bytes copied to Arrow's own memory.
 
     Arrow's threads drop their input a moment after the rows are returned. An object of Python needs
     the interpreter for that, and an ending process then aborts.

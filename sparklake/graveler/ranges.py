@@ -156,7 +156,7 @@ def overlaps(ranges: Ranges, interval: Interval) -> bool:
 
 
 def position_reaching(ranges: Ranges, key: bytes, lo: int = 0) -> int:
-    """Return the first position, from `lo`, of a range with its end at or after a key."""
+    """Return the first position, starting at `lo`, of a range that ends at or after a key."""
     if isinstance(ranges, RangeList):
         return bisect_left(ranges.max_keys, key, lo=lo)
     return bisect_left(ranges, key, lo=lo, key=attrgetter("max_key"))

@@ -46,7 +46,7 @@ def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
         raise InvalidRowsError(f"the identity of {key!r} has {len(identity)} bytes, not 1 to 255")
     if len(data) > MAX_DATA_BYTES:
         raise InvalidRowsError(
-            f"the metadata of {key!r} takes {len(data)} bytes; at most {MAX_DATA_BYTES} are allowed"
+            f"the metadata of {key!r} has {len(data)} bytes; at most {MAX_DATA_BYTES} are allowed"
         )
     return key, plain_value(identity, data) + record_id(key, identity)
 
@@ -57,7 +57,7 @@ def plain_value(identity: bytes, data: bytes) -> bytes:
 
 
 def in_parts(records: Sequence[Record], part_bytes: int) -> Iterator[Sequence[Record]]:
-    """Cut records into parts of just at least `part_bytes`."""
+    """Cut records into parts of at least `part_bytes`, as small as possible."""
     start = size = 0
     for at, (key, value) in enumerate(records, 1):
         size += len(key) + len(value)

@@ -1,4 +1,4 @@
-"""A repository at one moment, as a garbage collection sees it."""
+"""A snapshot of a repository for garbage collection."""
 
 from __future__ import annotations
 

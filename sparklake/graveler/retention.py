@@ -1,7 +1,7 @@
 """Retention: how long commits are kept, and how they expire.
 
-From each branch and tag, the first parents are kept up to and with the first commit older than the
-retention: the branch's content when the period started. Other commits are kept for the default
+From each branch and tag, first parents are kept up to and including the first commit older than the
+retention: the branch's state at the start of the period. Other commits are kept for the default
 retention.
 """
 
@@ -39,8 +39,8 @@ class BranchRetention:
 class Retention:
     """The retention of commits, in days. The first matching rule of a branch applies.
 
-    The trees of an expired commit are kept for another `tree_days` after it has expired. None keeps
-    them for ever, as rules of earlier versions do.
+    The tree of an expired commit is kept for another `tree_days`. None keeps it forever, as in
+    rules of earlier versions.
     """
 
     default_days: int
@@ -86,7 +86,7 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
 
 
 def commit_dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
-    """Date each commit at least as late as its latest ancestor.
+    """Return dates at least as late as those of all ancestors.
 
     `commits` has parents first. Without this correction, one commit with a slow clock would make
     all its ancestors expire. Raises CorruptFileError if a parent is missing.
@@ -115,9 +115,9 @@ def kept_commits(
     commit_dates: Mapping[CommitId, int],
     first_parent: Callable[[CommitId], CommitId | None],
 ) -> set[CommitId]:
-    """Return the commits kept by lines, and those after `since` on no line.
+    """Return the commits kept by lines, and commits after `since` outside of all lines.
 
-    No commit may have an earlier date than its first parent. Each commit is visited about once.
+    No commit may be older than its first parent. Each commit is visited about once.
     """
     retained: set[CommitId] = set()
     # The longest line comes first: where a later line meets an earlier one, its commits are
@@ -138,7 +138,7 @@ def kept_commits(
 def _behind(
     head: CommitId, visited: set[CommitId], first_parent: Callable[[CommitId], CommitId | None]
 ) -> Iterable[CommitId]:
-    """Yield a commit and its first parents, and stop before the first visited commit."""
+    """Yield a commit and its first parents, up to the first visited commit, exclusive."""
     commit: CommitId | None = head
     while commit is not None and commit not in visited:
         yield commit

@@ -1,4 +1,4 @@
-"""Sums of sizes, capped at 64 bits: other programs may have written absurd sizes."""
+"""Sums of sizes, capped at 64 bits: other programs may write absurd sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times. Other years than 1 to 9999 are kept unchanged and shown as the nearest one."""
+"""Times. Years outside 1 to 9999 are stored unchanged and shown as the nearest one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shown_nanoseconds(nanoseconds: int) -> int:
 
 
 def checked_microseconds(nanoseconds: int) -> int:
-    """Return unix microseconds in 64 bits, with other years kept outside 1 to 9999."""
+    """Return unix microseconds in 64 bits. Years outside 1 to 9999 stay outside."""
     micros = nanoseconds // MICROSECOND
     return min(max(micros, FIRST_MICROSECOND - 1), LAST_MICROSECOND + 1)
 

@@ -27,7 +27,7 @@ class ChangeType(str, Enum):
 
 
 class Change(NamedTuple):
-    """A key with different stored values on two sides; None is an absent record."""
+    """A key whose stored values differ between two sides. None is an absent record."""
 
     key: bytes
     left: bytes | None
@@ -43,7 +43,7 @@ class Change(NamedTuple):
 class Conflict(NamedTuple):
     """A key changed differently by source and dest. Values are stored values or None.
 
-    If the ancestors disagree on the key, `base` is None although ancestors may have the key.
+    If the ancestors disagree on the key, `base` is None even if ancestors have it.
     """
 
     key: bytes

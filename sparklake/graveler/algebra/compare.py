@@ -72,7 +72,7 @@ def _disputed(rows: SideRows) -> Mask:
 
 
 def _ancestors(base: Block, in_dest: SideRows, in_source: SideRows) -> SideRows:
-    """Return base's records for the differing keys, most of them looked up by id."""
+    """Return base's records for the differing keys, mostly looked up by id."""
     at = np.full(len(in_dest.at), NO_ROW)
     for side in (in_dest, in_source):
         there = np.flatnonzero(side.present)

@@ -1,4 +1,4 @@
-"""Three-way merges of record streams, with conflicts decided in batches."""
+"""Three-way merges of record streams, with conflicts resolved in batches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def merge(
 ) -> Iterator[Block]:
     """Yield the records of a three-way merge.
 
-    Base is read only where source and dest differ. Conflicts of a few blocks are decided together.
+    Base is read only where source and dest differ. Conflicts of a few blocks are resolved together.
     """
     waiting = _UndecidedBlocks()
     for base_block, source_block, dest_block in aligned(base, source, dest):
@@ -84,7 +84,7 @@ class _MergedBlock(NamedTuple):
 
 @dataclass(slots=True)
 class _UndecidedBlocks:
-    """The merged blocks since the first one with an undecided conflict."""
+    """The merged blocks since the first one with an unresolved conflict."""
 
     blocks: list[_MergedBlock] = field(default_factory=list)
     conflicts: int = 0
@@ -92,7 +92,7 @@ class _UndecidedBlocks:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is no conflict to decide, or the batch is full."""
+        """Whether no conflict is pending, or the batch is full."""
         return (
             not self.conflicts
             or self.conflicts >= CONFLICTS_AT_ONCE
@@ -106,7 +106,7 @@ class _UndecidedBlocks:
         self.records += len(merged.dest)
 
     def settled(self, decide: Decide, observe_edit: EditObserver) -> Iterator[Block]:
-        """Decide the conflicts; yield the merged blocks without the empty ones."""
+        """Resolve the conflicts, and yield the non-empty merged blocks."""
         conflicts = [conflict for each in self.blocks for conflict in each.conflicts]
         decided: list[bytes | None] = []
         for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):

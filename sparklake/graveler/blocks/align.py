@@ -34,7 +34,7 @@ def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
 
 
 def restricted(block: Block, interval: Interval) -> Block:
-    """Return the records in an interval; the block itself if all are."""
+    """Return the records in an interval, or the block itself if it is inside."""
     if not len(block) or (block.first_key in interval and block.last_key in interval):
         return block
     if interval.is_empty:
@@ -83,7 +83,7 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
 
 @kernels.defines(kernels.find_ids)
 def find_ids(ids: Ids, targets: Ids) -> Positions:
-    """Return the position of each target id; -1 if absent, or hidden by an equal first word."""
+    """Return the position of each target id; -1 if absent, or shadowed by an equal first word."""
     if not len(ids) or not len(targets):
         return np.full(len(targets), -1)
     words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (targets, ids))

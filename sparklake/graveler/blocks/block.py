@@ -20,7 +20,7 @@ from sparklake.graveler.records import Record
 
 
 class DecodedLeaves(NamedTuple):
-    """The records of some leaves. `shifts` leads from a position in the block to theirs."""
+    """The records of some leaves. `shifts` maps a position in the block to theirs."""
 
     records: EncodedRecords
     shifts: Positions
@@ -29,9 +29,9 @@ class DecodedLeaves(NamedTuple):
 class Block:
     """Records in ascending key order. `ids` has a row of four words per record id.
 
-    A leaf is the unit that is opened at once: encoded records, or one data block. `starts` has the
-    position of each leaf, and the end of the last one. A block caches opened leaves, so only one
-    thread may use it, unless all of it is encoded from the start.
+    A leaf is the unit of decoding: encoded records, or one data block. `starts` has the position of
+    each leaf, and the end of the last one. A block caches opened leaves, so only one thread may use
+    it, unless all of it is encoded from the start.
     """
 
     __slots__ = ("_leaves", "_opened", "ids", "starts", "units")
@@ -81,7 +81,7 @@ class Block:
         )
 
     def stored(self, key: bytes) -> bytes | None:
-        """Return the stored value of one key. Columns of its data block pay only for many keys."""
+        """Return the stored value of one key, without decoding its data block into columns."""
         unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
         return self.units[unit].find(key) if unit < len(self.units) else None
 
@@ -152,7 +152,7 @@ class Block:
         return units
 
     def open(self, leaves: Positions) -> DecodedLeaves:
-        """Open leaves, given in ascending order. The result may have more of them."""
+        """Open leaves, given in ascending order. The result may contain more leaves."""
         there, opened = self._opened or (np.zeros(len(self.starts) - 1, bool), None)
         if opened is None or not there[leaves].all():
             there = np.zeros(len(self.starts) - 1, bool)
@@ -162,7 +162,7 @@ class Block:
         return opened
 
     def open_parts(self, leaves: Positions) -> tuple[list[EncodedRecords], Positions]:
-        """Open only the leaves not open yet, as `open` does.
+        """Open only the leaves that are not open yet.
 
         The open ones are the first part. The shifts refer to the records of all parts.
         """
@@ -288,7 +288,7 @@ _MOST_BETWEEN = 4
 
 
 def near(leaves: Positions) -> Positions:
-    """Return leaves to open for an edit: the given ones, and short gaps between them.
+    """Return the leaves to open for an edit: the given ones and short gaps between them.
 
     With compiled kernels, this costs less than many small units.
     """

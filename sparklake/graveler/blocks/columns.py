@@ -1,4 +1,4 @@
-"""Columns of bytes: slices, words and varints, without a Python step per record."""
+"""Columns of bytes: vectorized slices, words and varints."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Keys:
         return gather(self.data, self.starts, self.lengths)
 
     def words(self, rows: Positions, word: int) -> NDArray[np.uint64]:
-        """Return a word of each key as a big-endian number. All keys must reach into it."""
+        """Return a word of each key as a big-endian number. All keys must extend into it."""
         counts = np.minimum(self.lengths[rows] - word * WORD_BYTES, WORD_BYTES)
         items = items_at(self.data, self.starts[rows] + word * WORD_BYTES, WORD_BYTES)
         return items.view(">u8").astype(np.uint64) & _MASKS[counts]

@@ -25,8 +25,8 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 def edited(block: Block, dropped: Mask, added: Block, places: Positions | None = None) -> Block:
     """Drop the `dropped` records of a block, and insert the `added` ones.
 
-    The keys of `added` must differ from the remaining keys. `places` are their positions, if known.
-    Untouched leaves are copied unchanged.
+    The keys of `added` must differ from the remaining keys. `places` are their positions, or None
+    if unknown. Untouched leaves are copied unchanged.
     """
     if not len(added) and not dropped.any():
         return block
@@ -47,7 +47,7 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
 
 
 class LeafEdit(NamedTuple):
-    """An edit of leaves. `shifts` leads from positions to those in the records of all `parts`."""
+    """An edit of leaves. `shifts` maps positions to those in the records of all `parts`."""
 
     block: Block
     opened: Positions

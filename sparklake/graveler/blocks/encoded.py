@@ -1,4 +1,4 @@
-"""Records as the bytes of their table entries, in columns."""
+"""Records as encoded table entries, in columns."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedR
     """Return the records in data blocks of given record counts.
 
     A data block ends in the position of each entry and their count, four bytes each. Raises
-    CorruptFileError or ValueError for other bytes, and InvalidRowsError for too many bytes.
+    CorruptFileError or ValueError for invalid bytes, and InvalidRowsError for too many.
     """
     ends = [
         len(content) - _PLACE_BYTES * (count + 1)
@@ -234,7 +234,7 @@ def find_stored(content: memoryview, last_key: bytes, key: bytes) -> bytes | Non
 
 
 def key_reaching(content: memoryview, last_key: bytes, key: bytes) -> bytes | None:
-    """Return the first key at or above a key; raise as `find_stored` does."""
+    """Return the first key at or above a key, with the errors of `find_stored`."""
     places = _places(content, last_key)
     row = bisect_left(places, key, key=partial(_key_at, content))
     return None if row == len(places) else _key_at(content, places[row])
@@ -248,7 +248,7 @@ def _places(content: memoryview, last_key: bytes) -> tuple[int, ...]:
         raise _other_form()
     places = struct.unpack_from(f"<{count}I", content, end)
     if _key_at(content, places[-1]) != last_key:
-        raise CorruptFileError("a data block is in the place of another one")
+        raise CorruptFileError("a data block is at the position of another one")
     return places
 
 

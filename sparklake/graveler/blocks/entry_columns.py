@@ -1,4 +1,4 @@
-"""Entries in columns. Unusual ones, as with user metadata, are decoded one by one."""
+"""Entries in columns. Unusual ones, such as with user metadata, are decoded one by one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def decode_entries(block: Block) -> EntryColumns:
         # The damaged row raises an error of its own.
         for record in block.records():
             record_entry(record)
-        raise CorruptFileError("records contain object entries in an invalid form") from None
+        raise CorruptFileError("records contain invalid object entries") from None
 
 
 @kernels.defines(kernels.object_columns)
@@ -165,7 +165,7 @@ def _fields_of(records: EncodedRecords) -> tuple[list[pa.BinaryArray], list[Posi
 
 
 class _Reader:
-    """A reader of many entries at once, in the order of their fields."""
+    """A vectorized reader of entries, field by field."""
 
     def __init__(self, records: EncodedRecords) -> None:
         self._data: Bytes = records.data
@@ -234,7 +234,7 @@ def _metadata(count: int, odd: Positions, others: list[Entry]) -> pa.MapArray | 
 
 
 def entry_identities(entries: EntryColumns) -> pa.BinaryArray:
-    """Return the correct identities of entries, as `entry_identity` does."""
+    """Compute the identities of entries, as `entry_identity` does."""
     identities = sha256_each(_identity_preimages(entries))
     if entries.metadata is None:
         return identities

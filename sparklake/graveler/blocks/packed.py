@@ -1,4 +1,4 @@
-"""Data blocks in the form of their file, and how they are opened."""
+"""Data blocks as stored in their file, and their decoding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PackedBlocks(Protocol):
-    """The records of consecutive data blocks, as in their file."""
+    """The records of consecutive data blocks, as stored in their file."""
 
     @property
     def counts(self) -> Positions:

@@ -55,7 +55,7 @@ def id_problem(block: Block, encoded: EncodedRecords) -> str:
 
 
 def key_problem(encoded: EncodedRecords) -> str:
-    """Describe verified records with keys of no path, or return ""."""
+    """Describe verified records whose keys are not paths, or return ""."""
     keys = encoded.key_array()
     wrong = pc.greater(pc.binary_length(keys), MAX_KEY_BYTES).to_numpy(zero_copy_only=False)
     if wrong.any():
@@ -80,12 +80,12 @@ def _identities_of(encoded: EncodedRecords) -> pa.BinaryArray:
     lengths, starts = varints_at(encoded.data, encoded.value_starts)
     lengths >>= 1
     if (lengths < 0).any() or (starts + lengths > encoded.value_ends).any():
-        raise IndexError("a stored value is cut off")
+        raise IndexError("a stored value is truncated")
     return gather(encoded.data, starts, lengths)
 
 
 def _wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray) -> Mask:
-    """Return the mask of records without their own id as end, or with another in `ids`."""
+    """Return the mask of records that do not end in their own id, or differ from `ids`."""
     pairs = pc.binary_join_element_wise(
         sha256_each(encoded.key_array()), sha256_each(identities), b""
     )

@@ -69,7 +69,7 @@ def parse_manifest(body: bytes, what: str) -> DumpManifest:
 
 
 def encode_refs(refs: RefsSnapshot) -> tuple[DumpManifest, dict[str, bytes]]:
-    """Encode refs as a manifest and files by key. Equal refs give equal bytes."""
+    """Encode refs as a manifest and files by key. Equal refs produce identical bytes."""
     branches, branch_files = make_ref_tables(
         Entity.BRANCH, [_name_record(Entity.BRANCH, each) for each in _in_order(refs.branches)]
     )
@@ -158,7 +158,7 @@ def read_refs(store: ObjectStore, manifest: DumpManifest) -> RefsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class FoundDump:
-    """The valid part of a dump, and all other problems.
+    """The valid part of a dump, and all problems with the rest.
 
     `unread` are the kinds of files that were unreadable, at least in part. `refused` are the new
     names of branches with invalid records.
@@ -179,7 +179,7 @@ def find_refs(
 
 
 def find_dump(store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str]) -> FoundDump:
-    """Return the valid part of a dump, and all other problems.
+    """Return the valid part of a dump, and all problems with the rest.
 
     `renames` maps old names to new ones. A bare old name means both the branch and the tag of this
     name; `heads/NAME` is the branch alone, and `tags/NAME` the tag.
@@ -214,7 +214,7 @@ def name_problems(refs: RefsSnapshot) -> list[InvalidDumpError]:
 
 @dataclass(slots=True)
 class _DumpReading:
-    """A reading that collects problems, each once, by the ids of invalid commits."""
+    """A dump being read. Collects each problem once, by the ids of invalid commits."""
 
     store: ObjectStore
     renames: Mapping[str, str]
@@ -273,7 +273,7 @@ class _DumpReading:
         """Return the valid new name of a ref, and its commit."""
         if record.identity != message.commit_id.encode():
             raise InvalidDumpError(
-                f"the {entity.value} {message.id!r} in the dump names two commits"
+                f"the {entity.value} {message.id!r} in the dump points to two commits"
             )
         name = self._renamed(message.id, entity)
         try:
@@ -302,7 +302,7 @@ class _DumpReading:
         return commit
 
     def check_renames(self) -> None:
-        """Report renames of unknown names. Unreadable files may have any name."""
+        """Report renames of unknown names. Unreadable files may contain any name."""
         self.problems += [
             InvalidInputError(f"the dump has no branch or tag {old!r} to rename")
             for old in sorted(self.renames.keys() - self._used)
@@ -375,7 +375,7 @@ def _check_kept(commit: Commit, version: int) -> None:
             f"the commit {commit.id} in the dump has a NUL in its message or metadata"
         )
     if commit.meta_range_id and not is_commit_id(commit.meta_range_id):
-        raise InvalidDumpError(f"the commit {commit.id} in the dump names no tree")
+        raise InvalidDumpError(f"the commit {commit.id} in the dump references no tree")
 
 
 def _graph_problems(
@@ -405,7 +405,7 @@ _MOST_SHOWN = 100
 
 
 def raise_all(problems: Sequence[SparklakeError]) -> None:
-    """Raise the only problem, or one error for all, of their common class if there is one."""
+    """Raise the only problem, or one error for all, of their common class if possible."""
     if not problems:
         return
     first = problems[0]

@@ -26,14 +26,14 @@ _ACTIONS = {_STAGING_WRITE: (Action.STAGE, Action.RESET), _COMMIT: (Action.COMMI
 
 @dataclass(slots=True)
 class LakefsRules:
-    """The adoptable rules, and notes on the others."""
+    """The supported rules, and notes on the others."""
 
     retention: Retention | None = None
     protection: tuple[ProtectionRule, ...] = ()
     notes: list[str] = field(default_factory=list)
 
     def adopt(self, what: str, build: Callable[[], T]) -> T | None:
-        """Return a rule; None, with a note, for an invalid one."""
+        """Return a rule, or None and add a note if it is invalid."""
         try:
             return build()
         except InvalidInputError as error:

@@ -1,4 +1,4 @@
-"""Ref files in lakeFS's format, named by its formula, as ranges under a metarange."""
+"""Ref files in lakeFS's format and naming, as ranges under a metarange."""
 
 from __future__ import annotations
 
@@ -126,9 +126,7 @@ def _read(
 ) -> Iterator[list[ValueRecord]]:
     for each in table_ids:
         if not is_commit_id(each):  # Both ids have the same form.
-            raise InvalidDumpError(
-                f"{each!r} is not the id of a table of refs: dump the refs again"
-            )
+            raise InvalidDumpError(f"{each!r} is not the id of a refs table: dump the refs again")
     files = store.get_many([table_key(each) for each in table_ids])
     for table_id, file in zip(table_ids, files, strict=True):
         yield _read_table(table_id, file[:], entity, kind)

@@ -25,7 +25,7 @@ def merge_bases(
     """Return the best common ancestors, by descending generation, then by id.
 
     Commits are visited by descending generation, so all descendants of a commit are visited before
-    it is popped. Its marks are final then.
+    it is popped. By then, its marks are final.
     """
     marks: dict[CommitId, int] = {}
     queue: list[tuple[int, CommitId]] = []
@@ -103,7 +103,7 @@ class _Ancestors:
 def ahead_behind(
     left: CommitId, right: CommitId, parents: Parents, generation: Generation
 ) -> tuple[int, int]:
-    """Return the numbers of commits only left and only right contains, by few visits."""
+    """Return the number of commits only in left, and only in right, with few visits."""
     sides, queue = dict[CommitId, int](), list[tuple[int, CommitId]]()
     counts = [0, 0, 0, 0]
     own = 0  # The number of queued commits that only one side contains.

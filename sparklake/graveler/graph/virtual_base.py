@@ -1,4 +1,4 @@
-"""The virtual merge base of a criss-cross history: merged best common ancestors, as in Git."""
+"""The virtual base of a criss-cross merge: the merged best common ancestors, as in Git."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class _Virtual(Generic[Tree]):
 
 @dataclass(slots=True)
 class VirtualBases(Generic[Tree]):
-    """A cache of virtual merge bases. Each merge of two ancestors is made once.
+    """A cache of virtual merge bases. Each pair of ancestors is merged once.
 
-    `merge` gets the unique name of a virtual merge and the trees of base, source and dest. `empty`
-    is the base of ancestors without a common ancestor.
+    `merge` receives the unique name of a virtual merge and the trees of base, source and dest.
+    `empty` is the base of ancestors without a common ancestor.
     """
 
     parents: Callable[[CommitId], Sequence[CommitId]]
@@ -59,7 +59,7 @@ class VirtualBases(Generic[Tree]):
     def _merged(
         self, bases: Sequence[CommitId]
     ) -> Generator[Sequence[CommitId], CommitId | None, CommitId | None]:
-        """Yield bases to merge first; return the merge of the given bases."""
+        """Yield the bases to merge first, and return the merge of the given bases."""
         if not bases:
             return None
         *others, merged = bases

@@ -1,4 +1,4 @@
-"""Change summaries: proofs that a commit did not touch a path, to speed up its log."""
+"""Change summaries prove that a commit did not touch a path, to speed up path logs."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ class SearchTarget:
 
     @staticmethod
     def prefix(prefix: bytes) -> SearchTarget:
-        """Search for a key prefix, by the name of its last whole folder."""
+        """Search for a key prefix by the name of its last complete folder."""
         return SearchTarget(prefix_interval(prefix), prefix[: prefix.rfind(b"/") + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeSummary:
-    """The possible changes of a commit, never too few: names and intervals.
+    """A superset of a commit's changes: names and intervals.
 
     `names` are sorted hashes of keys and of all folders around them. The root's name is empty.
-    `intervals` are places where the changed names are unknown.
+    `intervals` are key intervals with unknown changes.
     """
 
     names: Hashes
     intervals: tuple[Interval, ...] = ()
 
     def may_hold(self, interval: Interval, name_hash: np.uint64) -> bool:
-        """Return whether a name or an interval is a possible change."""
+        """Return whether a name or an interval may have changed."""
         at = self.names.searchsorted(name_hash)
         if at < len(self.names) and self.names[at] == name_hash:
             return True
@@ -150,7 +150,7 @@ def encode_summary(summary: ChangeSummary) -> bytes:
 
 
 def decode_summary(stored: bytes) -> ChangeSummary | None:
-    """Parse a summary; None for an unknown format, as if there were none."""
+    """Parse a summary, or return None for an unknown format."""
     try:
         fields = _decode(stored)
         names = np.frombuffer(fields.names, "<u8")

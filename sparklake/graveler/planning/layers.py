@@ -29,7 +29,7 @@ def plan_apply(
     """Plan the writing of staged layers, newest first, over a base.
 
     All staged keys are in the intervals `touched`, in order of ascending start. A layer's range is
-    copied by id if nothing else overlaps it and all of it is selected.
+    copied by id if nothing else overlaps it and it is selected completely.
     """
     pieces = _layered(base, _adopted(base, layers, path_filter), layers, list(touched))
     return Plan(tuple(pieces), open_tails(base, *(layer.ranges for layer in layers)))

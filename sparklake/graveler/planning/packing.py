@@ -11,7 +11,7 @@ from sparklake.graveler.planning.plan import OpenPiece, Piece, Plan, joined_side
 
 @dataclass(frozen=True, slots=True)
 class TaskPiece:
-    """An opened piece and its position in the plan, the identity of its results."""
+    """An opened piece and its position in the plan, which identifies its results."""
 
     position: int
     piece: OpenPiece
@@ -66,7 +66,7 @@ def divided(plan: Plan, task_records: int) -> Plan:
     """Cut opened pieces into parts of at most about `task_records` records.
 
     Pieces are cut where a range of some side ends. The result may have no range end there: the
-    parts are stitched, as any two pieces are.
+    parts are stitched like any two pieces.
     """
     pieces: list[Piece] = []
     for piece in plan.pieces:

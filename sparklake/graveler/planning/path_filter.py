@@ -79,7 +79,7 @@ PATHS_NOUN = "the paths to choose"  # The noun for a list of paths in errors.
 
 
 def filter_for(paths: Sequence[str] | None) -> PathFilter:
-    """Return the filter for objects and prefixes with a final '/'. None is everything."""
+    """Return the filter for objects and for prefixes ending in '/'. None selects everything."""
     if paths is None:
         return ALL
     keys = [existing_key(path) for path in path_tuple(paths, PATHS_NOUN)]
@@ -116,6 +116,6 @@ def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
 
 
 def first_paths(paths: Iterable[str]) -> str:
-    """Return the first three paths, for use in a message."""
+    """Format the first three paths for a message."""
     listed = list(paths)
     return ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "")

@@ -23,7 +23,7 @@ from sparklake.graveler.records import Record
 
 @dataclass(frozen=True, slots=True)
 class SideStream:
-    """One stream of a segment: ranges to read, or a few staged rows sent along."""
+    """One stream of a segment: ranges to read, or a few staged rows shipped with the task."""
 
     ranges: tuple[RangeInfo, ...] = ()
     rows: tuple[Record, ...] = ()
@@ -152,12 +152,12 @@ def opened_piece(segment: Segment) -> OpenPiece:
 
 
 def settle(segment: Segment) -> KeyOutcome:
-    """Return the outcome of a segment from its range ids, by the rule for keys."""
+    """Return the outcome of a segment from its range ids, with the same rule as for keys."""
     return KeyOutcome.SAME if segment.alike else classify(*map(_digest, segment.sides))
 
 
 def _digest(ranges: Ranges) -> bytes | None:
-    """Return equal bytes for equal ranges; None, an absent side, for no ranges."""
+    """Return a digest of ranges; None, an absent side, for no ranges."""
     return "".join(each.id for each in ranges).encode() or None
 
 
@@ -178,10 +178,10 @@ def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
 
 
 def plan_matched(present: Ranges, imported: Ranges, within: Interval) -> Plan:
-    """Plan to compare imported ranges with the present ones in an interval.
+    """Plan to compare imported ranges with the existing ones in an interval.
 
     The result has the imported keys only. An imported range is copied by id if it overlaps no
-    present range, or an equal one.
+    existing range, or only an equal one.
     """
     pieces = map(_matched_piece, segments_apart(overlapping(present, within), imported))
     return Plan(tuple(pieces), open_tails(present, imported))
@@ -232,7 +232,7 @@ def part_of(piece: OpenPiece, interval: Interval) -> OpenPiece:
 
 
 def side_in(side: SideStream, interval: Interval) -> SideStream:
-    """Return the part of a side in an interval, or somewhat more."""
+    """Return the part of a side that covers an interval."""
     return SideStream(tuple(overlapping(side.ranges, interval)), rows_in(side, interval))
 
 
@@ -243,7 +243,7 @@ def rows_in(side: SideStream, interval: Interval) -> tuple[Record, ...]:
 
 
 def open_tails(*sides: Ranges) -> frozenset[RangeId]:
-    """Return the ids of last ranges without a follower, and so maybe without a range end."""
+    """Return the ids of last ranges without a successor, which may lack a range end."""
     tails = [side[-1] for side in sides if side]
     return frozenset(each.id for each in tails if not any(_goes_on(side, each) for side in sides))
 

@@ -1,7 +1,7 @@
 """Reuse of the pieces written by an attempt that lost a race.
 
-The result of a piece depends only on its own sides. So where two plans have the same consecutive
-pieces, both produce the same tree between the first and the last key of these pieces.
+The result of a piece depends only on its own sides. If two plans share consecutive pieces, both
+therefore produce the same tree between the first and the last key of these pieces.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _apart(plan: Plan) -> Plan:
 
 
 def _distances(plan: Plan, other: Plan, *, layered: bool) -> Iterator[int | None]:
-    """Yield each piece's offset to its equal in another plan; None without one."""
+    """Yield each piece's offset to an equal piece in another plan, or None."""
     hulls = map(_hull, other.pieces)
     places = {hull[0]: at for at, hull in enumerate(hulls) if hull is not None}
     distance = 0
@@ -95,7 +95,7 @@ def _is_contained(piece: OpenPiece) -> bool:
 
 
 def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
-    """Return the first possible key of a piece and its last key's successor; or None."""
+    """Return the key bounds of a piece's records, or None."""
     sides = (SideStream(tuple(piece.ranges)),) if isinstance(piece, CopiedPiece) else piece.sides
     firsts = [side.ranges[0].min_key for side in sides if side.ranges]
     firsts += [side.rows[0][0] for side in sides if side.rows]
@@ -111,7 +111,7 @@ def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
 
 
 def _taken_over(pieces: Sequence[Piece], tree: Ranges) -> Iterator[Piece]:
-    """Yield consecutive pieces, copied where no range of the tree straddles them."""
+    """Yield consecutive pieces; copy those not straddled by a range of the tree."""
     hulls = [(at, *hull) for at, hull in enumerate(map(_hull, pieces)) if hull is not None]
     starts = ((at, start) for at, start, _ in hulls if not _is_straddled(tree, start))
     stops = ((at, stop) for at, _, stop in reversed(hulls) if not _is_straddled(tree, stop))

@@ -25,7 +25,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A slice of each side, between two places without straddling ranges."""
+    """A slice of each side, between two keys without straddling ranges."""
 
     sides: tuple[Ranges, ...]
     alike: bool
@@ -46,7 +46,7 @@ def segments_apart(*sides: Ranges) -> Iterator[Segment]:
 
 
 def windows(*sides: Ranges) -> Iterator[Window]:
-    """Yield the longest parts common to all sides, and the parts between them."""
+    """Yield the longest runs common to all sides, and the parts between them."""
     common = _common([record_ids(side) for side in sides])
     done = np.zeros(len(sides), np.int64)
     for run in np.split(common, np.flatnonzero((np.diff(common, axis=0) != 1).any(axis=1)) + 1):
@@ -89,7 +89,7 @@ def reach(sides: Sequence[Ranges]) -> Interval:
 
 
 def _common(sides: Sequence[Ids]) -> Positions:
-    """Return the positions of the ranges common to all sides: a row each, a column per side."""
+    """Return the positions of ranges common to all sides: a row per range, a column per side."""
     columns = [np.arange(len(sides[0]))]
     columns += [find_ids(other, sides[0]) for other in sides[1:]]
     table = np.stack(columns, axis=1)

@@ -1,4 +1,4 @@
-"""The split of records into ranges, and their stitching."""
+"""Splitting of records into ranges, and stitching of ranges."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def split(blocks: Blocks, range_records: int) -> Iterator[NewRangeRecords]:
 
 @kernels.defines(kernels.range_ends)
 def _ends(ids: Ids, range_records: int) -> list[int]:
-    """Return the positions after range ends, by record ids."""
+    """Return the positions after range ends, computed from record ids."""
     words = ids.view(">u8")
     # A power of two divides the whole number if it divides the last word.
     if range_records.bit_count() == 1:
@@ -74,7 +74,7 @@ WriteRange = Callable[[Block], RangeInfo]
 class RangeRow:
     """Consecutive ranges of one tree. An open row may have to be joined at its end.
 
-    `closed` is whether the last range stops at a true range end. The other ranges always do.
+    `closed` tells if the last range stops at a true range end. The others always do.
     """
 
     ranges: Ranges

@@ -26,7 +26,7 @@ class LayerKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of staged records and tombstones. Later layers have higher ids.
+    """One layer of staged records and tombstones. Newer layers have higher ids.
 
     A run refers to a metarange. A sealed layer accepts no more writes.
     """
@@ -42,8 +42,8 @@ class BranchState:
     """A branch at one moment: its head, and its staging layers, newest first.
 
     A hidden branch is listed on request only. From `expires` on, in unix seconds, it may be pruned.
-    `is_expired` is by the store's own clock. `fence` counts the started garbage collections. A
-    change that makes the branch refer to objects carries the fence at which its work began.
+    `is_expired` uses the store's own clock. `fence` counts the started garbage collections. A
+    change that adds references to objects carries the fence at which it started.
     """
 
     name: str
@@ -61,7 +61,7 @@ class BranchState:
 
     @property
     def content(self) -> tuple[CommitId, tuple[Layer, ...]]:
-        """The visible content. States of equal content read the same."""
+        """The visible content. States with equal content have the same objects."""
         return self.commit_id, self.layers
 
     @property
@@ -95,9 +95,9 @@ class BranchMove:
     a branch of the repository, read before anything that the new head refers to was read or
     written. `once` is recorded with the move. `latest` is the sequence of the branch's latest
     operation: the move fails if there is a later one, even if the head is the expected one again.
-    `runs` are the staged runs that the mover has seen: the move fails if there are others. A run
-    may be a write of a table, which is valid only over the state that it has seen, so a new head
-    may not come below it unseen. None is for a head that reads the same.
+    `runs` are the staged runs known to the mover: the move fails if there are others. A run may be
+    a write of a table, which is valid only over the state it was based on, so the head below it may
+    not change unnoticed. None skips this check, for a head with equal content.
     """
 
     branch: str
@@ -156,24 +156,24 @@ class Branches(Protocol):
         """Set when a branch expires, from now; None is never. Raises RefNotFoundError."""
 
     def move(self, move: BranchMove) -> None:
-        """Apply a compare-and-swap, all of it or nothing.
+        """Apply a compare-and-swap atomically.
 
-        Raises RaceLostError for another head than the expected one, and for an applied layer that
-        is missing or not sealed. Raises RefNotFoundError for a missing branch,
-        CollectionStartedError for another fence, and ExpiredError for a move to an expired commit
-        outside of `commits`. An expired commit in `commits` becomes valid again. A move to the same
-        head, which only removes layers, is not logged.
+        Raises RaceLostError for an unexpected head, and for an applied layer that is missing or not
+        sealed. Raises RefNotFoundError for a missing branch, CollectionStartedError for a different
+        fence, and ExpiredError for a move to an expired commit outside of `commits`. An expired
+        commit in `commits` becomes valid again. A move to the same head, which only removes layers,
+        is not logged.
         """
 
     def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
-        """Hold a branch's turn, in FIFO order of requests.
+        """Hold a branch's queue slot, in FIFO order of requests.
 
-        The turn is advisory and blocks no move of the branch. After `seconds` of waiting,
-        the caller continues without it.
+        The slot is advisory and blocks no move of the branch. After `seconds` of waiting, the
+        caller continues without it.
         """
 
     def is_turn_held(self, name: str) -> bool:
-        """Return whether someone holds the turn of a branch."""
+        """Return whether the queue slot of a branch is held."""
 
 
 class Staging(Protocol):
@@ -196,7 +196,7 @@ class Staging(Protocol):
         fence: int | None,
         once: OnceRecord | None = None,
     ) -> None:
-        """Stage records and tombstones in the top layer, all of them or none.
+        """Stage records and tombstones in the top layer, atomically.
 
         Opens a new rows layer when the top layer is sealed or is a run.
         """
@@ -214,8 +214,8 @@ class Staging(Protocol):
         """Seal the layers below, and add a run on top.
 
         `expected` is the branch as `seal` returned it: raises RaceLostError if its head or layers
-        differ now. `write` is the id of a write to the branch, which becomes done: raises
-        WriteFinishedError if it is no longer open.
+        differ now. `write` is the id of a write to finish: raises WriteFinishedError if it is not
+        open.
         """
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
@@ -227,7 +227,7 @@ class Staging(Protocol):
     def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
         """Stream the records of a rows layer in key order, with bounded memory.
 
-        With prefixes, only records whose keys begin with one of them are read.
+        With prefixes, only records whose keys start with one of them are read.
         """
 
     def row(self, layer_id: int, key: bytes) -> Record | None:

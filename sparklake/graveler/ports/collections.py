@@ -16,8 +16,8 @@ from sparklake.graveler.records import Record
 class RepositorySnapshot:
     """A repository at one moment: refs, commits, and rows of staging layers.
 
-    `expired` commits expired before, and `expiring` ones at this moment. In the same way, the trees
-    of `collected` commits were given up before, and those of `collecting` ones at this moment.
+    `expired` commits expired earlier, and `expiring` ones at this moment. Likewise, the trees of
+    `collected` commits were released earlier, and those of `collecting` ones at this moment.
     """
 
     refs: RefsSnapshot
@@ -42,33 +42,33 @@ class Collections(Protocol):
     """The garbage collections of one repository, at most one at a time."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude other collections. Raises CollectionRunningError during one."""
+        """Exclude concurrent collections. Raises CollectionRunningError during one."""
 
     def alone_with_tables(self) -> AbstractContextManager[None]:
-        """Exclude dumps of refs and other collections with trees.
+        """Exclude refs dumps and other collections with trees.
 
-        Both change which tables of the namespace are referenced, apart from branches.
+        Both change which tree files of the namespace are referenced, besides branches.
         """
 
     def look(self) -> AbstractContextManager[RepositorySnapshot]:
-        """Return the current state of the repository. It blocks nothing and expires no commit."""
+        """Return the current state of the repository. Blocks nothing and expires no commit."""
 
     def begin(
         self, *, trees: bool = False, expires: bool = True
     ) -> AbstractContextManager[RepositorySnapshot]:
         """Raise the fence of all branches; return the repository as of this moment.
 
-        With `trees`, trees that the retention does not keep are given up at that moment: their
-        commits count as collected since then. Otherwise `collecting` is only what could be.
+        With `trees`, trees not retained are released at that moment: their commits count as
+        collected since then. Otherwise, `collecting` is only a forecast.
 
-        Commits that the retention does not keep expire at that moment, by the store's own clock,
-        and stay expired. With `expires` False, no commit expires. Everything published before is
-        included. An operation that started before and has not published yet gets a
-        CollectionStartedError. Raises ReadOnlyError, unless forced.
+        Commits not retained expire at that moment, by the store's own clock, and stay expired. With
+        `expires` False, no commit expires. Everything published before is included. An operation
+        that started earlier and publishes later fails with CollectionStartedError. Raises
+        ReadOnlyError, unless forced.
         """
 
     def end_tree_sweep(self) -> None:
-        """Count a sweep that deleted tables, or a repair that changed one.
+        """Count a sweep that deleted tree files, or a repair that changed one.
 
-        Whoever reads a ref afterwards sees a higher `RepositoryRefs.tree_sweeps`.
+        Later reads of a ref return a higher `RepositoryRefs.tree_sweeps`.
         """

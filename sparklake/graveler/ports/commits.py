@@ -14,7 +14,7 @@ from sparklake.graveler.ports.once import OnceRecord
 
 @dataclass(frozen=True, slots=True)
 class TagInfo:
-    """A name of one commit. It never moves."""
+    """A name for one commit. It never moves."""
 
     name: str
     commit_id: CommitId
@@ -65,7 +65,7 @@ class Commits(Protocol):
         """Return the stored change summaries of commits, where they exist."""
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Return the expired ones of the given commits.
+        """Return the expired commits among the given ones.
 
         The head of a branch and the commit of a tag never count as expired.
         """
@@ -74,9 +74,9 @@ class Commits(Protocol):
         """Return the commits without a tree, deleted by a collection. All have expired."""
 
     def restore(self, commits: Sequence[Commit]) -> None:
-        """Add commits, replacing those of the same ids. The ids must prove the content.
+        """Add commits, replacing those of the same ids. The ids must match the content.
 
-        This repairs a damaged store, and deletes their change summaries: a commit never changes
+        Used to repair a damaged store. Deletes their change summaries. Commits never change
         otherwise.
         """
 
@@ -85,7 +85,7 @@ class Commits(Protocol):
 
 
 class RefVerb(str, Enum):
-    """The log verbs of the ref store itself. A branch move supplies its own verb."""
+    """The verbs logged by the ref store itself. A branch move supplies its own verb."""
 
     CREATE_REPOSITORY = "create-repository"
     RESTORE_REPOSITORY = "restore-repository"
@@ -100,7 +100,7 @@ class RefVerb(str, Enum):
 class Operation:
     """One entry of the append-only operations log. None is a missing ref.
 
-    `date` is in unix seconds. `microseconds` is the part of a second after it.
+    `date` is in unix seconds. `microseconds` is its fraction.
     """
 
     sequence: int
@@ -129,7 +129,7 @@ class Operations(Protocol):
         """Return the latest operation on each given ref, or on all, in one round trip."""
 
     def reached(self, commits: Mapping[str, CommitId], after: Operation | None = None) -> Set[str]:
-        """Return the refs moved to or from their given commit.
+        """Return the refs moved to or from the given commit.
 
-        Only operations that are younger than `after` count, by their dates.
+        Only operations with a date later than `after` count.
         """

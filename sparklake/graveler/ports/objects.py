@@ -27,7 +27,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class StoredFolder:
-    """The common prefix of several objects' keys, up to and with a '/'."""
+    """A common prefix of object keys, up to and including a '/'."""
 
     key: str
 
@@ -36,8 +36,8 @@ class StoredFolder:
 class StoreTraits:
     """Properties of a store for its callers.
 
-    Objects of an `is_local` store are files on this machine. Its missing root may be an unmounted
-    disk, folders may be symbolic links, and lookups are cheap, so nothing is cached.
+    Objects of an `is_local` store are files on this machine. Its root may be missing if a disk is
+    not mounted, folders may be symbolic links, and lookups are cheap, so nothing is cached.
     """
 
     is_local: bool = False
@@ -46,7 +46,7 @@ class StoreTraits:
 
 
 class Content(Protocol):
-    """The bytes of an object. Some slices may be read only on request.
+    """The bytes of an object. Slices may be read lazily.
 
     Reading a slice raises the same errors as an ObjectStore.
     """
@@ -87,20 +87,20 @@ class ObjectStore(Protocol):
         """Return the bytes of an object."""
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
-        """Return the bytes from `start` up to and without `stop`, and read no others.
+        """Return the bytes from `start` to `stop`, exclusive, and read no others.
 
-        An object that ends before `stop` gives fewer bytes.
+        Returns fewer bytes if the object ends before `stop`.
         """
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
-        """Yield the contents in the order of keys. Reads may overlap.
+        """Yield the contents in the order of keys.
 
-        An error is raised in its object's place. An iterator that is closed early starts no more
-        reads.
+        Reads may overlap. An error is raised at its object's position. Closing the iterator early
+        starts no more reads.
         """
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Create a local file of an object, as a hard link if possible.
+        """Write an object to a local file, as a hard link if possible.
 
         `path` must not exist. Treat the file as read-only.
         """
@@ -113,7 +113,7 @@ class ObjectStore(Protocol):
         """
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object, replacing an existing one. Never use it for tables.
+        """Write an object, replacing an existing one. Never use it for tree files.
 
         Atomic: a reader sees the old or the new object. Durable on return.
         """
@@ -127,7 +127,7 @@ class ObjectStore(Protocol):
         """Write local files to absent keys; return the written keys.
 
         All are durable on return. A store may hard-link the files, so they must never change
-        afterwards. `watch` gets the bytes of each part of a file that is sent in parts, from any
+        afterwards. `watch` receives the size of each uploaded part of a multipart file, from any
         thread.
         """
 
@@ -144,7 +144,7 @@ class ObjectStore(Protocol):
         """Yield the objects under a prefix, in undefined order.
 
         The prefix is empty or ends with '/'. With `level`, yields only the objects without a
-        further '/', and the folders of the others. Names that no key may have are included: file
+        further '/', and the folders of the others. Includes names that are invalid as keys: file
         names that are not UTF-8 have surrogates.
         """
 

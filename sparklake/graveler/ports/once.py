@@ -13,8 +13,8 @@ from typing import Any, Protocol
 class OnceRecord:
     """The result of a run, under the caller's idempotency key.
 
-    `digest` is of the verb and its arguments. `run` identifies the run that acted. `result` is a
-    small JSON object. The key can be used again when `lifetime` is over, by the store's own clock.
+    `digest` covers the verb and its arguments. `run` identifies the run that took effect. `result`
+    is a small JSON object. The key can be reused after `lifetime`, by the store's own clock.
     """
 
     key: str
@@ -27,8 +27,8 @@ class OnceRecord:
 class OnceKeys(Protocol):
     """The idempotency keys of one repository.
 
-    A change that carries a record adds it in its own transaction: both take effect, or neither.
-    Such a change raises IdempotencyKeyInUseError, and does nothing, if the key is already recorded.
+    A change with a record adds it in its own transaction: both take effect, or neither. Such a
+    change raises IdempotencyKeyInUseError, and does nothing, if the key is already recorded.
     """
 
     def find(self, key: str) -> OnceRecord | None:
@@ -41,8 +41,8 @@ class OnceKeys(Protocol):
         """
 
     def turn(self, key: str, seconds: float) -> AbstractContextManager[bool]:
-        """Hold a key's turn, and yield whether it is held.
+        """Hold a key's queue slot, and yield whether it is held.
 
-        The turn is advisory: the record alone decides. After `seconds` of waiting, the caller
-        continues without it.
+        The slot is advisory: only the record is authoritative. After `seconds` of waiting, the
+        caller continues without it.
         """

@@ -12,7 +12,7 @@ from sparklake.graveler.ids import CommitId
 
 
 class WriteState(str, Enum):
-    """The state of a write: it may stage, it did, or it never will."""
+    """The state of a write: open, staged or abandoned."""
 
     OPEN = "open"
     DONE = "done"
@@ -23,8 +23,8 @@ class WriteState(str, Enum):
 class Write:
     """A write of files to a new place in the storage namespace, for a branch.
 
-    `place` is a key without a trailing '/'. All its files are below `place`, and nothing else is.
-    `started_at` is in unix seconds, by the store's own clock.
+    `place` is a key without a trailing '/'. `place` contains exactly its files. `started_at` is in
+    unix seconds, by the store's own clock.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Writes(Protocol):
         """Return a write in any state."""
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Abandon the open ones among the writes, which then never stage; return them."""
+        """Abandon the open writes among the given ones, and return them. They can never stage."""
 
     def list(self) -> Sequence[Write]:
         """Return the open and abandoned writes, oldest first."""
@@ -63,10 +63,10 @@ class PurgeState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class PurgeCounts:
-    """The findings of a purge.
+    """The counts of a purge.
 
-    `addresses` and `size`, in bytes, are the deleted objects. `external` are addresses outside of
-    the storage namespace. `shared` are addresses that paths outside of the purge also use.
+    `addresses` and `size` (in bytes) are of the deleted objects. `external` are addresses outside
+    of the storage namespace. `shared` are addresses also referenced by paths outside of the purge.
     """
 
     paths: int = 0
@@ -95,10 +95,10 @@ class Purge:
 
 
 class Purges(Protocol):
-    """The purges of one repository, kept as long as it exists. One runs at a time."""
+    """The purges of one repository, kept as long as it exists. At most one runs at a time."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Exclude other purges. Raises PurgeRunningError during one."""
+        """Exclude concurrent purges. Raises PurgeRunningError during one."""
 
     def add(self, purge: Purge) -> None:
         """Store a purge. For a deleted repository this is a no-op.
@@ -141,8 +141,8 @@ class HookResult:
 class HookRun:
     """The outcome of one event's hooks.
 
-    `ref` is the branch or tag. `commit_id` is the commit about to be made or referenced. If the
-    event was rejected, that commit may not exist. `date` is in unix seconds.
+    `ref` is the branch or tag. `commit_id` is the commit to be created or referenced. If the event
+    was rejected, that commit may not exist. `date` is in unix seconds.
     """
 
     id: str

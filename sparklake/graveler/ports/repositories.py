@@ -64,7 +64,7 @@ class SettingsStore(Protocol):
     ) -> RepositorySettings:
         """Replace the settings with an edit of them; return the new settings.
 
-        Edits are serialized. On return nothing that the new settings reject is in progress.
+        Edits are serialized. On return, no operation rejected by the new settings is in progress.
         """
 
 
@@ -78,7 +78,7 @@ class RepositoryRefs(Protocol):
     def tree_sweeps(self) -> int:
         """The number of finished tree sweeps, as of the latest read.
 
-        A table of one id may reference other objects after a sweep than before it.
+        After a sweep, a tree file of the same id may reference different objects.
         """
 
     @property
@@ -126,7 +126,7 @@ class RefStore(Protocol):
     ) -> None:
         """Create a repository with refs and commits, and nothing staged.
 
-        One transaction, which logs each ref. The branches must include the default one. The
+        Runs in one transaction and logs each ref. The branches must include the default one. The
         `collected` commits have expired and have no trees. Raises the errors of
         `create_repository`.
         """

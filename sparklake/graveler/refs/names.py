@@ -103,7 +103,7 @@ def validate_repository_name(name: str) -> str:
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return a hint for a mistyped name, such as " (did you mean 'main'?)", or ""."""
+    """Return a hint for a misspelled name, such as " (did you mean 'main'?)", or ""."""
     # Lazy import: only errors need it.
     from difflib import get_close_matches
 
@@ -155,7 +155,7 @@ _ANY, _ONE = "*", "?"
 
 
 def check_pattern(pattern: str) -> None:
-    """Reject a pattern without matching branch names."""
+    """Reject a pattern that no branch name can match."""
     literal = pattern.replace(_ANY, "").replace(_ONE, "")
     if not pattern or not is_part_of_name(literal):
         raise InvalidInputError(

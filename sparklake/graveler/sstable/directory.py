@@ -1,7 +1,7 @@
 """The directory of a table: its data blocks and record ids. Other readers ignore it.
 
 A data block ends after a record whose id's first byte is divisible by `BLOCK_RECORDS`, or at the
-cap. As with the ends of ranges, a change moves only ends nearby.
+cap. As with range ends, a change only moves ends nearby.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class DescribedBlocks(NamedTuple):
 def describe_blocks(
     records: EncodedRecords, starts: Positions, stops: Positions
 ) -> DescribedBlocks:
-    """Describe the data blocks of records, without their places in a file."""
+    """Describe the data blocks of records, without their positions in a file."""
     keys = records.keys
     numbers = np.zeros((len(BlockColumn), len(starts)), np.int64)
     numbers[BlockColumn.COUNT] = stops - starts

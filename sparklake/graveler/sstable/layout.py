@@ -62,7 +62,7 @@ def compressed(content: bytes) -> tuple[bytes, bytes]:
 
 
 def plain(content: bytes) -> tuple[bytes, bytes]:
-    """Return the body and trailer of an uncompressed block, as properties must be."""
+    """Return the body and trailer of an uncompressed block, as required for properties."""
     return content, _trailer(content, _UNCOMPRESSED)
 
 
@@ -110,10 +110,10 @@ def meta_blocks(file: Content) -> dict[bytes, Handle]:
 
 
 def ends_whole(file: Content) -> bool:
-    """Return whether a file ends as a table of its size. Its data is not read.
+    """Return whether a file has the valid end of a table.
 
-    The last block must match its checksum, and be where the footer says. A truncated file, or one
-    without a slice before its end, has no such end.
+    Its data is not read. The last block must match its checksum and the position in the footer. A
+    file that is truncated, or lacks a slice before its end, has no such end.
     """
     try:
         last, handles = _listed(file)

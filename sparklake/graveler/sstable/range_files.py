@@ -51,7 +51,7 @@ class WrittenRange:
 
 
 def as_put(info: RangeInfo, replaced: Mapping[RangeId, RangeId]) -> RangeInfo:
-    """Return a range with its id in the store."""
+    """Return the range with its id in the store."""
     return replace(info, id=replaced.get(info.id, info.id))
 
 
@@ -112,7 +112,7 @@ def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange
 def read_ranges(
     store: ObjectStore, ranges: Sequence[RangeInfo], interval: Interval = EVERYTHING
 ) -> Iterator[Block]:
-    """Stream the verified records of ranges in an interval. Reads only overlapping ranges."""
+    """Stream the verified records of ranges in an interval. Only overlapping ranges are read."""
     for group in read_together(overlapping(ranges, interval)):
         inside = restricted(_read(store, [each.id for each in group], _RANGES), interval)
         if len(inside):
@@ -120,7 +120,7 @@ def read_ranges(
 
 
 def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
-    """Group ranges to read at once, bounded by files and bytes."""
+    """Group ranges to read together, bounded by files and bytes."""
     group: list[RangeInfo] = []
     for each in ranges:
         too_large = byte_count(group) + each.size > _BYTES_READ_AT_ONCE
@@ -140,7 +140,7 @@ def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block
 
 
 def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
-    """Yield packed records without an open file. Errors are raised now or on access."""
+    """Yield packed records without keeping a file open. Errors are raised here or on access."""
     keys = [table_key(each.id) for each in ranges]
     for each, key, content in zip(ranges, keys, store.get_many(keys), strict=True):
         if not isinstance(content, bytes):
@@ -201,7 +201,7 @@ def _decoded(
 
 
 def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = False) -> Block:
-    """Return the records of any writer's table. lakeFS's records get record ids here.
+    """Return the records of a table of any writer. Record ids are added to lakeFS's records.
 
     The ids of sparklake's own tables are verified unless `trusted`. Each data block is verified
     when it is opened.
@@ -226,7 +226,7 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
 
 
 def lakefs_id(records: Sequence[Record], properties: Mapping[str, str]) -> str:
-    """Return lakeFS's id for a table, a hash of keys, whole values and properties."""
+    """Return lakeFS's id for a table: a hash of keys, complete values and properties."""
     digest = sha256()
     for record in records:
         for field in record:

@@ -1,4 +1,4 @@
-"""A reader of sparklake's tables: directories at once, data blocks on request."""
+"""A reader of sparklake's tables: directories eagerly, data blocks lazily."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def read_sstable(name: str, file: Content) -> Block | None:
 
 @kernels.defines(kernels.read_directory)
 def _directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes]] | None:
-    """Return the directory, after a check of all blocks besides data; None without one."""
+    """Return the directory after verifying all blocks but data; None without one."""
     try:
         handles = meta_blocks(file)
     except NotOurLayoutError:

@@ -42,7 +42,7 @@ def layout_problem(block: Block) -> str:
     """Describe the fault in a file besides its records, or return "".
 
     A wrong directory hides records from lookups, and a wrong index from other readers. The block
-    must be as it was read. All its records are opened.
+    must be unmodified. All its records are opened.
     """
     if not len(block) or isinstance(block.units[0], EncodedRecords):
         return ""
