@@ -44,7 +44,7 @@ def fields_of(actions: Iterable[Action], *kinds: str) -> Iterator[dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
-    """Delta's identity of a file. The path is decoded, because writers escape differently."""
+    """The identity of a file in Delta. The path is decoded, because writers escape differently."""
 
     path: str
     vector: str = ""
@@ -68,7 +68,7 @@ def has_any(actions: pa.RecordBatch | pa.Table, *kinds: str) -> bool:
 
 
 def fields_in(actions: pa.Table, kind: str) -> Iterator[Fields]:
-    """Convert a checkpoint's actions to the form of a commit."""
+    """Convert a checkpoint's actions to those of a commit."""
     if kind in actions.column_names:
         rows = actions[kind].combine_chunks().drop_null()
         yield from (_plain(each.as_py(), rows.type) for each in rows)

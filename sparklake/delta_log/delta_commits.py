@@ -27,7 +27,7 @@ _KINDS = {*("add", "remove", "cdc", "metaData", "protocol", "txn", "domainMetada
 
 
 class UnmergeableTableError(Exception):
-    """Conflicting logs of a table: the reason, and the files."""
+    """A conflict between the logs of a table: the reason and the files."""
 
     def __init__(self, reason: str, files: Iterable[str] = ()) -> None:
         self.files = sorted(set(files))
@@ -95,7 +95,10 @@ def undo_origin(undone: Iterable[str]) -> str:
 
 
 def standing(commits: Sequence[DeltaCommit], shared: Container[str] = ()) -> list[DeltaCommit]:
-    """Return the effective commits, last first. Undos with an origin in `shared` do not count."""
+    """Return the effective commits, most recent first.
+
+    Undos with an origin in `shared` are ignored.
+    """
     effective = []
     undone: Counter[str] = Counter()
     for each in reversed(commits):
@@ -128,7 +131,7 @@ def still_to_undo(commits: Iterable[DeltaCommit], log: Sequence[DeltaCommit]) ->
 
 
 def commits_but(commits: Iterable[DeltaCommit], others: Counter[str]) -> list[DeltaCommit]:
-    """Return the commits without those of other origins. Each other cancels one commit."""
+    """Drop as many commits of each origin as `others` counts."""
     return _split(commits, others)[1]
 
 

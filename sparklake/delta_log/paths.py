@@ -36,7 +36,7 @@ def encoded_path(uri: str) -> str:
 
 
 def canonical_path(path: str) -> str:
-    """Convert an absolute path in a log to the canonical one of Hadoop's several forms."""
+    """Convert an absolute path in a log from any of Hadoop's forms to the canonical one."""
     return _LOCAL.sub("file:///", unquote(path))
 
 
@@ -48,7 +48,9 @@ def vector_path(name: str) -> str:
         uuid = UUID(bytes=b85decode(text.translate(_TO_B85)) if is_uuid else b"")
         return f"{prefix}/deletion_vector_{uuid}.bin".lstrip("/")
     except ValueError as error:
-        raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table") from error
+        raise CorruptFileError(
+            f"{name!r} is not the name of a deletion vector of a Delta table"
+        ) from error
 
 
 def file_keys(folder: bytes, fields: Mapping[str, Any]) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Generated logs of files at any address, as Arrow checkpoints."""
+"""Generated Delta logs over files at any address, as Arrow checkpoints."""
 
 from __future__ import annotations
 

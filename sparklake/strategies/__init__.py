@@ -1,4 +1,4 @@
-"""Merge strategies and the names for one's own. See docs/merging.md."""
+"""Merge strategies, and the types for custom ones. See docs/merging.md."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ def _decision(key: bytes, has_source: bool, has_dest: bool) -> Decision:
 def kept_keys(key: bytes, target: bytes) -> Iterator[bytes]:
     """Yield keys for the kept object of `key`: `wanted`, then with numbers from 2.
 
-    The number follows `.source`, also in a name without an extension: `_SUCCESS.source-2`. In other
-    names it precedes the extension.
+    The number follows `.source`, before the extension if there is one: `_SUCCESS.source-2`.
     """
     yield target
     is_own = target == marked(key, _MARK)
@@ -51,7 +50,7 @@ def kept_keys(key: bytes, target: bytes) -> Iterator[bytes]:
 
 
 def marked(key: bytes, mark: bytes) -> bytes:
-    """Return a key with a mark after its name, before its extension."""
+    """Return a key with a marker between its name and its extension."""
     folder, slash, name = key.rpartition(b"/")
     stem, dot, extension = name.rpartition(b".")
     if not stem:

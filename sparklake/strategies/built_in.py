@@ -18,11 +18,11 @@ Entry = dict[str, Any]
 
 
 def union_lines(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Write the lines of both sides, without lines removed by a side.
+    """Write the lines of both sides, except lines removed by either side.
 
-    Lines have the order of dest, followed by the lines added by source alone, in the order of
-    source. The conflict remains if a side deleted the object, if a side contains a NUL byte and so
-    is not text, or if both sides changed metadata or content type.
+    Lines are in the order of dest, followed by those added only by source, in the order of source.
+    The conflict remains if a side deleted the object, if a side contains a NUL byte and so is not
+    text, or if both sides changed metadata or content type.
 
     Raises:
         StrategyError: An object is larger than MAX_BYTES.
@@ -56,8 +56,7 @@ def _decision(row: dict[str, Any], objects: Objects) -> Decision:
         if each["size"] > MAX_BYTES:
             raise StrategyError(
                 f"the object {row['path'] or row['key']!r} has {each['size']:,} bytes on one "
-                f"side, and union-lines merges at most {MAX_BYTES:,}: decide it with another "
-                "rule"
+                f"side, and union-lines merges at most {MAX_BYTES:,}: resolve it with another rule"
             )
     texts = [objects.read(each) if each else b"" for each in (base, source, dest)]
     if any(b"\0" in text for text in texts):
@@ -100,7 +99,7 @@ def _count(base: int, source: int, dest: int) -> int:
 
 
 def _beyond(lines: list[bytes], elsewhere: Counter[bytes]) -> list[bytes]:
-    """Return the lines without a match elsewhere. The first of equal lines match first."""
+    """Return the lines without a match elsewhere. Of equal lines, the first match first."""
     rest = Counter(elsewhere)
     more = []
     for line in lines:
@@ -112,12 +111,12 @@ def _beyond(lines: list[bytes], elsewhere: Counter[bytes]) -> list[bytes]:
 
 
 def newest_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
-    """Take the later object, or a changed one instead of a deletion; a tie stays."""
+    """Select the newer object, or a change over a deletion. A tie remains a conflict."""
     return _higher(conflicts, "mtime")
 
 
 def larger_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
-    """Take the larger object, or a changed one instead of a deletion; a tie stays."""
+    """Select the larger object, or a change over a deletion. A tie remains a conflict."""
     return _higher(conflicts, "size")
 
 

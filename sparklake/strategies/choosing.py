@@ -67,7 +67,7 @@ def parse_resolution(
 
 
 def parse_strategy(strategy: StrategyLike) -> Chosen:
-    """Return a strategy, imported if it is a name."""
+    """Parse a strategy, and import it if it is given by name."""
     if strategy is None or isinstance(strategy, Strategy):
         return strategy
     if isinstance(strategy, str):
@@ -93,7 +93,7 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
 
 
 def named_strategy(name: str) -> Chosen:
-    """Return the strategy of a name, without an import."""
+    """Return the strategy with a name, without importing it."""
     if name == NO_STRATEGY:
         return None
     if name in {each.value for each in Strategy}:
@@ -107,12 +107,12 @@ def named_strategy(name: str) -> Chosen:
         return NamedStrategy(name, offered[name])
     names = ", ".join(strategy_names())
     raise InvalidInputError(
-        f"{name!r} is not a merge strategy: choose {names}, or name a function as module:function"
+        f"{name!r} is not a merge strategy: choose {names}, or pass a function as module:function"
     )
 
 
 def strategy_names() -> list[str]:
-    """Return the names of all strategies, also from installed packages."""
+    """Return the names of all strategies, including those of installed packages."""
     offered = sorted(entry_point_targets())
     return [*(each.value for each in Strategy), *BUILT_IN, NO_STRATEGY, *offered]
 

@@ -1,4 +1,4 @@
-"""Entries of equal content types, stored in two ways. See docs/design/045."""
+"""Entries of equal content type, stored in two ways. See docs/design/045."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _untyped(entry: Entry) -> tuple[int, str, dict[str, str]]:
 
 
 def without_same_content(changes: BlockChanges) -> BlockChanges:
-    """Drop conflicts between entries of the same content. Dest's entry stays."""
+    """Drop conflicts between entries of the same content, and keep dest's entry."""
     rows = np.flatnonzero(changes.conflicts)
     if not len(rows):
         return changes
@@ -47,7 +47,7 @@ def without_same_content(changes: BlockChanges) -> BlockChanges:
 
 
 def same_content(left: Block, right: Block) -> Mask:
-    """Return the mask of records with only another stored default content type."""
+    """Return the mask of records that differ only in the stored default content type."""
     before, after = decode_entries(left), decode_entries(right)
     same: Mask = before.size == after.size
     same &= _truth(pc.equal(before.checksum, after.checksum))

@@ -1,4 +1,4 @@
-"""Input and decisions of a strategy."""
+"""Input and results of a strategy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONFLICT_SCHEMA = pa.schema(
 
 
 class Take(str, Enum):
-    """A decision by name. Taking a side without an object deletes the key."""
+    """A named decision. Selecting a side without an object deletes the key."""
 
     BASE = "base"
     SOURCE = "source"
@@ -52,7 +52,7 @@ class Take(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Keep dest's object in place, and source's under another path, numbered if it is taken."""
+    """Keep dest's object in place, and source's under another path, numbered if it exists."""
 
     path: str | bytes
 

@@ -1,4 +1,4 @@
-"""Decisions on a task's conflicts."""
+"""Resolution of a task's conflicts."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _TAKES = {each.value: each for each in Take}
 
 @dataclass
 class Judge:
-    """The decisions of a resolution on one task's conflicts.
+    """Applies a resolution to the conflicts of one task.
 
-    Undecided conflicts get dest's value, and the first ones are reported. Conflicts in the log of a
-    Delta table also get dest's value, because the driver unites logs. With `only_previews`,
+    Unresolved conflicts get dest's value, and the first ones are reported. Conflicts in the log of
+    a Delta table also get dest's value, because the driver merges logs. With `only_previews`,
     strategies store no objects.
     """
 
@@ -57,7 +57,7 @@ class Judge:
     kept: list[KeptObject] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
-        """Return the resolved stored values. Dest's stays for sides of the same content."""
+        """Return the resolved stored values. Sides of the same content keep dest's."""
         same = {row for row, each in enumerate(conflicts) if is_same_content(each)}
         self.conflicts += len(conflicts) - len(same)
         decisions: list[Decision] = [Take.DEST] * len(conflicts)
@@ -72,7 +72,7 @@ class Judge:
         ]
 
     def _of_no_log(self, conflicts: Sequence[Conflict]) -> list[int]:
-        """Return the positions of conflicts outside the logs to unite."""
+        """Return the positions of conflicts outside the logs to merge."""
         folders = (log_folder(each.key) for each in conflicts)
         unites = self.resolution.unites
         return [row for row, each in enumerate(folders) if each is None or not unites(each)]
@@ -80,7 +80,7 @@ class Judge:
     def _shared_out(
         self, conflicts: Sequence[Conflict], places: Sequence[int]
     ) -> list[tuple[Chosen, Sequence[int]]]:
-        """Return the strategies, each with the positions of its conflicts."""
+        """Group the positions of conflicts by strategy."""
         if not self.resolution.rules:
             return [(self.resolution.strategy, places)] if places else []
         # Keyed by identity, because a function may not be hashable.
@@ -159,7 +159,7 @@ def too_many_kept() -> StrategyError:
 def _asked(
     strategy: FunctionStrategy, conflicts: Sequence[Conflict], objects: Objects
 ) -> list[Decision]:
-    """Return the checked decisions of a function. Turns all its errors into StrategyError."""
+    """Return the validated decisions of a function. All its errors become StrategyError."""
     try:
         function = strategy.load()
         returned = function(conflict_batch(conflicts, objects.storage_namespace), objects)

@@ -30,7 +30,7 @@ class NewObject:
 class Objects:
     """A reader of objects, and a writer of new ones for decisions.
 
-    Garbage collection deletes written objects without a decision, and those of a failed merge.
+    Garbage collection deletes written objects not used in a decision, and those of a failed merge.
     """
 
     storage_namespace: str

@@ -2,8 +2,8 @@
 
 `?` is one character and `*` any number of characters, both within a folder. `**` between slashes is
 any number of folders, including none. `**` at the end is everything below. Every other character
-stands for itself. Object keys are not file paths: `a//b`, `./a` and `a/` are distinct keys, unlike
-in glob libraries for files.
+matches itself. Object keys are not file paths: `a//b`, `./a` and `a/` are distinct keys, unlike in
+glob libraries for files.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
 
 
 def matches(glob: str, key: bytes) -> bool:
-    """Return whether a glob matches a key of any bytes."""
+    """Return whether a glob matches a key, even if it is not UTF-8."""
     return glob_pattern(glob).fullmatch(key.decode(errors="surrogateescape")) is not None

@@ -1,4 +1,4 @@
-"""Strategies and rules of a merge, as one value for its tasks."""
+"""The strategy and rules of a merge, as one value for its tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_LABEL = "default"
 
 @dataclass(frozen=True, slots=True)
 class NamedStrategy:
-    """A strategy for each task to import. `target` is `module:function`."""
+    """A strategy imported by each task. `target` is `module:function`."""
 
     name: str
     target: str
@@ -35,7 +35,7 @@ class NamedStrategy:
 
 @dataclass(frozen=True, slots=True)
 class PickledStrategy:
-    """A pickled strategy, by value if tasks could not import it."""
+    """A pickled strategy, by value if tasks cannot import it."""
 
     name: str
     function: Function
@@ -59,7 +59,7 @@ Chosen = Strategy | FunctionStrategy | None
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The strategy for conflicts on the paths of a glob."""
+    """The strategy for conflicts on paths that match a glob."""
 
     glob: str
     strategy: Chosen
@@ -67,11 +67,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The decisions for conflicts: the first matching rule, else the default strategy.
+    """How conflicts are resolved: by the first matching rule, or else the default strategy.
 
-    With `delta`, the logs of Delta tables are united before any strategy applies. With
-    `schema_check`, Parquet tables get no files with different types. The objects of an
-    `expired_base` can be neither taken nor read.
+    With `delta`, the logs of Delta tables are merged before any strategy applies. With
+    `schema_check`, a Parquet table must not get files with different types. The objects of an
+    `expired_base` can be neither selected nor read.
     """
 
     strategy: Chosen = None
@@ -88,13 +88,13 @@ class Resolution:
         return self.strategy
 
     def unites(self, folder: bytes) -> bool:
-        """Return whether a Delta log is united, unless the glob of a rule names its folder."""
+        """Return whether a Delta log is merged. Rules that mention its folder exclude it."""
         first = commit_key(folder, 0)
         globs = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
         return self.delta and not any(matches(glob, first) for glob in globs)
 
     def side(self, folder: bytes) -> Strategy | None:
-        """Return the winning side for all files of a log folder's table."""
+        """Return the winning side for the whole table of a log folder, if any."""
         table = folder_of_log(folder)
         names = (LAST_CHECKPOINT.encode(), b"part-0.parquet")
         first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))
@@ -104,19 +104,19 @@ class Resolution:
 
     @property
     def settles_all(self) -> bool:
-        """Whether every conflict is decided, and no strategy can fail."""
+        """Whether every conflict is resolved and no strategy can fail."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
         return all(isinstance(each, Strategy) for each in every)
 
     @property
     def asks_functions(self) -> bool:
-        """Whether functions decide conflicts, and may take base's object."""
+        """Whether functions resolve conflicts and may select base's object."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
         return any(isinstance(each, FunctionStrategy) for each in every)
 
     @property
     def label(self) -> str:
-        """The text in a commit's metadata. For a single strategy it equals lakeFS's."""
+        """The label in the commit metadata. For a single strategy, it equals lakeFS's."""
         if not self.rules:
             return DEFAULT_LABEL if self.strategy is None else strategy_name(self.strategy)
         labels = [f"{rule.glob}={strategy_name(rule.strategy)}" for rule in self.rules]
@@ -132,7 +132,7 @@ def strategy_name(strategy: Chosen) -> str:
 
 @cache
 def imported(target: str) -> Function:
-    """Import the function of `module:function`, once."""
+    """Import `module:function`, cached."""
     module, _, name = target.partition(":")
     try:
         function: Any = attrgetter(name)(import_module(module))

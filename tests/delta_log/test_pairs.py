@@ -176,7 +176,7 @@ def test_progress_never_goes_back(said: Any, words: str) -> None:
 
 def test_what_source_took_back_of_its_schema_stays_away() -> None:
     wider, back = [{"metaData": WIDER}], [{"metaData": metadata()}]
-    with pytest.raises(UnmergeableTableError, match="in another order"):
+    with pytest.raises(UnmergeableTableError, match="in a different order"):
         union(side(), side(wider, back), side(*repeated(back)))
     assert len(union(side(), side(wider, back), side([file("a")]))) == 2
 

@@ -237,7 +237,7 @@ OTHER = metadata() | {"id": "another"}
     [
         (metadata(column("x", nullable=False)), "'x', which may not be null"),
         (metadata(column("x", metadata={"delta.generationExpression": "id"})), "generated"),
-        (metadata(column("x", metadata={"delta.invariants": "x > 3"})), "or checked"),
+        (metadata(column("x", metadata={"delta.invariants": "x > 3"})), "or constrained"),
         (metadata() | {"schemaString": '{"fields": []}'}, "dropped the column 'id'"),
         (metadata() | {"partitionColumns": []}, "partitionColumns"),
         (OTHER, "replaced the table"),

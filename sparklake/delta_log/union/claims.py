@@ -22,7 +22,7 @@ def check_names(
     dest: Sequence[DeltaCommit],
     fresh: Sequence[DeltaCommit],
 ) -> None:
-    """Reject reverts of named actions in dest, judged by the last commit of each name."""
+    """Reject reverts of named actions in dest, based on the last commit of each name."""
     places: dict[str, float] = {each.origin: at for at, each in enumerate(source)}
     places.update((each.origin, -1) for each in base)
     for kind, (_, did) in _NAMED.items():
@@ -35,7 +35,7 @@ def check_names(
 def _latest(
     commits: Iterable[DeltaCommit], kind: str, places: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the latest place in source of each name's commits, infinity for others."""
+    """Return the latest position in source of each name's commits; infinity if not in source."""
     latest: dict[str, float] = {}
     for each in commits:
         place = places.get(each.origin, math.inf)
@@ -59,9 +59,11 @@ def same_metadata(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
 
 
 def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str) -> None:
-    """Reject a change of metadata except for new nullable columns without rules."""
+    """Reject metadata changes other than new nullable columns without constraints."""
     if before.get("id") != after.get("id"):
-        raise UnmergeableTableError(f"{changer} replaced the table by another one (with a new id)")
+        raise UnmergeableTableError(
+            f"{changer} replaced the table with a new one (with a different id)"
+        )
     for name in ("partitionColumns", "format"):
         if before.get(name) != after.get(name):
             raise UnmergeableTableError(
@@ -84,16 +86,17 @@ def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str
     strict = [name for name, each in added.items() if not each.get("nullable", True)]
     if strict:
         raise UnmergeableTableError(
-            f"{changer} added the column {strict[0]!r}, which may not be null, and the other side "
-            "wrote without it"
+            f"{changer} added the column {strict[0]!r}, which is NOT NULL, and the other side "
+            "wrote "
+            "rows without it"
         )
     ruled = [
         name for name, each in added.items() if not _RULES.isdisjoint(each.get("metadata") or ())
     ]
     if ruled:
         raise UnmergeableTableError(
-            f"{changer} added the column {ruled[0]!r}, which is generated or checked, and the "
-            "other side wrote without it"
+            f"{changer} added the column {ruled[0]!r}, which is generated or constrained, and the "
+            "other side wrote rows without it"
         )
 
 
@@ -156,7 +159,7 @@ _IDENTITY = "delta.identity."
 
 def check_features(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
     for what in _obstacles(protocol, metadata):
-        raise UnmergeableTableError(f"the table uses a feature that cannot be united: {what}")
+        raise UnmergeableTableError(f"the table uses a feature that cannot be merged: {what}")
 
 
 def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Commits dropped when a merge takes one side of a table as a whole."""
+"""Commits dropped when a merge selects one side of a whole table."""
 
 from __future__ import annotations
 

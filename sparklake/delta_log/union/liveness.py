@@ -1,4 +1,4 @@
-"""The live files of a table, as far as its commits show."""
+"""The live files of a table, as far as its commits record them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FileStates:
 
     @staticmethod
     def of(*sides: Sequence[DeltaCommit]) -> FileStates:
-        """Return the states after the commits of the sides. Dest is last."""
+        """Return the states after the commits of all sides, dest last."""
         files = FileStates()
         for side in sides:
             touched: set[FileKey] = set()
@@ -69,8 +69,7 @@ class FileStates:
         absent = [each.path for each in removes if not self.is_live(each)]
         if absent:
             raise UnmergeableTableError(
-                "source removed or rewrote files that dest has removed, rewritten or never had",
-                absent,
+                "source removed or rewrote files that dest removed, rewrote or never had", absent
             )
         others = [each for each in commit.adds if each not in self.ours]
         twice = [

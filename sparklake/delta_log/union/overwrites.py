@@ -20,7 +20,7 @@ from sparklake.delta_log.union.regions import (
 
 @dataclass(frozen=True, slots=True)
 class _SideCommit:
-    """A commit of a side: its overwritten region, and its lasting added files."""
+    """A commit of a side: its overwritten region and its added files that are still live."""
 
     region: Region | None
     adds: Sequence[Fields]
@@ -97,7 +97,7 @@ def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:
 
 
 def _find_circle(source: Sequence[_SideCommit], dest: Sequence[_SideCommit]) -> Region | None:
-    """Return a region of two overwrites with a circular order, or None."""
+    """Return the region of two overwrites with a cyclic order, or None."""
     if not all(any(step.region for step in steps) for steps in (source, dest)):
         return None
     dest_orders = list(_orders(dest, source))

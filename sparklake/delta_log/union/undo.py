@@ -1,4 +1,4 @@
-"""The union with a source older than base: an undo of base's commits in dest."""
+"""The union with a source older than base, which undoes base's commits in dest."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def undoing(
         raise UnmergeableTableError("files to remove were removed or rewritten since", changed)
     restored = [key.path for key in net.removed if files.is_live(key)]
     if restored:
-        raise UnmergeableTableError("files to restore were restored already", restored)
+        raise UnmergeableTableError("files to restore are already restored", restored)
     if net.removed and not settings:
         check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
         check_fits(source.metadata or {}, dest.metadata or {}, "dest")
@@ -78,8 +78,8 @@ def _settings(
 ) -> list[Action]:
     """Return actions to restore table settings.
 
-    Settings are restored only if the undone commits are the last ones of the log (`alone`). A
-    protocol stays: older writers may not support the current features, and a newer protocol can
+    Settings are restored only if the undone commits are the last ones of the log (`alone`). The
+    protocol is kept: older writers may not support the current features, and a newer protocol can
     read all earlier contents.
     """
     kinds = ("metaData", "protocol", "domainMetadata")

@@ -1,4 +1,4 @@
-"""The union: source's commits since base, repeated on dest's log."""
+"""The union: source's commits since base, replayed onto dest's log."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def united(
 def _find_restated(
     source: LogSide, dest: LogSide, versions: Container[int], files: FileStates
 ) -> None:
-    """Look up files in dest for repeated commits to re-add.
+    """Look up the files in dest that replayed commits re-add.
 
     An earlier commit of source, which is not repeated, added them, and no commit of dest touches
-    them. One look-up finds all of them, before the first commit is repeated.
+    them. A single lookup finds all of them, before the first commit is replayed.
     """
     added: set[FileKey] = set()
     restated: set[FileKey] = set()
@@ -88,7 +88,7 @@ def _settled_kinds(
     source_commits: Sequence[DeltaCommit],
     dest_commits: Sequence[DeltaCommit],
 ) -> set[str]:
-    """Return the kinds of actions to drop for dest's, and check the others."""
+    """Return the action kinds superseded by dest's, and check the others."""
     dropped = set()
     if _changed("metaData", base.metadata, source.metadata, dest.metadata):
         dropped.add("metaData")
@@ -109,7 +109,7 @@ def _settled_kinds(
 def _check_end(
     source: LogSide, dest: LogSide, source_commits: Sequence[DeltaCommit], dropped: Container[str]
 ) -> None:
-    """Reject a union of one side's metadata and the other's protocol."""
+    """Reject a union of a metadata change on one side and a protocol change on the other."""
     metadata = (dest if "metaData" in dropped else source).metadata
     protocol = (dest if "protocol" in dropped else source).protocol
     pairs = ((each.metadata, each.protocol) for each in (source, dest))
@@ -126,8 +126,8 @@ def _check_end(
     ]
     if not all(ends):
         raise UnmergeableTableError(
-            "dest already has some of source's changes of the table's schema, properties or "
-            "protocol, in another order"
+            "dest already has some of source's changes to the table's schema, properties or "
+            "protocol, in a different order"
         )
 
 
@@ -146,7 +146,7 @@ def _changed(
     source: Mapping[str, Any] | None,
     dest: Mapping[str, Any] | None,
 ) -> bool:
-    """Return whether dest changed the metadata or protocol. Source may only do the same."""
+    """Return whether dest changed the metadata or protocol. Source may only change it equally."""
     same = claims.same_metadata if kind == "metaData" else _same
     if same(dest, base):
         return False

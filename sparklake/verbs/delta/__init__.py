@@ -1,1 +1,1 @@
-"""Verbs on Delta tables: write, read, compare and unite."""
+"""Verbs on Delta tables: write, read, compare and merge."""

@@ -1,4 +1,4 @@
-"""Diffs of Delta logs for merges: shrinking logs and missing files."""
+"""Diffs of Delta logs for merges: logs losing entries, and missing files."""
 
 from __future__ import annotations
 

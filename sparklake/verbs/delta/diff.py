@@ -50,7 +50,7 @@ def delta_sides(compared: FolderPair) -> tuple[TableSide, TableSide]:
     except UnmergeableTableError as error:
         raise InvalidInputError(
             f"the logs of {folder!r} at {refs[0]!r} and {refs[1]!r} are not compared: {error}. "
-            "Compare what `read` returns of both"
+            "Compare the results of `read` instead"
         ) from error
     one, other = (_apart(*each, log.encode(), changed) for each in ((left, right), (right, left)))
     return _side(compared, 0, sides[0], one), _side(compared, 1, sides[1], other)
@@ -104,8 +104,8 @@ def _resolve(compared: FolderPair, at: int, relative: pa.Array) -> pa.Array:
     for name, address in zip(names.dictionary.to_pylist(), addresses.to_pylist(), strict=True):
         if address is None:
             raise ObjectNotFoundError(
-                f"{compared.refs[at]!r} has no object {compared.folder + name!r}, which the log of "
-                "its table names"
+                f"{compared.refs[at]!r} has no object {compared.folder + name!r}, which the log "
+                "of its table references"
             )
     uris = spark_uris(addresses.combine_chunks())
     return unlike(uris, names.dictionary, repeated([hashes(uris)])).take(names.indices)

@@ -34,7 +34,7 @@ from sparklake.verbs.delta.merged_log import StoredValues, TableUnion
 
 @dataclass(frozen=True, slots=True)
 class MovedRanges:
-    """Ranges in a side or in base alone, and their hulls."""
+    """Ranges only in a side or only in base, and their hulls."""
 
     ranges: Sequence[RangeInfo]
     hulls: Sequence[Interval]
@@ -53,7 +53,7 @@ class MovedRanges:
 
 
 def _places_of_logs(source: MovedRanges, dest: MovedRanges) -> Iterator[tuple[RangeInfo, bytes]]:
-    """Yield unread ranges, with the folders of logs possibly in them.
+    """Yield unread ranges, with the folders of logs that they may contain.
 
     If one side moved a range with a log, and the other side changed another part of the table, then
     the table extends beyond that range. So one of the range's edges is a key of the table.
@@ -136,7 +136,7 @@ def _union(
     if not sides.path_filter.holds(prefix_interval(folder)) and (
         dest.ids != base.ids or any(key not in sides.path_filter for key in changed)
     ):
-        return replace(union, refusal="the chosen paths include only a part of its log")
+        return replace(union, refusal="the selected paths include only a part of its log")
     if dest.ids == base.ids and not (sides.logs_grow and _is_older(source, dest)):
         return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:
@@ -167,7 +167,8 @@ def _union(
 def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:
     """Return whether source's log is dest's without the last versions.
 
-    It is not if source has no table or one with another history, which is removed or added whole.
+    False if source has no table, or one with a different history, which is removed or added as a
+    whole.
     """
     same = source.commits.keys() & dest.commits.keys()
     return 0 <= source.latest < dest.latest and all(
@@ -183,7 +184,7 @@ def _taken(
     apart: Sequence[tree_log.Commits],
     winner: Strategy,
 ) -> TableUnion:
-    """Return the union of a table with the winner's side taken whole, if possible."""
+    """Return the union that selects the winner's side of the whole table, if possible."""
     place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
     try:
         needed = _needed(logs, apart, place)

@@ -45,13 +45,13 @@ class StoredValues(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableUnion:
-    """The merged log of one table, or the `refusal` to unite it.
+    """The merged log of one table, or the reason for its `refusal`.
 
-    `log` has the changed keys. They become dest's log with `commits` added, or the log of the side
-    `taken` as a whole, or, if only one side changed the log, that side's. `needed` are the table's
-    files that a merge by keys may lose, each with its required record id, or None for any. A
-    refused union `may_be_taken` if a strategy could decide it, and `drops` are the commits that
-    each strategy drops.
+    `log` has the changed keys. They result in dest's log with `commits` appended, in the log of the
+    side `taken` as a whole or, if only one side changed the log, in that side's log. `needed` are
+    the table's files that a merge by keys may lose, each with its required record id, or None for
+    any. A refused union `may_be_taken` if a strategy can resolve it. `drops` are the commits
+    dropped by each strategy.
     """
 
     folder: bytes
@@ -70,7 +70,7 @@ class TableUnion:
 
     @property
     def message(self) -> str:
-        why = f"Delta table {self.name!r} cannot be united: {self.refusal}"
+        why = f"Delta table {self.name!r} cannot be merged: {self.refusal}"
         if not self.may_be_taken:
             return why
         drops = (f"{strategy.value} drops {each}" for strategy, each in self.drops.items())
@@ -94,7 +94,7 @@ class TableUnion:
                 yield tombstone(key) if end is None else (key, end)
 
     def conflicts(self) -> list[Conflict]:
-        """Return the conflicts to report for a refused union: source's worst changes."""
+        """Return the conflicts to report for a refused union: the most severe changes of source."""
         changes = [
             each
             for each in self.log.items()
@@ -159,7 +159,10 @@ def dropped_commits(unions: Iterable[TableUnion]) -> dict[str, DroppedCommits]:
 
 
 def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
-    """Return commit metadata about united and taken tables. Long lists are truncated."""
+    """Return commit metadata about merged tables, and tables resolved by a strategy.
+
+    Long lists are truncated.
+    """
     drops = dropped_commits(unions).items()
     tables = {
         MERGED_METADATA_KEY: merged_tables(unions),

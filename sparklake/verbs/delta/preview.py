@@ -26,7 +26,7 @@ from sparklake.verbs.delta.merged_log import (
 
 @dataclass(frozen=True, slots=True)
 class PreviewedUnions:
-    """The united tables. `counts` are corrections of the merge's counts, possibly negative."""
+    """The merged tables. `counts` are corrections of the merge's counts, possibly negative."""
 
     merged: tuple[str, ...]
     winners: Mapping[str, str]

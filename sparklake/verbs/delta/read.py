@@ -69,7 +69,7 @@ def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
     values = {name.lower(): value for name, value in options.items()}
     if _TIMESTAMP_AS_OF.lower() in values:
         raise errors.InvalidInputError(
-            f"{_TIMESTAMP_AS_OF} is not supported, because it uses the times of files, and a "
+            f"{_TIMESTAMP_AS_OF} is not supported, because it uses file times, and a "
             f"version of {table.path!r} may have newer copies: use a ref, `timestamp`, or "
             f"{VERSION_AS_OF}"
         )

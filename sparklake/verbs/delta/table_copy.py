@@ -96,7 +96,7 @@ def new_entries(context: Context, write: Write, base: BaseTable) -> list[Sequenc
 def _to_addresses(
     snapshot: Snapshot, folder: str, spelled: dict[str, str], files: Sequence[dict[str, Any]]
 ) -> None:
-    """Replace relative paths with addresses. A file missing from the tree keeps its path."""
+    """Replace relative paths with addresses. A file missing in the tree keeps its path."""
     places = [place for fields in files for place in relative_places(fields)]
     names = sorted({each.name for each in places})
     paths = [folder + each for each in names]

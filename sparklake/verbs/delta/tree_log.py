@@ -194,8 +194,8 @@ def commits_apart(logs: Sequence[TreeLog]) -> list[Commits]:
 def _divergence(logs: Sequence[TreeLog]) -> int:
     """Return the first different version of the sides.
 
-    A side's log lacks the versions before its first one, because they were cleaned up. So all sides
-    must have the version before the divergence, or they must differ from the start. Otherwise they
+    A side's log lacks the versions before its first one, because they were cleaned up. All sides
+    must therefore have the version before the divergence, or differ from the start. Otherwise they
     may be different tables.
     """
     logs = [each for each in logs if each.commits]
@@ -232,7 +232,7 @@ def _side(log: TreeLog, at: int, shared_state: Callable[[], dict[str, Fields]]) 
 
 
 def _state(logs: Sequence[TreeLog], version: int) -> dict[str, Fields]:
-    """Return the metadata and protocol at a common version, as far as logs show."""
+    """Return the metadata and protocol at a common version, as far as logs contain them."""
     state: dict[str, Fields] = {}
     for at in range(version, -1, -1):
         saved = next((each for each in logs if at in each.checkpoints), None)

@@ -52,7 +52,7 @@ _STAGED_LOG = "_staged_log/"
 def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
     """Write a DataFrame with Delta, and stage the committed files.
 
-    An append lands after concurrent commits. Other writes are repeated on the new state.
+    An append is committed after concurrent commits. Other writes are retried on the new state.
     """
     for _ in range(MAX_ATTEMPTS - 1):
         try:
@@ -86,7 +86,7 @@ def _edit(context: Context, branch: str, path: str, *, repeated: bool) -> Iterat
 
 
 class EditLocation(str):
-    """The URI of a table copy to edit. `repeated` reports whether the edit was staged before."""
+    """The URI of a table copy to edit. `repeated` reports whether the edit was already staged."""
 
     __slots__ = ("repeated",)
 
@@ -99,7 +99,7 @@ def edit_delta(
 ) -> Iterator[EditLocation]:
     """Yield the URI of a table copy for Delta to change, and stage the changes at the end.
 
-    A repeated edit of an idempotency key is discarded. After a concurrent commit to the table,
+    A repeated edit with an idempotency key is discarded. After a concurrent commit to the table,
     raises TableChangedError and stages nothing.
     """
     if once is None:
@@ -209,7 +209,7 @@ def _land(
     files: pa.Table,
     logged: Sequence[pa.RecordBatch],
 ) -> TableWrite:
-    """Stage data files and entries, if the table's state still permits them."""
+    """Stage data files and log entries, if the table's state still permits them."""
     request, place = copy.request, copy.write.place
     fence = get_branch(context, request.branch).fence
     expected = context.refs.staging.seal(request.branch, Guarded.STAGE)
@@ -250,6 +250,6 @@ def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: T
         ):
             return len(newer)
     raise TableChangedError(
-        f"nothing was staged: others have committed to the Delta table {request.path!r} on "
-        f"{request.branch!r} meanwhile. Read it again, and repeat the change"
+        f"nothing was staged: others committed concurrently to the Delta table {request.path!r} "
+        f"on {request.branch!r}. Read it again, and repeat the change"
     )

@@ -110,7 +110,7 @@ def test_what_is_not_understood_is_refused(repo: Repository, folder: Path) -> No
     gone = sides(repo, "left", "main")[1].paths[0]
     main.delete(gone)
     main.commit("no longer there")
-    with pytest.raises(ObjectNotFoundError, match="which the log of its table names"):
+    with pytest.raises(ObjectNotFoundError, match="which the log of its table references"):
         sides(repo, "left", "main")
     main.delete(f"{LOG}{0:020}.json")
     main.put(f"{LOG}{2:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json", b"{}")

@@ -169,7 +169,7 @@ def test_other_conflicts_are_told_beside_those_of_logs(desk: Desk) -> None:
     for branch in ("dev", "main"):
         desk.repo.branch(branch).put("z-behind", branch.encode())
         desk.change(branch, delete("id = 1"))
-    with refused(desk.repo, "2 conflicting objects.*cannot be united") as raised:
+    with refused(desk.repo, "2 conflicting objects.*cannot be merged") as raised:
         desk.repo.merge("dev", "main")
     error: Any = raised.value
     rows = [(row.path, row.reason is None) for row in error.conflicts]
@@ -185,7 +185,7 @@ def test_compaction_beside_an_append_and_beside_a_deletion(desk: Desk) -> None:
     desk.change("main", delete("id = 1"))
     other = desk.repo.create_branch("other", "main~1")
     desk.change(other.name, optimize)
-    with pytest.raises(MergeConflictError, match="cannot be united"):
+    with pytest.raises(MergeConflictError, match="cannot be merged"):
         desk.repo.merge("other", "main")
 
 

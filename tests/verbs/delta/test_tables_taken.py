@@ -1,4 +1,4 @@
-"""Delta tables whose logs cannot be united, of which a strategy takes one side as a whole."""
+"""Delta tables whose logs cannot be merged, of which a strategy takes one side as a whole."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_a_revert_of_what_created_a_table(range_records: int) -> None:
             first = table.commit()
             table.change(add("f3"))
             table.commit()
-            with pytest.raises(MergeConflictError, match="cannot be united"):
+            with pytest.raises(MergeConflictError, match="cannot be merged"):
                 repo.branch("main").revert(first)
 
 
@@ -333,9 +333,9 @@ def test_what_is_taken_back_of_a_log_that_was_cleaned(
     pair.main.commit()
     if verb != "revert":
         for strategy in (None, *WINNERS):
-            pair.refused("cannot be united", strategy)
+            pair.refused("cannot be merged", strategy)
         return
-    with refused(pair.repo, "cannot be united"):
+    with refused(pair.repo, "cannot be merged"):
         pair.repo.branch("main").revert(wrong)
 
 
@@ -345,7 +345,7 @@ def test_a_log_that_cannot_be_read_is_not_taken_where_files_are_gone(pair: Pair)
     wrong = pair.main.commit()
     pair.main.vacuum(logged=False)
     pair.main.commit()
-    with refused(pair.repo, "cannot be united"):
+    with refused(pair.repo, "cannot be merged"):
         pair.repo.branch("main").revert(wrong)
 
 
