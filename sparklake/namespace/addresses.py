@@ -57,7 +57,7 @@ class OwnNamespace:
         return self._without_links(full_addresses(self.uri, entries))
 
     def canonical(self, addresses: pa.StringArray) -> pa.StringArray:
-        """Return addresses in one spelling per object, with links into the namespace resolved."""
+        """Return addresses in a canonical spelling, with links into the namespace resolved."""
         return self._without_links(canonical_addresses(addresses))
 
     def _without_links(self, addresses: pa.StringArray) -> pa.StringArray:
@@ -75,7 +75,7 @@ class OwnNamespace:
         return address if key is None else f"{self.uri}/{key}"
 
     def mask(self, addresses: pa.StringArray, direct: Mask | None = None) -> Mask:
-        """Return the mask of plain addresses in the namespace. `direct` ones are no links."""
+        """Return the mask of plain addresses in the namespace. `direct` excludes links."""
         if not self._is_local:
             return _truth(pc.starts_with(canonical_schemes(addresses), self._root))
         local = _truth(are_local(addresses))

@@ -49,7 +49,7 @@ COLLECTED_KEY = f"{COLLECTIONS_FOLDER}collected.json"
 
 
 def sweep_marker_key(sweep_id: str) -> str:
-    """Return the key of an open sweep's marker, unique to it, older than its first read."""
+    """Return the key of an open sweep's marker, unique to it and written before its first read."""
     return f"{SWEEP_MARKER_KEY}-{sweep_id}"
 
 
@@ -62,7 +62,7 @@ def candidates_key(run_id: str) -> str:
 
 
 def sweep_claim_key(run_id: str, marker: str) -> str:
-    """Return the key of the decision about the sweep of a marker."""
+    """Return the key of the decision on a marker's sweep."""
     return f"{collection_folder(run_id)}sweep{marker.removeprefix(SWEEP_MARKER_KEY)}"
 
 
@@ -74,7 +74,7 @@ OPEN_PURGES_FOLDER = f"{PURGES_FOLDER}open/"
 
 
 def open_purge_key(purge_id: str) -> str:
-    """Return the key of an open purge's marker, older than its first read."""
+    """Return the key of an open purge's marker, written before its first read."""
     return f"{OPEN_PURGES_FOLDER}{purge_id}"
 
 

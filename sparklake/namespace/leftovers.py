@@ -1,4 +1,4 @@
-"""Leftovers of crashes below `_sparklake/`, and their removal."""
+"""Crash leftovers below `_sparklake/`, and their removal."""
 
 from __future__ import annotations
 

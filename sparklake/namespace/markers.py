@@ -11,7 +11,7 @@ ENDED = b"ended"
 
 
 def decide_once(store: ObjectStore, key: str, decision: bytes) -> bytes:
-    """Return the stored decision of a key: the given one, or an earlier one."""
+    """Store a decision under a key unless one exists; return the stored one."""
     return decision if store.put_if_absent(key, decision) else store.get(key)
 
 
@@ -51,5 +51,5 @@ def is_run_id(text: str) -> bool:
 
 
 def open_purges(store: ObjectStore) -> list[str]:
-    """Return the ids of the purges that may be deleting objects. Some may be dead."""
+    """Return the ids of purges that may still delete objects. Some may be dead."""
     return [each.key.removeprefix(OPEN_PURGES_FOLDER) for each in store.list(OPEN_PURGES_FOLDER)]

@@ -1,4 +1,4 @@
-"""Ownership markers of nested namespaces, with links resolved now."""
+"""Ownership markers of nested namespaces, with links currently resolved."""
 
 from __future__ import annotations
 

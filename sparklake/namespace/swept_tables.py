@@ -1,4 +1,4 @@
-"""Puts of tree files during a gc: the check precedes the put. See docs/design/048."""
+"""Puts of tree files during a garbage collection: check, then put. See docs/design/048."""
 
 from __future__ import annotations
 

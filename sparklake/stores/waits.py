@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Wait(Generic[T]):
-    """A call without an answer so far."""
+    """A call that has not returned yet."""
 
     what: T
     since: float

@@ -1,1 +1,1 @@
-"""Contracts, memory stores and lakes for tests, campaigns and implementers of a store."""
+"""Contracts, in-memory stores and lakes for tests, campaigns and store implementers."""

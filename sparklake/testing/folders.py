@@ -15,7 +15,7 @@ _PLENTY_BYTES = 4 << 30
 
 
 def memory_root() -> Path | None:
-    """Return the file system in memory, or None if there is none or only a small one."""
+    """Return the in-memory file system, or None if it is missing or too small."""
     try:
         free = shutil.disk_usage(SHARED_MEMORY).free
     except OSError:
@@ -26,6 +26,6 @@ def memory_root() -> Path | None:
 
 @contextmanager
 def memory_folder() -> Iterator[Path]:
-    """Make a folder, in memory if possible: a sync to a disk takes milliseconds."""
+    """Create a folder, in memory if possible: a sync to disk takes milliseconds."""
     with tempfile.TemporaryDirectory(prefix="sparklake-tests-", dir=memory_root()) as folder:
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""Lakes in memory and in Postgres, and their contents."""
+"""In-memory and Postgres lakes, and their contents."""
 
 from __future__ import annotations
 

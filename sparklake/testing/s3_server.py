@@ -58,7 +58,7 @@ def _one_at_a_time() -> WSGIApplication:
 
 
 def s3_environment(endpoint: str, folder: Path) -> dict[str, str]:
-    """Return the environment of a client that sees only this endpoint.
+    """Return the environment of a client restricted to this endpoint.
 
     `folder` is a home directory without AWS files.
     """
@@ -75,7 +75,7 @@ def s3_environment(endpoint: str, folder: Path) -> dict[str, str]:
 
 
 def aws_client(service: str, environment: Mapping[str, str]) -> Any:
-    """Return a plain boto3 client for the preparations of a test."""
+    """Return a plain boto3 client for test setup."""
     return _client(service, environment["AWS_ENDPOINT_URL"])
 
 

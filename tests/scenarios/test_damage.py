@@ -402,7 +402,7 @@ def test_a_file_whose_name_is_not_text(small_lake: Lake, repo: Repository, folde
 def test_a_link_out_of_the_source(small_lake: Lake, repo: Repository, folder: Path) -> None:
     source = source_of(folder, ["a"])
     (source / "out").symlink_to(folder)
-    with refused(small_lake, InvalidKeyError, "source/out leads out of.*replace it"):
+    with refused(small_lake, InvalidKeyError, "source/out leads outside .*replace it"):
         repo.branch("main").import_objects(str(source), "in")
 
 

@@ -12,7 +12,7 @@ __all__ = ["CacheCounts", "CacheUsage", "DiskCache", "find_cache", "open_cached_
 
 
 def open_cached_store(uri: str, settings: CacheSettings, instance: str = "") -> ObjectStore:
-    """Return the store at a URI. Tree files of a remote store are cached on disk, by instance."""
+    """Return the store at a URI. Tree files of a remote store are cached on disk per instance."""
     store = open_store(uri)
     if store.traits.is_local:
         return store

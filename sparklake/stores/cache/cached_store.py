@@ -22,7 +22,7 @@ _TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
 
 
 class CachedStore:
-    """A store with a disk cache of verified tree files. A hit does not ask the store."""
+    """A store with a disk cache of verified tree files. A hit sends no request to the store."""
 
     def __init__(
         self, inner: ports.ObjectStore, cache: DiskCache, verify: Verify, instance: str = ""
@@ -130,7 +130,7 @@ class CachedStore:
         return content
 
     def _keep(self, key: str, content: bytes) -> None:
-        """Cache a tree file written by this call: one of the same id may have other addresses."""
+        """Cache a tree file written by this call: an existing one may have different addresses."""
         table_id = _find_table_id(key)
         if table_id is not None:
             self._cache.keep(self._name, table_id, content)
@@ -142,7 +142,7 @@ def _find_table_id(key: str) -> str | None:
 
 
 def _name(uri: str, instance: str) -> str:
-    """Return the cache's name of a store: endpoints and instances may share a place."""
+    """Return a store's name in the cache: endpoints and instances may share a location."""
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     endpoint = next(filter(None, map(os.environ.get, variables)), "")
     return sha256(f"{endpoint} {uri} {instance}".encode()).hexdigest()[:16]

@@ -34,7 +34,7 @@ class CacheCounts:
 
 
 class Tally:
-    """The counts of this process and its workers. A repeated report does no harm."""
+    """The counts of this process and its workers. Repeated reports are harmless."""
 
     def __init__(self) -> None:
         self.begin()
@@ -54,7 +54,7 @@ class Tally:
             return self._process, self._counts[self._process]
 
     def note(self, process: str, counts: CacheCounts) -> None:
-        """Store a process's report. The report with the most reads is the latest."""
+        """Record a process's report. The report with the most reads is the latest."""
         with self._lock:
             previous = self._counts.get(process, CacheCounts())
             self._counts[process] = max(previous, counts, key=lambda each: each.reads)

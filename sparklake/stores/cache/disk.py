@@ -1,11 +1,11 @@
 """A cache folder of tables, bounded in bytes and shared by one user's processes.
 
 Writes, evictions and clears hold the folder's lock. Reads need no lock. The lock file has the
-number of bytes in the folder. It is written before a table, so a process killed in between leaves a
+number of bytes in the folder. It is updated before a file is written, so a killed process leaves a
 number that is too high, never too low. The next eviction recounts.
 
 A file is a header (magic, CRC32C and length of the rest) and the table. The CRC detects damage by
-the disk or a power cut. A damaged file is deleted and counts as missing.
+the disk or a power cut. A damaged file is deleted and counts as a miss.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _CachedFile:
 
 
 class DiskCache:
-    """An LRU cache of several stores' tree files. A failure of the disk raises no error."""
+    """An LRU cache of several stores' tree files. Disk failures raise no errors."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ class DiskCache:
         return None
 
     def keep(self, store: str, table_id: str, content: bytes) -> None:
-        """Cache a table unless it is cached; first evict others if needed."""
+        """Cache a table unless it is already cached; evict others first if needed."""
         path, size = self._path(store, table_id), _HEADER.size + len(content)
         if size > self.max_bytes:
             return
@@ -132,7 +132,7 @@ class DiskCache:
             raise
 
     def _evict(self, room: int) -> int:
-        """Delete least recently used tables until there is room; return the bytes left."""
+        """Delete least recently used tables until there is room; return the remaining bytes."""
         files = sorted(self._kept(), key=lambda each: each.used)
         total = sum(each.size for each in files)
         for each in files:

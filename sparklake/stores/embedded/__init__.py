@@ -1,8 +1,8 @@
 """An embedded Postgres: one server per home, shared by the home's processes.
 
-It listens on a socket in a private folder, never on the network. Each user of the server holds a
-shared lock while it needs the server. The last user to leave stops the server. If that user was
-killed, or its container differs from the server's, the program `watcher` stops it.
+It listens on a socket in a private folder, never on the network. Each client process holds a shared
+lock while it needs the server. The last user to leave stops the server. If that user was killed, or
+its container differs from the server's, the program `watcher` stops it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOCK_SECONDS = 90.0
 
 
 class EmbeddedServer:
-    """A share in the running server of a home, released at Python's exit or before."""
+    """A reference to the running server of a home, released at exit or earlier."""
 
     def __init__(self, layout: Layout, share: FileLock, dsn: str) -> None:
         self.dsn = dsn
@@ -44,13 +44,13 @@ class EmbeddedServer:
         atexit.register(self._leave)
 
     def restart(self) -> str:
-        """Start the server unless it runs, once for all its users; return its DSN."""
+        """Start the server unless it is running, once for all users; return its DSN."""
         with locked(start_lock(self._layout.folder), _LOCK_SECONDS):
             self.dsn = _running(self._layout)
         return self.dsn
 
     def release(self) -> None:
-        """Release the share. The last one stops the server and waits for its end."""
+        """Release the reference. The last one stops the server and waits until it exits."""
         self._leave(wait=True)
 
     def _leave(self, *, wait: bool = False) -> None:
@@ -76,7 +76,7 @@ def _stop_if_last(layout: Layout, share: FileLock, *, wait: bool = False) -> Non
 
 
 def embedded_dsn(home: Path) -> EmbeddedServer:
-    """Share the server of a home, started if needed."""
+    """Acquire the server of a home, started if needed."""
     try:
         folder = home_folder(home)
         with locked(start_lock(folder), _LOCK_SECONDS):
@@ -84,13 +84,13 @@ def embedded_dsn(home: Path) -> EmbeddedServer:
     except RefStoreUnavailableError:
         raise
     except (FileExistsError, NotADirectoryError) as error:
-        raise InvalidInputError(f"{home} is not a folder: name one as home") from error
+        raise InvalidInputError(f"{home} is not a folder: choose a folder as home") from error
     except OSError as error:
         raise RefStoreUnavailableError(f"cannot store refs in {home}: {error}") from error
 
 
 def running_dsn(home: Path) -> str:
-    """Return the DSN of a running server, without a share in it. Nothing is started."""
+    """Return the DSN of a running server without acquiring it. Starts nothing."""
     layout = find_layout(home)
     dsn = None if layout is None else server.find_running(layout)
     if dsn is None:

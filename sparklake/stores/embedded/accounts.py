@@ -1,4 +1,4 @@
-"""System accounts of processes, and their rights on files."""
+"""System accounts of processes, and their file permissions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def owner_account(folder: Path) -> Account:
 
 
 def unprivileged_account() -> Account:
-    """Return an account with few rights, to run as in place of root."""
+    """Return an unprivileged account to run as instead of root."""
     for name in _UNPRIVILEGED:
         try:
             entry = pwd.getpwnam(name)

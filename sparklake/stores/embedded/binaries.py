@@ -45,7 +45,7 @@ def _wheel() -> Path:
 
 
 def _copy(site: Path, target: Path) -> None:
-    """Copy the programs and their libraries. The target appears complete or not at all."""
+    """Copy the programs and their libraries atomically."""
     with tempfile.TemporaryDirectory(prefix=".copy-", dir=target.parent) as scratch:
         whole = Path(scratch) / target.name
         parts = [*_NEEDED, *(part for part in _BESIDE if (site / part).exists())]
@@ -60,7 +60,7 @@ def _copy(site: Path, target: Path) -> None:
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Make a new copy readable for all, and executable where its owner may execute."""
+    """Make a new copy world-readable, and executable where its owner can execute it."""
     folder.chmod(0o755)
     for parent, folders, files in os.walk(folder):
         for name in folders:

@@ -1,4 +1,4 @@
-"""Private and safely shared folders. Existing permissions are never loosened."""
+"""Private and safely shared folders. Existing permissions are never relaxed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def system_folder(account: Account) -> Path:
 
 
 def _make(path: Path, mode: int) -> bool:
-    """Create a folder of exactly this mode; return whether it was missing."""
+    """Create a folder with exactly this mode; return whether it was missing."""
     try:
         path.mkdir(mode=mode)
     except FileExistsError:

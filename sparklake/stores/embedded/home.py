@@ -1,4 +1,4 @@
-"""The file layout of a home's embedded Postgres; a note points to data and socket elsewhere."""
+"""The file layout of a home's embedded Postgres. A note points to data and socket elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_SOCKET_PATH = 103  # The limit of the strictest system, without the closing
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The places of files: locks and the note in `folder`, data and log in `base`."""
+    """The locations of files: locks and the note in `folder`, data and log in `base`."""
 
     folder: Path
     base: Path

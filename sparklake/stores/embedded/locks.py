@@ -1,4 +1,4 @@
-"""Advisory file locks. The system frees them when their holder dies in any way."""
+"""Advisory file locks. The system releases them when the holder dies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.005
 
 
 class FileLock:
-    """An open lock file. A forked child closes it without freeing its parent's lock."""
+    """An open lock file. A forked child closes it without releasing its parent's lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,11 +30,11 @@ class FileLock:
         self._wait(fcntl.LOCK_EX, seconds)
 
     def try_take(self) -> bool:
-        """Try to take an exclusive lock. A shared lock of this object may be lost then."""
+        """Try to acquire an exclusive lock. A shared lock of this object may be lost."""
         return self._try(fcntl.LOCK_EX)
 
     def fileno(self) -> int:
-        """Return the descriptor. A process that inherits it holds the lock, too."""
+        """Return the descriptor. A process that inherits it also holds the lock."""
         assert self._descriptor is not None
         return self._descriptor
 

@@ -107,7 +107,7 @@ def _dsn(sockets: Path) -> str:
 
 
 def stop(layout: Layout) -> bool:
-    """Shut the server down, until it reports so; return False if none is in this container."""
+    """Shut the server down and wait; return False if none runs in this container."""
     pid = _postmaster(layout)
     if not pid:
         return False
@@ -127,7 +127,7 @@ def _wait_while(layout: Layout, condition: Callable[[], bool]) -> None:
     while condition():
         if time.monotonic() > deadline:
             raise RefStoreUnavailableError(
-                f"a Postgres in {layout.data}, or its remains after a crash, did not stop "
+                f"a Postgres in {layout.data}, or a remainder of it after a crash, did not stop "
                 f"within {_STOP_SECONDS:.0f} s. It may run in another container that does not "
                 f"share the folder of its socket. See {layout.log}"
             )
@@ -144,7 +144,7 @@ def _is_alive(layout: Layout) -> bool:
 
 
 def _postmaster(layout: Layout) -> int | None:
-    """Return the live server's process id; 0 for an invisible one."""
+    """Return the live server's process id, or 0 if it is not visible."""
     lines = _pid_lines(layout)
     listener = _listener(layout, lines)
     if listener or not lines:
@@ -210,13 +210,13 @@ def _ready(lines: list[str]) -> bool:
 
 
 def _clear_away(layout: Layout, sockets: Path) -> None:
-    """Remove a dead server's files: Postgres trusts its stale id in another process."""
+    """Remove a dead server's files: Postgres trusts its stale pid if another process has it."""
     for file in (_pid_file(layout), sockets / f"{_SOCKET}.lock"):
         file.unlink(missing_ok=True)
 
 
 def _initialise(layout: Layout) -> None:
-    """Create the data directory, complete or not at all."""
+    """Create the data directory atomically."""
     if layout.data.exists():
         return
     fresh = layout.base / "data.new"

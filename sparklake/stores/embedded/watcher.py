@@ -1,8 +1,8 @@
 """The watcher of a home's server: it stops a server without live users.
 
 It imports no package and sleeps in the kernel until no process holds the lock of the users. Its
-arguments are the files of that lock and of the start lock, the server's pid file, the descriptor
-of a lock that shows that the program runs, and a command that stops an unused server.
+arguments are the files of that lock and of the start lock, the server's pid file, the descriptor of
+a lock held while the program runs, and a command that stops an unused server.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _CANONICAL = "^({})".format("|".join(each.canonical for each in BUILT_IN))
 
 
 def shown_address(address: str) -> str:
-    """Return a record's full address as a URI for all readers."""
+    """Convert a record's full address to a URI for any reader."""
     return f"{_FILE}{address[len(_LOCAL) :]}" if address.startswith(f"{_LOCAL}/") else address
 
 
@@ -54,7 +54,7 @@ def stored_address(address: str) -> str:
 
 
 def stored_addresses(addresses: pa.StringArray) -> pa.StringArray:
-    """Return addresses in the form of records. Keys in the namespace stay as they are."""
+    """Convert addresses to their form in records. Keys in the namespace are unchanged."""
     addresses = canonical_schemes(addresses)
     files = pc.starts_with(addresses, _FILE)
     if not pc.any(files).as_py():
@@ -72,7 +72,7 @@ def canonical_scheme(address: str) -> str:
 
 
 def _providers(addresses: pa.StringArray) -> tuple[StoreProvider, ...]:
-    """Return the providers of addresses. Only other schemes than built-in ones load plug-ins."""
+    """Return the providers of addresses. Plug-ins are loaded only for schemes not built in."""
     others = pc.and_not(
         pc.match_substring_regex(addresses, URI_START.pattern),
         pc.match_substring_regex(addresses, _BUILT_IN_SCHEMES),
@@ -88,7 +88,7 @@ def canonical_schemes(addresses: pa.StringArray) -> pa.StringArray:
 
 
 def canonical_addresses(addresses: pa.StringArray) -> pa.StringArray:
-    """Return addresses in their only spelling. Those of unsupported stores stay as they are."""
+    """Return canonical addresses. Those of unsupported stores are unchanged."""
     addresses = canonical_schemes(addresses)
     odd = pc.invert(pc.match_substring_regex(addresses, _CANONICAL))
     return _replaced(addresses, odd, _canonical)
@@ -104,7 +104,7 @@ def _replaced(
 
 
 def spark_uri(uri: str) -> str:
-    """Return a canonical URI in Spark's spelling: Hadoop's S3 client uses the scheme s3a."""
+    """Convert a canonical URI for Spark: Hadoop's S3 client uses the scheme s3a."""
     provider = find_provider(uri.partition("://")[0])
     return uri if provider is None or provider.to_spark is None else provider.to_spark.text(uri)
 

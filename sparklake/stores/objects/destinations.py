@@ -1,4 +1,4 @@
-"""Verified copies: size, and content where its checksum is known."""
+"""Verified copies: size, and content if its checksum is known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ETAG_OF_PARTS = re.compile(r"[0-9a-f]{32}-[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class ExpectedObject:
-    """An object to copy: its place and its expected size and content."""
+    """An object to copy: its location and its expected size and content."""
 
     path: str
     address: str
@@ -35,9 +35,8 @@ class ExpectedObject:
     def check(self, size: int, digest: str, find: Callable[[], StoredObject | None]) -> None:
         """Compare the bytes read with the expected object.
 
-        `find` looks the object up in a bucket. The ETag decides where it is not an MD5, as
-        of encrypted and multipart objects. For any other checksum only the size is
-        verified.
+        `find` looks the object up in a bucket. The ETag is compared if it is not an MD5, as for
+        encrypted and multipart objects. For any other checksum only the size is verified.
         """
         self.check_size(size)
         if digest and contradicts(self.checksum, digest, find):
@@ -76,7 +75,7 @@ class Destination(Protocol):
         """Whether a key cannot be both an object and a prefix of others."""
 
     def unsupported_reason(self, key: str) -> str:
-        """Return why an object of a key is impossible here; "" if it is possible."""
+        """Return why a key cannot be stored here, or "" if it can."""
 
     def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
         """Copy an object of a store, at the key `source`.
@@ -91,7 +90,7 @@ class Destination(Protocol):
         """Write a small object."""
 
     def remove(self, key: str) -> None:
-        """Remove an object and empty folders around it. A missing object is not an error."""
+        """Remove an object and its empty parent folders. A missing object is not an error."""
 
     def settle(self) -> None:
         """Make all previous writes durable."""
@@ -101,7 +100,7 @@ class Destination(Protocol):
 
 
 class CheckedStream(io.RawIOBase):
-    """A stream with verification before its end, so no wrong object is ever complete."""
+    """A stream verified before its end, so that a wrong object is never completed."""
 
     def __init__(self, stream: BinaryIO, expected: ExpectedObject) -> None:
         super().__init__()

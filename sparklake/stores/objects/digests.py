@@ -1,4 +1,4 @@
-"""Checksums as digests, and their evidence about an object's bytes."""
+"""Checksums as digests, and their comparison with an object's bytes."""
 
 from __future__ import annotations
 

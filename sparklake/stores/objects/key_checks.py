@@ -11,7 +11,7 @@ from sparklake.uri import is_utf8
 def check_key(key: str) -> None:
     """Raise InvalidKeyError for an empty key, a non-UTF-8 one or one outside the root."""
     if not key:
-        raise InvalidKeyError("The object key is empty: name the object.")
+        raise InvalidKeyError("The object key is empty: give the object a name.")
     _check(key, key.split("/"))
 
 
@@ -20,7 +20,7 @@ def invalid_uri(uri: str, reason: str) -> InvalidUriError:
 
 
 def check_prefix(prefix: str) -> None:
-    """Raise InvalidKeyError for a prefix of no valid key. Its last part may be anything."""
+    """Raise InvalidKeyError if no valid key has the prefix. Its last part may be partial."""
     _check(prefix, prefix.split("/")[:-1])
 
 

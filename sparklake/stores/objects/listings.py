@@ -1,4 +1,4 @@
-"""Listings in parts, in columns where a store has them."""
+"""Listings in parts, in columns if the store supports them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def split_listing(
 
 
 def _read_level(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
-    """Return a level's folders and whether it has objects, or None to not split it."""
+    """Return a level's folders and whether it has objects, or None if it is not split."""
     folders, has_objects, count = [], False, 0
     for count, each in enumerate(scan_level(store, prefix), start=1):
         if count > _MOST_ENTRIES:
@@ -63,7 +63,7 @@ def _read_level(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | Non
 
 
 def scan_level(store: ObjectStore, prefix: str) -> Iterator[StoredFolder | StoredObject | None]:
-    """Yield the folders of one level, and an object or None for each other entry."""
+    """Yield one level: each folder, and an object or None for each other entry."""
     if isinstance(store, LocalStore):
         yield from store.scan_level(prefix)
     else:
@@ -78,7 +78,7 @@ def lists_columns(store: ObjectStore) -> bool:
 def find_columns(
     store: ObjectStore, part: ListingPart, *, exact: bool = False
 ) -> Iterator[FileColumns] | None:
-    """Return columns of a part's files. `exact` keeps names that are not UTF-8."""
+    """Return the columns of a part's files. `exact` keeps names that are not UTF-8."""
     if isinstance(store, LocalStore):
         return store.scan_columns(part.prefix, level=part.level, exact=exact)
     return None

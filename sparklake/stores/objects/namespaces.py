@@ -1,4 +1,4 @@
-"""Overlaps of storage namespaces, with symbolic links resolved now."""
+"""Overlaps of storage namespaces, with symbolic links currently resolved."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ BYTES_AHEAD = 64 << 20
 
 
 def overlapped(get: Callable[[str], bytes], keys: Sequence[str]) -> Iterator[bytes]:
-    """Yield the result of `get` for each key, in order; raise errors at their key's turn."""
+    """Yield the result of `get` for each key, in order; raise errors at their key's position."""
     if len(keys) <= 1:
         yield from map(get, keys)
         return

@@ -1,4 +1,4 @@
-"""What the registry must know about a kind of object stores."""
+"""Providers of object stores for the registry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklake.stores.objects.destinations import Destination
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A change of a URI's start, in the common syntax of `re` and RE2."""
+    """A rewrite of a URI's prefix, in the common syntax of `re` and RE2."""
 
     pattern: str
     replacement: str
@@ -32,19 +32,19 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class StoreProvider:
-    """A kind of object stores: its URIs, its traits, and how one is opened.
+    """A kind of object store: its URIs, its traits, and how to open it.
 
-    The first of `schemes` is canonical. `forms` are its roots in error messages. The functions
-    raise InvalidUriError:
+    The first of `schemes` is canonical. `forms` describes its roots in error messages. The
+    functions raise InvalidUriError:
 
-    - `canonical_root` returns the only spelling of a root, `split` the root and the key of an
+    - `canonical_root` returns the canonical spelling of a root, `split` the root and the key of an
       object of any address. They read nothing.
-    - `open` and `open_destination` take such roots, and import their client library on the call.
+    - `open` and `open_destination` take such roots, and import their client library when called.
 
     `to_canonical` replaces other schemes in addresses, `to_spark` changes canonical addresses to
-    Hadoop's. The regular expression `canonical` matches the start of addresses that have no
-    other spelling. `plain_place` matches an address up to the slash before the key. Addresses
-    that do not match are checked one by one, which is slower.
+    Hadoop's. The regular expression `canonical` matches the start of addresses with only one
+    spelling. `plain_place` matches an address up to the slash before the key. Addresses that do not
+    match are checked one by one, which is slower.
     """
 
     schemes: tuple[str, ...]

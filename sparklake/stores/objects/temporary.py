@@ -33,7 +33,7 @@ def temporary_files(store: ObjectStore) -> Iterator[StoredObject]:
 
 
 def remove_temporary(store: ObjectStore, before: int) -> int:
-    """Remove the temporary files begun before a time in unix nanoseconds; return their number."""
+    """Remove temporary files started before a time in unix nanoseconds; return their number."""
     old = [each for each in temporary_files(store) if each.mtime < before]
     for each in old:
         if isinstance(store, LocalStore):
@@ -45,7 +45,7 @@ def remove_temporary(store: ObjectStore, before: int) -> int:
 
 
 def remove_emptied(store: ObjectStore) -> None:
-    """Remove a local store without objects: its empty folders. Buckets have no folders."""
+    """Remove the empty folders of a local store without objects. A no-op for buckets."""
     if isinstance(store, LocalStore):
         for folder, _, _ in os.walk(store.root, topdown=False):
             with suppress(OSError):  # Someone writes there.

@@ -13,7 +13,7 @@ __all__ = ["connect_ref_store", "existing_ref_store"]
 
 
 def connect_ref_store(dsn: str, restart: Callable[[], str] | None = None) -> RefStore:
-    """Migrate a ref store. `restart` starts an unreachable server, and returns its DSN."""
+    """Open and migrate a ref store. `restart` starts an unreachable server, and returns its DSN."""
     connections = Connections(dsn, restart)
     try:
         migrate(connections)
@@ -24,5 +24,5 @@ def connect_ref_store(dsn: str, restart: Callable[[], str] | None = None) -> Ref
 
 
 def existing_ref_store(dsn: str) -> RefStore:
-    """Return the ref store of a connection string as it is. Its schema is not migrated."""
+    """Return the ref store at a connection string, without migrating its schema."""
     return PostgresRefStore(Connections(dsn))

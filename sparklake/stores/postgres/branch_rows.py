@@ -1,8 +1,8 @@
 """Branch rows and staging layers, and their locks.
 
-Locks are always taken in this order: repository, branch, layer, rows. A change to a branch's set of
-layers, and the seal of a layer, locks the branch. A writer of rows locks its layer FOR SHARE, and a
-seal waits for this lock.
+Locks are always acquired in this order: repository, branch, layer, rows. A change to a branch's set
+of layers, and the seal of a layer, locks the branch. A writer of rows locks its layer FOR SHARE,
+and a seal waits for this lock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SeenSweeps:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The repository of a change. With `force`, it may be read-only."""
+    """The repository to change. With `force`, it may be read-only."""
 
     uid: str
     force: bool = False
@@ -65,7 +65,7 @@ def lock_branch(
     *actions: Action | None,
     fence: int | None = None,
 ) -> CommitId:
-    """Lock a branch until the transaction ends, if guard and fence agree; return its head."""
+    """Lock a branch until the transaction ends, if guard and fence permit; return its head."""
     row = connection.execute(
         "SELECT commit_id, read_only, protected, fence FROM sparklake.branches"
         " WHERE repository_uid = %s AND name = %s FOR UPDATE",
@@ -102,10 +102,10 @@ def layer_of(row: tuple[Any, ...]) -> Layer:
 def hold_open_layer(
     connection: Session, scope: Scope, branch: str, fence: int | None
 ) -> int | None:
-    """Keep the open layer open until the transaction ends; return its id.
+    """Hold the open layer open until the transaction ends; return its id.
 
-    Returns None if the branch refuses writes or has another fence. A change of guard or fence
-    seals the layers afterwards, so an open layer means that the guard found here still applies.
+    Returns None if the branch rejects writes or has a different fence. A change of guard or fence
+    seals the layers afterwards, so an open layer means that the guard read here still applies.
     """
     row = connection.execute(
         """

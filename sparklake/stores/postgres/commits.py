@@ -189,7 +189,7 @@ def all_commits(connection: Session, uid: str) -> Sequence[Commit]:
 
 
 def insert_commit(connection: Session, uid: str, commit: Commit, touched: bytes | None) -> bool:
-    """Add a commit in the transaction of its branch; return whether it is new."""
+    """Add a commit in the transaction of the branch move; return whether it is new."""
     return connection.execute(_INSERT, _row(uid, commit, touched)).rowcount > 0
 
 
@@ -219,7 +219,7 @@ def check_not_expired(connection: Session, uid: str, commit_id: CommitId) -> Non
 
 
 def claim_name(connection: Session, uid: str, name: str, other: Literal["branch", "tag"]) -> None:
-    """Keep a name to one kind of refs until the transaction ends."""
+    """Reserve a name for one kind of ref until the transaction ends."""
     connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{uid} ref {name}",)
     )

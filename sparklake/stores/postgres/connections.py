@@ -96,7 +96,7 @@ def public_dsn(dsn: str) -> str:
 
 
 def parse_dsn(dsn: str) -> Target:
-    """Parse a DSN. Messages would show a password with unquoted '@' or '/', so it is refused."""
+    """Parse a DSN. Passwords with unquoted '@' or '/' would leak into messages and are rejected."""
     parts = _parts(dsn)
     defaults = {"connect_timeout": str(CONNECT_SECONDS), "application_name": "sparklake"}
     return Target(
@@ -172,7 +172,7 @@ class Connections:
                 self._give_back(connection)
 
     def retried(self, work: Callable[[Session], _Result]) -> _Result:
-        """Run a transaction of several locks; roll back and retry while one is held elsewhere."""
+        """Run a transaction with several locks; roll back and retry while one is held elsewhere."""
 
         def attempt() -> _Result:
             with self.transaction(lock_seconds=LOCK_SECONDS / _LOCK_ATTEMPTS) as connection:
@@ -232,7 +232,7 @@ class Connections:
             return self._idle.pop() if self._idle else None
 
     def _leave_to_parent(self) -> None:
-        """Drop connections inherited by fork, without ending the parent's sessions."""
+        """Drop connections inherited by fork, without closing the parent's sessions."""
         if self._pid == os.getpid():
             return
         with Path(os.devnull).open("rb") as nowhere:
@@ -301,7 +301,7 @@ def holding(connections: Connections) -> Iterator[Session]:
 
 
 def wait_for_turn(connection: Session, turn: str, seconds: float) -> bool:
-    """Take a lock, in FIFO order, for the rest of the transaction; return whether it is held."""
+    """Acquire a lock in FIFO order until the transaction ends; return whether it is held."""
     # A timeout of 0 would mean none.
     bound = f"{max(round(seconds * 1000), 1)}ms"
     connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))

@@ -1,4 +1,4 @@
-"""Schema migrations to this version of sparklake."""
+"""Schema migrations up to this version of sparklake."""
 
 from __future__ import annotations
 

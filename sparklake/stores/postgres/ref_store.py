@@ -34,7 +34,7 @@ _SELECT = """
 
 
 class PostgresRefStore:
-    """The repositories of a lake in one database. Safe for threads and forks."""
+    """The repositories of a lake in one database. Thread-safe and fork-safe."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections

@@ -84,7 +84,7 @@ class PostgresCollections(RepositoryPart):
 def _held(
     connections: Connections, name: str, error: Callable[[], SparklakeError]
 ) -> Iterator[None]:
-    """Hold a lock by a transaction; raise `error` if another transaction holds it."""
+    """Hold a lock within a transaction; raise `error` if another transaction holds it."""
     with holding(connections) as connection:
         row = connection.execute(
             "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))", (name,)

@@ -73,7 +73,7 @@ class Session(psycopg.Connection[TupleRow]):
         ((self.server_pid,),) = cursor.fetchall()
 
     def read(self, query: LiteralString, values: Mapping[str, object]) -> list[TupleRow]:
-        """Run one read-only statement, unbounded: a timeout would cost another round trip."""
+        """Run one read-only statement without a timeout, which would cost another round trip."""
         self.server_pid = self.info.backend_pid
         return self.execute(query, values).fetchall()
 

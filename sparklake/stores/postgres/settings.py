@@ -51,7 +51,7 @@ def lock_settings(connection: Session, scope: branch_rows.Scope) -> None:
 
 
 def hold_settings(connection: Session, scope: branch_rows.Scope) -> RepositorySettings:
-    """Keep the settings until the transaction ends; return them, or defaults without any."""
+    """Lock the settings until the transaction ends; return them, or the defaults if none exist."""
     rows = connection.execute(_SELECT + " FOR SHARE", {"uid": scope.uid}).fetchall()
     settings = settings_of(*rows[0]) if rows else RepositorySettings()
     if settings.read_only and not scope.force:
@@ -93,7 +93,7 @@ def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:
 
 
 def _guard_branches(connection: Session, uid: str, settings: RepositorySettings) -> None:
-    """Update all guards. Sealed layers make later writers look at the branch."""
+    """Update all guards. Sealing layers makes later writers read the branch."""
     for name, read_only, protected in branch_rows.lock_branches(connection, uid):
         guard = settings.guard(name)
         if guard == branch_rows.guard_of(read_only, protected):

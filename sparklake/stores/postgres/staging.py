@@ -261,7 +261,7 @@ def layer_rows(connection: Session, uid: str, layer_id: int, *prefixes: bytes) -
 def _check_content(connection: Session, uid: str, head: CommitId, expected: BranchState) -> None:
     """Verify that a locked branch is unchanged since it was read."""
     if (head, branch_rows.layers_of(connection, uid, expected.name)) != expected.content:
-        raise RaceLostError(f"branch {expected.name!r} has changed: look at it again")
+        raise RaceLostError(f"branch {expected.name!r} has changed: read it again")
 
 
 def _upsert(connection: Session, layer_id: int, rows: Sequence[Record]) -> None:

@@ -53,7 +53,7 @@ class MemoryStaging(StateView):
             self._state.check_once(once)
             state = self._open(branch, Action.STAGE, fence)
             if expected is not None and state.content != expected.content:
-                raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+                raise RaceLostError(f"branch {branch!r} has changed: read it again")
             if write is not None:
                 self._end(write, branch)
             self._state.add_once(once)
@@ -107,7 +107,7 @@ class MemoryStaging(StateView):
             state.check_once(once)
             now = self._open(branch, Action.STAGE if run else Action.RESET, fence)
             if now.content != expected.content:
-                raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+                raise RaceLostError(f"branch {branch!r} has changed: read it again")
             state.add_once(once)
             state.cut_layers(now, {layer.id for layer in now.layers}, cut)
             if run:

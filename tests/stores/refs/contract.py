@@ -979,13 +979,13 @@ class RefStoreContract:
         seen = refs.staging.seal("main")
         refs.staging.put("main", [a_record(b"b")], fence=0)
         state = refs.branches.find("main")
-        with pytest.raises(RaceLostError, match="look at it again"):
+        with pytest.raises(RaceLostError, match="read it again"):
             refs.staging.drop("main", seen, LayerCut([Interval()]), fence=0)
         assert refs.branches.find("main") == state
         assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
         seen = refs.staging.seal("main")
         refs.branches.move(a_move(FIRST, a_commit()))
-        with pytest.raises(RaceLostError, match="look at it again"):
+        with pytest.raises(RaceLostError, match="read it again"):
             refs.staging.drop("main", seen, LayerCut([Interval()]), fence=0)
         assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
 

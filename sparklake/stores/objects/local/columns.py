@@ -32,7 +32,7 @@ class FileColumns:
 
 
 def file_columns(rows: list[tuple[str, int, int]], *, exact: bool = False) -> FileColumns:
-    """Return the columns of files. `exact` keeps names that are not UTF-8 as invalid texts."""
+    """Return the columns of files. `exact` keeps names that are not UTF-8 as invalid strings."""
     names, sizes, mtimes = zip(*rows, strict=True) if rows else ((), (), ())
     try:
         keys = pa.array(names, pa.string())
@@ -45,7 +45,7 @@ def file_columns(rows: list[tuple[str, int, int]], *, exact: bool = False) -> Fi
 
 @kernels.defines(kernels.file_checksums)
 def file_checksums(paths: pa.StringArray, sizes: Any) -> pa.StringArray:
-    """Return MD5s; null for large files, links, unreadable files, and without kernels."""
+    """Return MD5s; null for large files, links and unreadable files, or without kernels."""
     return pa.nulls(len(paths), pa.string())
 
 
@@ -88,8 +88,8 @@ def _compiled_files(place: Path, start: str, others: list[str]) -> Iterator[File
 def _plain_files(place: Path, start: str, others: list[str]) -> Iterator[FileColumns]:
     """Yield the plain files of a folder; collect the other names.
 
-    Each key is `start` and the name of a file. Names that are not UTF-8 are others, too. The kernel
-    also collects the names of files that it cannot read.
+    Each key is `start` and the name of a file. Others include names that are not UTF-8 and, in the
+    kernel, unreadable files.
     """
     rows: list[tuple[str, int, int]] = []
     with os.scandir(place) as entries:
@@ -101,7 +101,7 @@ def _plain_files(place: Path, start: str, others: list[str]) -> Iterator[FileCol
             try:
                 status = entry.stat(follow_symlinks=False)
             except local_files.NO_FILE_ERRORS:
-                continue  # It was deleted meanwhile.
+                continue  # It was deleted concurrently.
             rows.append((start + entry.name, status.st_size, status.st_mtime_ns))
             if len(rows) >= _MOST_ROWS:
                 yield file_columns(rows)

@@ -40,15 +40,14 @@ def stream_md5(file: BinaryIO) -> str:
 
 @contextmanager
 def store_errors(path: Path | str) -> Iterator[None]:
-    """Convert the system's errors into the store's. `path` is used if the error names none."""
+    """Convert OS errors to store errors. `path` is used if the error has none."""
     try:
         yield
     except SparklakeError:
         raise
     except PermissionError as error:
         raise StorePermissionError(
-            f"The system refuses access to {_place(error, path)}: allow this user to read and "
-            "write there."
+            f"Permission denied for {_place(error, path)}: allow this user to read and write there."
         ) from error
     except OSError as error:
         if error.errno == errno.EROFS:
@@ -112,7 +111,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def link_new(source: Path, target: Path) -> bool:
-    """Link a file to a free name; return False if a file has the name. Atomic."""
+    """Link a file to a free name; return False if the name exists. Atomic."""
     try:
         os.link(source, target)
     except FileExistsError as error:
@@ -195,7 +194,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def make_directories(path: Path) -> list[Path]:
-    """Create a directory and its parents; return the directories with new entries."""
+    """Create a directory and its parents; return the modified directories."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -206,7 +205,7 @@ def make_directories(path: Path) -> list[Path]:
 
 
 def write_new(body: bytes, path: Path) -> None:
-    """Create a file, and start writing it to the disk: faster than concurrent syncs."""
+    """Create a file and start its writeback, which is faster than concurrent syncs."""
     with path.open("xb") as file:
         file.write(body)
         file.flush()
@@ -246,7 +245,7 @@ def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
 def scan(
     root: Path, folder: str, start: str = "", *, level: bool = False
 ) -> Iterator[StoredObject | StoredFolder]:
-    """Yield the files under a folder; with `level`, its direct files and its folders."""
+    """Yield the files under a folder or, with `level`, only its direct files and folders."""
     if is_alias(root, root / folder):
         return
     waiting = [(folder, start)]
@@ -267,7 +266,7 @@ def scan(
 
 
 def scan_level(root: Path, folder: str) -> Iterator[StoredFolder | None]:
-    """Yield the folders of one level, and None for each other entry, without their statuses."""
+    """Yield one level without `stat` calls: each folder, and None for each other entry."""
     place = root / folder
     if is_alias(root, place):
         return
@@ -304,7 +303,7 @@ def resolve(root: Path, folder: Path) -> Path:
     real = Path(os.path.realpath(folder))
     if not real.is_relative_to(os.path.realpath(root)):
         raise InvalidKeyError(
-            f"The symbolic link {folder} leads out of the store {root}, to {real}: replace it "
+            f"The symbolic link {folder} leads outside the store {root}, to {real}: replace it "
             "with a directory, or use its target as the store."
         )
     return real

@@ -113,13 +113,13 @@ class LocalStore:
                 return None
 
     def checksum(self, key: str) -> str:
-        """Return the MD5 of an object's bytes. A listing of files does not have it."""
+        """Return the MD5 of an object's bytes. Listings of files do not include it."""
         path = self._path(key)
         with self._reading(path), local_files.open_stream(path) as file:
             return local_files.stream_md5(file)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield each file once. A link to a directory is skipped, or raises if it leads out."""
+        """Yield each file once. Links to directories are skipped, or raise if they leave it."""
         check_prefix(prefix)
         self._check_root()
         folder, _, start = prefix.rpartition("/")

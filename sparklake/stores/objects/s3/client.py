@@ -98,7 +98,7 @@ _NO_CREDENTIALS = (
 
 
 def s3_client() -> Any:  # boto3 creates a client's methods at run time
-    """Return this process's client for its AWS_* environment. Forked ones must not share."""
+    """Return this process's client for its AWS_* environment. Not shared with forked processes."""
     settings = ((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
     pid = os.getpid()
     with _CREATING.setdefault(pid, Lock()):
@@ -133,7 +133,7 @@ def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Time
 
 
 class _WholeRefusals:
-    """An HTTP session with whole bodies of refusals: botocore retries only before them."""
+    """An HTTP session that reads complete error bodies: botocore does not retry these reads."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -163,7 +163,7 @@ def _before_send(request: Any, event_name: str, **_: object) -> None:
 def _after_attempt(
     attempts: int, response: Any = None, caught_exception: Exception | None = None, **_: object
 ) -> None:
-    """End the wait of an answered request; give up on a silent endpoint."""
+    """End the wait of an answered request; give up on an unresponsive endpoint."""
     if response is not None and response[0].status_code < 500:
         WAITS.end()
     elif isinstance(caught_exception, _SILENCE) and attempts >= _SILENT_ATTEMPTS:
@@ -177,7 +177,7 @@ def error_code(error: ClientError) -> str:
 
 @contextmanager
 def s3_errors(address: str) -> Iterator[None]:
-    """Convert boto3's errors into the store's, without the service's text."""
+    """Convert boto3 errors to store errors, without the service's text."""
     try:
         yield
     except ClientError as error:
@@ -200,7 +200,8 @@ def s3_errors(address: str) -> Iterator[None]:
         raise  # Some are errors of Python's that are caught below.
     except (KeyError, ValueError, RecursionError, ResponseParserError) as error:
         raise StoreError(
-            f"The answer to a request for {address} is not one of S3 ({type(error).__name__}): "
+            f"The response to a request for {address} is not an S3 response "
+            f"({type(error).__name__}): "
             "check AWS_ENDPOINT_URL, and proxies between this machine and the store."
         ) from error
     except BotoCoreError as error:
@@ -283,7 +284,7 @@ _KEPT = "sparklake_if_none_match"
 
 
 def send_conditions(client: Any) -> None:
-    """Make a client accept IfNoneMatch in its writes."""
+    """Make a client support IfNoneMatch in its writes."""
     for name in _OPERATIONS:
         model = client.meta.service_model.operation_model(name)
         if _PARAMETER not in model.input_shape.members:

@@ -1,4 +1,4 @@
-"""Copies to a bucket. The server copies objects that are in a bucket, too."""
+"""Copies to a bucket, server-side if the source is also in a bucket."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class S3Destination:
         return ""
 
     def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
-        """Copy an object by the server, or upload a local file."""
+        """Copy an object server-side, or upload a local file."""
         if isinstance(store, LocalStore):
             self._send(key, store.root / source, expected)
         else:

@@ -102,13 +102,13 @@ class S3Store:
         return overlapped(self.get, keys)
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Create a local file of an object, streamed to a temporary name next to it."""
+        """Stream an object to a local file, through a temporary name next to it."""
         target = self._target(key)
         with store_errors(path), s3_errors(self._address(key)):
             _read(target, lambda answer: _save(answer, path))
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Write an object unless it exists. False for a success with a lost answer."""
+        """Write an object unless it exists. Returns False for a success with a lost response."""
         return self._put(key, BytesIO(body), len(body))
 
     def replace(self, key: str, body: bytes) -> None:
@@ -117,7 +117,7 @@ class S3Store:
             s3_client().put_object(**target, Body=body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Write objects unless they exist. A success with a lost answer is not returned."""
+        """Write objects unless they exist. A success with a lost response is not returned."""
         return self._put_all(bodies, self.put_if_absent)
 
     def put_files_if_absent(
@@ -234,7 +234,7 @@ class S3Store:
 
 
 def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
-    """Get an object; retry if the answer is truncated or damaged."""
+    """Get an object; retry if the response is truncated or damaged."""
     for attempt in range(1, _READ_ATTEMPTS):
         answer = s3_client().get_object(**target)
         with closing(answer["Body"]), suppress(*CUT_SHORT):
@@ -273,7 +273,7 @@ def _stored(key: str, size: int, facts: Mapping[str, Any]) -> StoredObject:
 
 
 def _has_own_key(head: Mapping[str, Any]) -> bool:
-    """Return whether an ETag is no MD5: the object has a key of KMS or the customer."""
+    """Return whether an ETag is not an MD5, because of a KMS or customer-provided key."""
     by = head.get("ServerSideEncryption", "")
     return by.startswith("aws:kms") or "SSECustomerAlgorithm" in head
 
@@ -334,6 +334,6 @@ def _put_parts(
 
 
 def _part_checksum(client: Any) -> dict[str, str]:
-    """Return the checksum to announce: AWS refuses parts with an unannounced one."""
+    """Return the checksum to announce: AWS rejects parts with an unannounced one."""
     calculated = getattr(client.meta.config, "request_checksum_calculation", "")
     return {"ChecksumAlgorithm": "CRC32"} if calculated == "when_supported" else {}
