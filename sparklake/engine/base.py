@@ -28,7 +28,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Sortable:
-    """A DataFrame sortable by a column. Its encoding keeps the order."""
+    """A DataFrame sortable by a column. Its encoding preserves the order."""
 
     rows: DataFrame
     by: str
@@ -94,12 +94,12 @@ class Progress(Protocol):
         """Report the start of a plan, with its number of ranges."""
 
     def advance(self, ranges: int) -> None:
-        """Report the number of ranges read since the last report."""
+        """Report the ranges read since the last report."""
 
     def begin_objects(self, total: Callable[[], Amount | None]) -> None:
         """Report the start of work on objects.
 
-        `total` returns their number and bytes, or None if unknown. It may take a while.
+        `total` returns their number and bytes, or None if unknown. It may be slow.
         """
 
     def advance_objects(self, objects: int, size: int) -> None:
@@ -126,7 +126,7 @@ def range_count(piece: OpenPiece) -> int:
 
 
 def watched(progress: Progress, encode: Body) -> Body:
-    """Return a body that reports its rows as objects in this process."""
+    """Wrap a body to report its rows as objects in this process."""
 
     def encode_watched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in encode(batches):

@@ -43,7 +43,7 @@ class EngineChoice:
 class Runners:
     """The runners of a lake. Threads or a JVM start on first use.
 
-    `workers` is the number of threads for a plan. None is one per usable core, and one to work
+    `workers` is the number of threads for a plan. None is one per usable core, plus one to work
     while others wait for the disk.
     """
 

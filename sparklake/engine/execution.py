@@ -71,7 +71,7 @@ def run_plan(
     task_records: int | None = None,
     progress: Progress = UNWATCHED,
 ) -> PlanResult:
-    """Run the opened pieces of a plan, and put their ranges between the copied ones."""
+    """Run the opened pieces of a plan, and insert their ranges between the copied ones."""
     task_records = task_records or runner.task_records(plan.records)
     plan = cut_for_tasks(plan, task_records)
     tasks = encode_tasks(pack_tasks(plan, task_records))

@@ -28,7 +28,7 @@ Other = TypeVar("Other")
 
 @dataclass(frozen=True, slots=True)
 class RowShape(Generic[Row]):
-    """The form of rows: Arrow, DDL and Python. Notebooks do not show `hidden` columns."""
+    """The schema of rows in Arrow, DDL and Python. Notebooks do not show `hidden` columns."""
 
     schema: pa.Schema
     ddl: str
@@ -106,5 +106,5 @@ class Rows(Generic[Row]):
         return runner.tasks(work).mapInArrow(body, self.shape.ddl)
 
     def shared(self, task_records: int) -> tuple[Body, pa.Table]:
-        """Return the body and its rows of work, for callers with own tasks."""
+        """Return the body and its rows of work, for callers with their own tasks."""
         return self._body, encode_tasks(pack_tasks(divided(self.plan, task_records), task_records))

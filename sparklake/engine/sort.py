@@ -1,4 +1,4 @@
-"""The sort of runs, in slices and shares of about SORT_BYTES in memory."""
+"""External sort of runs, in slices and shares of about SORT_BYTES in memory."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class FileSlice:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """An interval of keys, with the places of its records."""
+    """An interval of keys, with the locations of its records."""
 
     interval: Interval
     stretches: tuple[FileSlice, ...]
 
 
 def source_batches(source: Source, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Yield a source's rows in small batches, and rows of Work one by one."""
+    """Yield a source's rows in small batches, but rows of Work one by one."""
     if isinstance(source, Work):
         for at in range(source.rows.num_rows):
             yield from source.rows.slice(at, 1).to_batches()

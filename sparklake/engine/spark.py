@@ -1,4 +1,4 @@
-"""An engine of Spark jobs over DataFrames alone, for classic Spark and Spark Connect."""
+"""An engine of Spark jobs, based on DataFrames only, for classic Spark and Spark Connect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def inheriting(spark: SparkSession, job: Callable[[], T], tag: str) -> Callable[[], T]:
-    """Return a job for another thread, with this thread's job properties."""
+    """Wrap a job for another thread, with this thread's job properties."""
     from pyspark.util import inheritable_thread_target as inherit
 
     if is_spark_3():
@@ -152,7 +152,7 @@ class SparkRunner:
         return self._frame(packed).mapInArrow(partial(_chained, packed_rows, encode), _RECORDS)
 
     def _packed(self, inputs: Iterable[DataFrame], body: Body) -> Iterator[pa.RecordBatch]:
-        """Run one job per input, all at once, and yield the results of each finished job."""
+        """Run one job per input concurrently, and yield the results of each finished job."""
         jobs = [rows.mapInArrow(partial(_pack, body), _PACKED).collect for rows in inputs]
         with job_description(self._spark, self._title), _errors_of_tasks():
             for rows in self._finished(jobs):
@@ -174,7 +174,7 @@ class SparkRunner:
 
     @contextmanager
     def _interrupted(self, runs: Sequence[Future[Any]], tag: str) -> Iterator[None]:
-        """Cancel the jobs when the user interrupts or stops reading results."""
+        """Cancel the jobs when the user interrupts, or stops reading results."""
         try:
             yield
         except (KeyboardInterrupt, GeneratorExit):
@@ -187,9 +187,9 @@ class SparkRunner:
 
 
 def _order(source: Sortable) -> list[str]:
-    """Return the columns to sort by: all but maps, so that a rerun task gets the same order.
+    """Return the sort columns: all but maps, so that a rerun task sees the same order.
 
-    Returns none where Spark does not sort texts by their bytes.
+    Empty if Spark does not sort strings by their bytes.
     """
     types = {each.name: each.dataType.simpleString() for each in source.rows.schema}
     if types.pop(source.by) != _TEXT:
@@ -213,7 +213,7 @@ def _shares(work: pa.Table) -> Iterator[pa.Table]:
 
 @contextmanager
 def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Persist rows while in use. Serverless Spark cannot, and recomputes them."""
+    """Persist rows while in use. Serverless Spark recomputes them instead."""
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
@@ -233,7 +233,7 @@ def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run a body in a task, and report an error of sparklake on one line to the driver.
+    """Run a body in a task, and report a sparklake error to the driver on one line.
 
     The line is JSON: the message of the error, and its attributes if they are short.
     """
@@ -253,7 +253,7 @@ def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 @contextmanager
 def _errors_of_tasks() -> Iterator[None]:
-    """Replace Spark's report with its first one-line error of sparklake. Others are causes."""
+    """Replace Spark's report with its first one-line sparklake error. Others are causes."""
     try:
         yield
     except Exception as error:  # of Spark or of py4j, depending on the call

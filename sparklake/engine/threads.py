@@ -1,4 +1,4 @@
-"""Engines in this process: one task after the other, or a thread per core."""
+"""Engines in this process: sequential, or with a thread per core."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MIN_SHARE_BYTES = 8 * 1024 * 1024
 
 
 class LocalRunner:
-    """A runner of one task after the other, lazily, as results are read."""
+    """A sequential, lazy runner: tasks run as results are read."""
 
     name = "local"
 
@@ -54,7 +54,7 @@ class LocalRunner:
 
 
 class ThreadRunner:
-    """A runner on threads, which start with the first task and last until `close`."""
+    """A runner on threads, started with the first task and stopped by `close`."""
 
     name = "threads"
 
@@ -123,7 +123,7 @@ class ThreadRunner:
 
 
 class _Results:
-    """Results of calls ahead of the reader. The end of the context cancels waiting calls."""
+    """Results of calls ahead of the reader. Leaving the context cancels waiting calls."""
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ class TaskReader(DataSourceReader):
 
 
 class LakeSource(DataSource):
-    """A source planned in a process next to the driver. Its options must have no password."""
+    """A source planned in a process next to the driver. Its options must not contain a password."""
 
     opener: ClassVar[OpenLake]
     ddl: ClassVar[str]

@@ -94,18 +94,18 @@ class SideObject:
         return {"size": self.size, "checksum": self.checksum, "mtime": self.mtime // SECOND}
 
     def __str__(self) -> str:
-        """Return size, time and the first digits of the checksum."""
+        """Format size, time and the first digits of the checksum."""
         time = text_of_second(self.mtime // SECOND)
         return f"{self.size:,} bytes, {time}, {self.checksum[:CHECKSUM_DIGITS]}"
 
 
 @dataclass(frozen=True, slots=True)
 class ThreeWayRow:
-    """A change in dest by a merge, or a conflict. A side without the object is None.
+    """A change to dest by a merge, or a conflict. A side without the object is None.
 
     `base` is None unless the row is a conflict. `source_commit` and `dest_commit` are the latest
     commits of a conflict's sides with a change of the path. They are set for the first conflicts of
-    an error or a preview, else None. `reason` explains a special conflict.
+    an error or a preview, otherwise None. `reason` explains a special conflict.
     """
 
     type: ChangeType
@@ -219,13 +219,13 @@ class FolderDiff:
     bytes_removed: int = 0
 
     def plus(self, other: FolderDiff) -> FolderDiff:
-        """Return the sum of both, under this one's path."""
+        """Return the sum of both, with this path."""
         return FolderDiff(
             self.path, *(bounded(getattr(self, name) + getattr(other, name)) for name in COUNTS)
         )
 
     def at(self, path: str) -> FolderDiff:
-        """Return the same numbers under another path."""
+        """Return the same numbers with a different path."""
         return FolderDiff(path, *(getattr(self, name) for name in COUNTS))
 
 

@@ -21,8 +21,8 @@ class ImportTaskSettings:
     """Settings of an import.
 
     `folder` precedes every path. `imported_at`, in unix nanoseconds, is the time of objects without
-    one. `skips` skips rows with errors and writes the others. All errors go to Parquet files in
-    `errors_to`, and the first `reported` errors of each task to the driver.
+    one. With `skips`, rows with errors are skipped and the others are written. All errors go to
+    Parquet files in `errors_to`, and the first `reported` errors of each task to the driver.
     """
 
     folder: str
@@ -45,7 +45,7 @@ ERROR_SCHEMA = pa.schema(
 
 
 class Reason(str, Enum):
-    """The reason why a row cannot be imported."""
+    """The reason for rejecting a row."""
 
     MISSING_PATH = "missing_path"
     INVALID_PATH = "invalid_path"
@@ -72,7 +72,7 @@ class Defect(msgspec.Struct, frozen=True):
 
 
 class ErrorsResult(TaskResult, frozen=True, tag="errors"):
-    """The number of rows with errors, by reason, and the first ones."""
+    """The number of rows with errors by reason, and the first ones."""
 
     counts: dict[Reason, int]
     first: tuple[Defect, ...]

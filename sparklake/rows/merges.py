@@ -33,7 +33,7 @@ class AddedFiles:
 
 
 class ConflictCountResult(TaskResult, frozen=True, tag="conflict-count"):
-    """The counts of a task's conflicts, in total and undecided.
+    """The counts of a task's conflicts, total and unresolved.
 
     `logs` are the folders of Delta logs with a record that differs from dest's. `added_files`
     samples the Parquet files added by the sides.
@@ -52,7 +52,7 @@ class ConflictResult(TaskResult, frozen=True, tag="conflict"):
 
 
 class KeptObject(NamedTuple):
-    """An object of a side to keep under `wanted`. The record id in `stored` is that of `key`."""
+    """A side's object to keep under `wanted`. The record id in `stored` belongs to `key`."""
 
     key: bytes
     wanted: bytes
@@ -60,13 +60,13 @@ class KeptObject(NamedTuple):
 
 
 class KeptResult(TaskResult, frozen=True, tag="kept"):
-    """An object to keep besides the results of the merge."""
+    """An object to keep in addition to the merge result."""
 
     kept: KeptObject
 
 
 class PreviewResult(TaskResult, frozen=True, tag="preview"):
-    """The changes in dest by a merge, and its conflicts. Sizes are in bytes."""
+    """The changes to dest by a merge, and its conflicts. Sizes are in bytes."""
 
     added: int = 0
     changed: int = 0

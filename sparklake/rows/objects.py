@@ -160,7 +160,7 @@ def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:
-    """Convert timestamps to unix microseconds. Times outside of 64 bits stay out of range."""
+    """Convert timestamps to unix microseconds. Times that overflow 64 bits stay out of range."""
     unit = times.type.unit
     if unit not in _COARSE_UNITS:
         return times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64())

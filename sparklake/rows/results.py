@@ -1,4 +1,4 @@
-"""Messages from tasks to the driver. Features add kinds of their own."""
+"""Messages from tasks to the driver. Features add their own kinds."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from sparklake.stores.objects import describe_store
 class Workspace:
     """Settings of a repository for its tasks.
 
-    Objects in the trees of `versions` may replace other objects of equal content at the same paths.
-    `instance` is the repository's uid. After `tree_sweeps`, a tree file of one id may reference
-    other objects than before, so older cached files are not used.
+    Objects in the trees of `versions` may replace objects of equal content at the same paths.
+    `instance` is the repository's uid. After `tree_sweeps`, a tree file may reference different
+    objects under the same id, so older cached files are not used.
     """
 
     storage_namespace: str

@@ -1,8 +1,8 @@
 """Verification of existing ranges before their reuse.
 
-A range id does not depend on addresses, so an existing range of equal records may reference other
-objects of equal content, and these may be deleted. Its file never changes. So a task reads each
-existing range and compares the addresses:
+A range id does not depend on addresses, so an existing range of equal records may reference
+different objects of equal content, which may be deleted. Its file never changes. A task therefore
+reads each existing range and compares the addresses:
 
 - An object below `data/` belongs to the lake and is used if it exists. After its deletion the range
   is dead: nothing is restored at its address, because a delete request may still be in flight. Our
@@ -61,7 +61,7 @@ class _AddressConflict:
 def find_dead(
     store: ObjectStore, files: Mapping[RangeId, bytes], versions: Sequence[MetaRangeId] = ()
 ) -> list[RangeId]:
-    """Verify existing ranges for their reuse; return those with deleted objects.
+    """Verify that existing ranges can be reused; return those with deleted objects.
 
     `versions` are the trees of kept commits: an owner must keep their objects at the same paths.
     """
@@ -76,7 +76,7 @@ def find_dead(
 
 
 def check_objects_body(workspace: Workspace, batches: Batches) -> BatchStream:
-    """Verify the lake's objects in ranges, given as tasks, after a later fence. Yields nothing."""
+    """Verify the lake's objects in ranges, given as tasks, at a later fence. Yields nothing."""
     store = workspace.open_store()
     for ranges in decode_tasks(batches, tuple[RangeInfo, ...]):
         for block in read_ranges(store, ranges):
@@ -119,7 +119,7 @@ def _is_dead(
 
 
 def _lacks_objects(store: ObjectStore, own: Sequence[_AddressConflict]) -> bool:
-    """Return whether ours can replace a missing object. Ours may be missing, too."""
+    """Return whether our objects can replace missing ones. Ours may also be missing."""
     root = f"{store.uri}/"
     with Threads(OBJECT_THREADS, "sparklake-adopt") as threads:
         objects = threads.map(store.find, [each.theirs.removeprefix(root) for each in own])
@@ -212,7 +212,7 @@ def _addresses(store: ObjectStore, block: Block) -> Iterable[tuple[bytes, str]]:
 
 
 def _is_there(address: str) -> bool:
-    """Return whether a full URI has an object. A failing store counts as no."""
+    """Return whether an object exists at a full URI. False if the store fails."""
     with suppress(SparklakeError):
         store, key = open_object(address)
         return store.find(key) is not None

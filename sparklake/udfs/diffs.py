@@ -40,7 +40,7 @@ def removed_batch(changes: BlockChanges) -> pa.RecordBatch:
 def staged_diff_body(
     workspace: Workspace, batches: Batches, encode: Encode | None = None
 ) -> BatchStream:
-    """Yield the same as `diff_body`. The sides are base, then staged layers, newest first."""
+    """Yield the output of `diff_body`. The sides are base, then staged layers, newest first."""
     for base, *layers in open_tasks(workspace, batches):
         yield from map(encode or diff_batch, staged_diff(layers, base))
 
@@ -136,7 +136,7 @@ class FolderBatch:
         return pa.record_batch([folders.take(pa.array(starts)), *sums], schema=FOLDER_SCHEMA)
 
     def _folders(self, paths: pa.StringArray) -> pa.StringArray:
-        """Return the folder of each path at this depth, or else the path."""
+        """Return the folder of each path at this depth, or the path if there is none."""
         if not self.depth:
             return pa.array([""] * len(paths), pa.string())
         below = pc.utf8_slice_codeunits(paths, len(self.prefix))

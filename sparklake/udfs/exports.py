@@ -82,7 +82,7 @@ class ExportPass(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class UnfitObject:
-    """An object unsuitable for the destination."""
+    """An object that the destination cannot store."""
 
     path: str
     reason: str
@@ -169,7 +169,7 @@ class _Share:
         return self._manifest(kinds, current), self._manifest(removals, removed)
 
     def unsupported_reason(self, path: str) -> str:
-        """Return the reason against the export of a path, or ""."""
+        """Return the reason why a path cannot be exported, or ""."""
         own = path == EXPORT_MARKER_KEY or path.startswith(MANIFEST_FOLDER)
         if own and self.export.reserves:
             return "has a name that is reserved for the export's own files"
@@ -205,9 +205,10 @@ def _survey(share: _Share, parts: Iterable[BlockChanges]) -> None:
 
 
 def _unfit_reason(share: _Share, path: str, parents: list[str]) -> str:
-    """Return the reason against a path, or "". The paths come in key order.
+    """Return the reason why a path cannot be stored, or "".
 
-    `parents` are the earlier paths that are prefixes of this one. Only they can be its folders.
+    Paths arrive in key order. `parents` are the earlier paths that are prefixes of this one: only
+    they can be its folders.
     """
     if share.name(path) != path:
         return share.unsupported_reason(path)  # No name is above or below an escaped one.

@@ -51,7 +51,7 @@ _DELETED_AT_ONCE = 64 * OBJECT_THREADS
 
 
 def listed_body(workspace: Workspace, batches: Batches) -> BatchStream:
-    """Yield RECORD_SCHEMA for the objects below prefixes. An inner namespace is an error."""
+    """Yield RECORD_SCHEMA for the objects below prefixes. A nested namespace is an error."""
     store = open_store(workspace.storage_namespace)
     for prefix in decode_tasks(batches, str):
         listing = store.list(prefix)
@@ -97,8 +97,8 @@ def garbage_body(
     """Yield RECORD_SCHEMA for unreferenced objects written before `before`.
 
     The sides are listed objects, then two lists of referenced ones. `before` is in unix
-    nanoseconds. Objects under a spared prefix are skipped. Fails for an object in another namespace
-    inside `watched`: the list of an earlier run may predate that namespace.
+    nanoseconds. Objects under a spared prefix are skipped. Raises for an object in a nested
+    namespace inside `watched`: the list of an earlier run may predate that namespace.
     """
     marks = NamespaceMarks(open_store(watched)) if watched else None
     for listed, first, *others in open_tasks(workspace, batches):
@@ -120,7 +120,7 @@ def weigh_body(workspace: Workspace, batches: Batches) -> BatchStream:
 
 
 def sweep_body(workspace: Workspace, namespace: str, marker: str, batches: Batches) -> BatchStream:
-    """Delete listed objects until another process closes the sweep; yield WEIGHT_SCHEMA."""
+    """Delete listed objects unless another process closes the sweep; yield WEIGHT_SCHEMA."""
     store = open_store(namespace)
     marks = NamespaceMarks(store)
     with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
@@ -158,7 +158,7 @@ def _listed(store: ObjectStore, stored: StoredObject) -> Iterator[Record]:
 def _keys(own: OwnNamespace, address: str, *, relative: bool) -> Iterator[str]:
     """Yield all possible keys of an address in the namespace.
 
-    A full address may be another spelling of a key, or reach it by symbolic links.
+    A full address may be another spelling of a key, or reach it through symbolic links.
     """
     if address.startswith(DATA_FOLDER):
         yield address

@@ -30,10 +30,10 @@ from sparklake.udfs.tasks import Batches, BatchStream
 def preview_body(
     workspace: Workspace, resolution: Resolution, path_filter: PathFilter, batches: Batches
 ) -> BatchStream:
-    """Count the changes to dest in a merge of the matching keys.
+    """Count the changes to dest by a merge of the matching keys.
 
-    The sides are base, source, dest. A decided conflict counts as a change if its result differs
-    from dest. The first conflicts, decided ones included, are reported.
+    The sides are base, source, dest. A resolved conflict counts as a change if its result differs
+    from dest. The first conflicts are reported, including resolved ones.
     """
     for sides in open_tasks(workspace, batches):
         tally = _Tally(Judge(resolution, workspace.storage_namespace, only_previews=True))

@@ -1,4 +1,4 @@
-"""Task bodies of a purge: scan addresses, list their objects, delete these."""
+"""Task bodies of a purge: scan addresses, list their objects, delete them."""
 
 from __future__ import annotations
 
@@ -257,12 +257,12 @@ class _Places:
         return own_key(self.workspace, address) is None
 
     def find_owner(self, address: str) -> str | None:
-        """Return the inner namespace around an object to delete, or None."""
+        """Return the nested namespace that contains an object to delete, or None."""
         place = self._place(address)
         return None if place is None else place[0].find(place[2])
 
     def delete(self, address: str) -> int | None:
-        """Delete an object; return the unix microseconds, or None for an object to keep."""
+        """Delete an object; return the time in unix microseconds, or None if it is kept."""
         place = self._place(address)
         if place is None:
             return None
@@ -318,7 +318,7 @@ def _deleted(places: _Places, rows: pa.Table) -> pa.Array:
 def deleted_addresses(rows: pa.Table, namespace: str) -> pa.Array:
     """Return the addresses in a receipt or a list. A missing column raises KeyError.
 
-    The file may be a copy from another namespace. Its objects are missing here, too.
+    The file may be a copy from another namespace, whose objects are also missing here.
     """
     if "deleted_at" in rows.schema.names:
         rows = rows.filter(pc.is_valid(rows.column("deleted_at")))

@@ -18,10 +18,10 @@ _BYTES_PUT_AT_ONCE = 32 * 1024 * 1024
 
 @dataclass(slots=True)
 class RangeSink:
-    """A buffer of written ranges, put many at a time.
+    """A buffer of written ranges, put in batches.
 
-    With `withheld`, only `put` writes. `versions` are those of the Workspace. `replaced` maps
-    range ids to the later generation that was put instead.
+    With `withheld`, only `put` writes. `versions` are those of the Workspace. `replaced` maps range
+    ids to the later generations put instead.
     """
 
     store: ObjectStore

@@ -114,7 +114,7 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
 
 @kernels.defines(kernels.plain_keys)
 def plain_keys(texts: pa.StringArray) -> Mask:
-    """Return a mask of texts without NUL, a leading '/', or a part with a leading '.'."""
+    """Return a mask of strings without NUL, a leading '/', or a part with a leading '.'."""
     return _truth(_are_plain_keys(texts))
 
 

@@ -52,8 +52,8 @@ def merge_body(
 ) -> BatchStream:
     """Write a three-way merge of the matching keys. Other keys keep dest's value.
 
-    The sides are base, source, dest. A task with an undecided conflict or a failing strategy writes
-    nothing. Only the first conflicts are reported.
+    The sides are base, source, dest. A task with an unresolved conflict or a failing strategy
+    writes nothing. Only the first conflicts are reported.
     """
     for task in plan_tasks(batches):
         judge = Judge(resolution, workspace.storage_namespace)

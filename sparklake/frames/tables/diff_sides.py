@@ -22,7 +22,7 @@ _READING = {"mergeSchema": "true", "recursiveFileLookup": "true"}
 def side_schema(
     spark: SparkSession, side: TableSide, table_format: str, options: Mapping[str, Any]
 ) -> StructType:
-    """Return the columns of a side, from differing files, a shared file and folders."""
+    """Return the columns of a side, from its differing files, a shared file and its folders."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).schema
     fields: dict[str, StructField] = {}

@@ -1,4 +1,4 @@
-"""Tables of an exact list of files, without listing or copying."""
+"""Reads of tables from an exact list of files, without listing or copying."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_files(
 
 
 def with_partitions(stored: StructType, types: Types) -> StructType:
-    """Append the folders' columns to a schema. They replace columns of files, as in Spark."""
+    """Append the partition columns to a schema. They override columns of files, as in Spark."""
     schema = StructType([each for each in stored.fields if each.name not in types])
     for name, kind in types.items():
         schema = schema.add(name, kind)
@@ -87,7 +87,7 @@ def root_of(uri: str, relative: str) -> str | None:
 
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:
-    """Unite the rows of all parts in halves, to keep the plan shallow."""
+    """Union the rows of all parts pairwise, to keep the plan shallow."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2

@@ -33,7 +33,7 @@ def read_settings(spark: SparkSession) -> list[str | None]:
 
 
 def type_names(schema: StructType) -> dict[str, str]:
-    """Return Spark's names of types by lower-case column name, "" for user-defined ones."""
+    """Return Spark's type names by lower-case column name, "" for user-defined types."""
     return {
         each.name.lower(): _NTZ.sub("timestamp", each.dataType.simpleString())
         if {kind.typeName() for kind in _types(each.dataType)} <= _PLAIN | set(_FEATURES)
@@ -43,7 +43,7 @@ def type_names(schema: StructType) -> dict[str, str]:
 
 
 def reader_features(schema: StructType) -> list[str] | None:
-    """Return a schema's Delta features, None for unsupported types or names equal but for case."""
+    """Return a schema's Delta features; None for unsupported types or ambiguous names."""
     kinds = {each.typeName() for each in _types(schema)}
     names = [name.lower() for name in schema.names]
     if len(set(names)) < len(names) or kinds - _PLAIN - set(_FEATURES):

@@ -25,7 +25,7 @@ _MAX_DIGITS = 38
 
 @dataclass(slots=True)
 class PartitionColumns:
-    """The partition columns of a table, in memory independent of the number of folders."""
+    """The partition columns of a table. Memory does not depend on the number of folders."""
 
     values: dict[str, ValueType] = field(default_factory=dict)
     _example: str | None = None

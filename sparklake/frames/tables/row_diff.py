@@ -63,7 +63,7 @@ def check_columns(
         if name not in {*left.names, *right.names}:
             raise InvalidInputError(f"neither table has a column {name!r}")
     if not key or len(set(key)) < len(key):
-        raise InvalidInputError("name each column of the key once")
+        raise InvalidInputError("list each key column once")
 
 
 def row_diff(left: DataFrame, right: DataFrame, key: Sequence[str]) -> DataFrame:

@@ -62,7 +62,7 @@ def spark_schema(
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Return whether a session reads Delta tables. Checked once, without reading."""
+    """Return whether a session can read Delta tables. Checked once, without reading."""
     return _missing_for_delta(spark) is _Missing.NOTHING
 
 

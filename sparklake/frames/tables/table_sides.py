@@ -22,10 +22,10 @@ class SideFile:
 class TableSide:
     """The differing part of a table at one ref.
 
-    `paths` are the repository paths of the different files. A table with its own log has a `view`,
-    a Delta table of these files; other tables have `files`. `shared` is a file of both sides, if
-    any, and may have columns that the other files lack. `partitions` are the partition columns of
-    all files of the table.
+    `paths` are the repository paths of the differing files. A table with its own log has a `view`,
+    a Delta table of these files; other tables have `files`. `shared` is a file present on both
+    sides, if any. It may have columns missing in the other files. `partitions` are the partition
+    columns of all files of the table.
     """
 
     paths: tuple[str, ...] = ()

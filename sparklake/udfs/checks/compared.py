@@ -70,7 +70,7 @@ class BucketShare:
 
 @dataclass(slots=True)
 class BucketResult:
-    """The counts in a bucket, and the tags of faulty ranges.
+    """The counts of a bucket, and the tags of faulty ranges.
 
     `kinds`, `bytes` and the first `findings` are about unreferenced objects.
     """
@@ -160,7 +160,7 @@ class _Faults:
 
 
 def _problems(faults: _Faults, stored: StoredSizes) -> Any:
-    """Add the objects with a failed lookup; return their mask."""
+    """Add the objects whose lookup failed; return their mask."""
     has_one = np.array([each is not None for each in stored.problem], bool)
     for kind in {each.kind for each in stored.problem[has_one]}:
         details = [each.detail if each and each.kind is kind else "" for each in stored.problem]
@@ -225,7 +225,7 @@ def _distinct(rows: pa.Table) -> int:
 
 
 def _sampled(rows: pa.Table, sample: float, salt: int) -> Any:
-    """Return a mask of the sampled rows. An object is in the sample with all its rows."""
+    """Return a mask of the sampled rows. All rows of an object are sampled together."""
     if sample >= 1:
         return np.ones(rows.num_rows, bool)
     mixed = (rows.column("low").to_numpy() ^ np.uint64(salt)) >> np.uint64(32)

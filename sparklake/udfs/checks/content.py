@@ -26,14 +26,14 @@ _PART_BYTES = 8 * 1024 * 1024
 
 @dataclass(slots=True)
 class ContentProblems:
-    """The number of read objects, and by kind a text per row, "" without a problem."""
+    """The number of objects read, and per kind a message for each row, "" without a problem."""
 
     read: int = 0
     by_kind: Mapping[FindingKind, Any] = field(default_factory=dict)
 
 
 def content_problems(objects: pa.Table) -> ContentProblems:
-    """Compare objects with their checksums. An object with several is read for each."""
+    """Compare objects with their checksums. An object with several checksums is read for each."""
     names = ("address", "checksum", "size")
     rows = list(zip(*(objects.column(name).to_pylist() for name in names), strict=True))
     distinct = list(dict.fromkeys(rows))

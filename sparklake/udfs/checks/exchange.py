@@ -1,7 +1,7 @@
 """Rows and results of check tasks, exchanged through files.
 
-A task writes its rows in buckets to one file; a later task reads one bucket of all files. So a
-check needs no shuffle, and a resumed check continues from the existing files.
+A task writes its rows in buckets to one file; a later task reads one bucket of all files. A check
+therefore needs no shuffle, and a resumed check continues from the existing files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def rows_key(step: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[Share, Result]):
-    """A step of a check. `work` takes the place, the name of a share, and the share."""
+    """A step of a check. `work` receives the place, the name of a share, and the share."""
 
     name: str
     work: Callable[[CheckPlace, str, Share], Result]
@@ -83,7 +83,7 @@ def share_name(encoded: bytes) -> str:
 
 
 def step_body(place: CheckPlace, step: Step[Any, Any], batches: Batches) -> BatchStream:
-    """Yield RESULT_SCHEMA for shares, each result after it is durable."""
+    """Yield RESULT_SCHEMA for shares, each result once it is durable."""
     folder = place.open_folder()
     for encoded in encoded_tasks(batches):
         name, share = share_name(encoded), msgspec.msgpack.decode(encoded, type=step.share)

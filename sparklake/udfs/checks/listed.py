@@ -58,7 +58,7 @@ def list_objects(place: CheckPlace, name: str, share: tuple[ListingPart, ...]) -
 
 
 def list_purged(place: CheckPlace, name: str, share: tuple[str, ...]) -> ListedResult:
-    """Write the addresses in Parquet files of purges, given by key in the namespace."""
+    """Write the addresses from the Parquet files of purges, given by key in the namespace."""
     store, result = place.workspace.open_store(), ListedResult()
     tables = [PURGED_SCHEMA.empty_table()]
     for key in share:

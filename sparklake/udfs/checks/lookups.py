@@ -36,7 +36,7 @@ Found = int | None | Problem
 
 @dataclass(slots=True)
 class StoredSizes:
-    """Mask, sizes and lookup problems of objects, one each per row."""
+    """Mask, sizes and lookup problems of objects, one per row."""
 
     exists: Any
     size: Any

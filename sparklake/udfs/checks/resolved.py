@@ -1,4 +1,4 @@
-"""The task body resolving faulty objects to paths, commits and branches."""
+"""The task body that maps faulty objects to paths, commits and branches."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class RangeShare:
 
 @dataclass(slots=True)
 class RangesResult:
-    """The findings about ranges. `ranges` are the verified ones, damaged or not."""
+    """The findings about ranges. `ranges` are those verified, whether damaged or not."""
 
     findings: list[Finding] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)

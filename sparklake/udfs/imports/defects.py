@@ -1,7 +1,7 @@
 """Defects, the rejected rows of an import, and the error table.
 
-Defects are sorted with the records, under keys reserved for them. So the source is read once, and
-the tasks writing ranges also write the error table.
+Defects are sorted with the records, under keys reserved for them. The source is therefore read
+once, and the tasks that write ranges also write the error table.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def encodable(text: str) -> str:
 
 
 def defect_record(defect: Defect) -> Record:
-    """Encode a defect as a row, to sort by path. Equal defects give equal rows."""
+    """Encode a defect as a row that sorts by path. Deterministic."""
     payload = _encode(defect)
     path = (defect.path or "").encode()[:_KEY_BYTES]
     return MARK + path + MARK + sha256(payload).digest(), payload

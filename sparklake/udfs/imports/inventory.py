@@ -130,7 +130,7 @@ def _objects(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.Record
 
 
 def _is_object(columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    """Return a mask of objects that are no empty folder markers."""
+    """Return a mask of objects that are not empty folder markers."""
     empty = pc.equal(columns["size"].fill_null(-1), 0)
     return pc.invert(pc.and_(empty, pc.ends_with(columns["key"], "/")))
 

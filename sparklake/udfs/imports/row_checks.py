@@ -64,7 +64,7 @@ def import_body(
 
 @dataclass(frozen=True, slots=True)
 class _RowEncoder:
-    """An encoder of rows: plain rows by columns, other rows one by one."""
+    """An encoder of rows: plain rows column-wise, other rows one by one."""
 
     workspace: Workspace
     settings: ImportTaskSettings
@@ -219,7 +219,7 @@ def _wrong_address(address: str) -> str | None:
 
 
 def _readable(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Spoiled]:
-    """Replace texts with null unless they are UTF-8; return the rows and these texts."""
+    """Replace strings that are not UTF-8 with null; return the rows and these strings."""
     spoiled: Spoiled = {}
     for name in _TEXTS:
         index = rows.schema.get_field_index(name)
@@ -272,7 +272,7 @@ def _lacks_checksum(rows: pa.RecordBatch) -> Mask:
 
 
 def _marked(rows: pa.RecordBatch, missing: Mask) -> pa.RecordBatch:
-    """Fill in missing checksums, to run the other checks."""
+    """Fill in missing checksums so that the other checks can run."""
     if not missing.any():
         return rows
     if "checksum" not in rows.schema.names:

@@ -37,7 +37,7 @@ def ranges_body(
 ) -> BatchStream:
     """Write ranges from sorted rows of RECORD_SCHEMA, with defects first in each batch.
 
-    After the first error nothing more is written, unless errors are skipped.
+    After the first error, nothing else is written unless errors are skipped.
     """
     ledger = Ledger(workspace, settings)
     sink = open_sink(workspace)
@@ -54,7 +54,7 @@ def ranges_body(
 
 
 def each_once(blocks: Iterable[Block], lose: Callable[[list[Record]], Record]) -> Iterator[Block]:
-    """Yield records in key order. Of several for a key, `lose` returns the one to yield."""
+    """Yield one record per key, in key order. `lose` selects among duplicates."""
     tail = EMPTY
     for block in filter(len, blocks):
         together = block
@@ -117,7 +117,7 @@ class Ledger:
                 self._write()
 
     def note_twice(self, group: list[Record]) -> Record:
-        """Return the latest record of a key, or the one with the least address; note the others."""
+        """Return a key's latest record, or the one with the smallest address; note the others."""
         group = sorted(group, key=_precedence)
         path = key_path(group[0][0])
         address = object_info(group[0], self.workspace.storage_namespace).address
@@ -157,7 +157,7 @@ def _precedence(record: Record) -> tuple[int, str, bytes]:
 
 
 def matched_body(workspace: Workspace, batches: Batches) -> BatchStream:
-    """Write imported records, or present ones of the same content. The sides are these two."""
+    """Write imported records, or existing ones with the same content. The sides are these two."""
 
     def combine(sides: Sequence[Blocks]) -> Blocks:
         present, imported = sides
@@ -168,7 +168,7 @@ def matched_body(workspace: Workspace, batches: Batches) -> BatchStream:
 
 
 def _with_present(present: Block, imported: Block) -> Block:
-    """Replace imported records with present ones of the same content."""
+    """Replace imported records with existing ones of the same content."""
     at, is_present = present.find(imported.keys)
     rows = np.flatnonzero(is_present)
     rows = rows[(present.ids[at[rows]] != imported.ids[rows]).any(axis=1)]
