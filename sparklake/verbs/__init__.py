@@ -1,4 +1,4 @@
 """The steps of each verb: resolve, plan, run, publish.
 
-`base/` has what all verbs share, `commits.py` the commit; each other folder is one feature.
+`base/` is shared by all verbs, `commits.py` is the commit, and each other folder is a feature.
 """

@@ -53,7 +53,7 @@ def commit(context: Context, branch: str, options: CommitOptions) -> Commit:
         state = replace(state, fence=fence)
         if had_changes and not state.layers:
             raise AlreadyCommittedError(
-                f"another writer has just committed the staged changes of {branch!r}, in "
+                f"another writer already committed the staged changes of {branch!r}, in "
                 f"{state.commit_id} or before"
             )
         had_changes = bool(state.layers)
@@ -88,7 +88,7 @@ def _commit_sealed(
     if tree.id == head.meta_range_id and not options.allow_empty:
         if not path_filter.is_everything:
             raise NoChangesError(
-                "nothing to commit: no staged change of the chosen paths changes "
+                "nothing to commit: the staged changes of the selected paths do not alter "
                 f"{state.name!r}; `sparklake diff` of the branch shows its staged changes"
             )
         # The layers change nothing. If they stayed, the branch would look dirty.
@@ -103,7 +103,7 @@ def _commit_sealed(
                 fence=state.fence,
             )
         )
-        raise NoChangesError(f"nothing to commit: no staged change changes {state.name!r}")
+        raise NoChangesError(f"nothing to commit: the staged changes do not alter {state.name!r}")
     cut = None if path_filter.is_everything else cut_out(context, state, path_filter, "commit")
     return publish(
         context,
@@ -124,7 +124,7 @@ def apply_layers(
     layers: Sequence[Layer],
     path_filter: PathFilter = ALL,
 ) -> MetaRange:
-    """Write the tree of staged layers over a base. Without changes, return the base."""
+    """Write the tree of staged layers over a base. Returns the base if nothing changes."""
     plan = staged.plan(base, layers)
     if not plan.stretches and not plan.adopted:
         return base

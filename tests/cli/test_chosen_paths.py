@@ -14,7 +14,7 @@ def test_a_commit_of_chosen_paths_leaves_the_rest(scene: Scene) -> None:
     assert made["message"] == "some"
     assert scene.paths("main@") == ["a/1", "a/2", "b"]
     assert [each["path"] for each in said("diff", main)] == ["c"]
-    assert "chosen paths" in failed(4, "commit", main, "-m", "none", "--path", "a/")
+    assert "selected paths" in failed(4, "commit", main, "-m", "none", "--path", "a/")
     assert "empty" in failed(2, "commit", main, "-m", "none", "--path", "")
     assert ok("commit", main, "-m", "rest").startswith("[main ")
 

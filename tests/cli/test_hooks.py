@@ -83,7 +83,7 @@ def test_no_such_run(scene: Scene) -> None:
     assert ok("hooks", "runs", scene.uri()).split() == [
         *("date", "event", "ref", "who", "status", "hooks", "run")
     ]
-    assert "no run of hooks" in failed(13, "hooks", "show", scene.uri(), "0" * 32)
+    assert "no hook run" in failed(13, "hooks", "show", scene.uri(), "0" * 32)
 
 
 def test_files_are_checked_before_they_are_committed(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ CHOSEN: list[Case] = [
     (
         "commit of others",
         NoChangesError,
-        "no staged change of the chosen paths",
+        "the staged changes of the selected paths",
         commit_of("d/", branch="main"),
     ),
     (
@@ -362,7 +362,7 @@ HISTORIES: list[Case] = [
     ("a sweep of no run", NotFoundError, "'x'", lambda lab: lab.repo.collect_garbage(sweep="x")),
     ("a check of all", InvalidInputError, "'all'", lambda lab: lab.repo.check("all")),
     ("a repair of all", InvalidInputError, "'all'", lambda lab: lab.repo.repair("all")),
-    ("run of hooks", NotFoundError, "no run of hooks 'x'", lambda lab: lab.repo.hook_run("x")),
+    ("run of hooks", NotFoundError, "no hook run 'x'", lambda lab: lab.repo.hook_run("x")),
     *(
         (f"runs of hooks {limit}", InvalidInputError, f"{limit}.*1 or more", runs)
         for limit in (0, -1)

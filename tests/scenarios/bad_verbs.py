@@ -41,7 +41,7 @@ def both(title: str, error: Any, words: str, *refs: str, **terms: Any) -> list[C
 
 
 REPLAYS: list[Case] = [
-    *both("nothing", InvalidInputError, "nothing to (revert|cherry-pick): name a commit"),
+    *both("nothing", InvalidInputError, "nothing to (revert|cherry-pick): pass a commit"),
     *both("nowhere", RefNotFoundError, "'nope'", "nope"),
     *both("one of two nowhere", RefNotFoundError, "'nope'", "dev", "nope"),
     *both("on no branch", RefNotFoundError, "no branch 'nope'", "dev", branch="nope"),
@@ -116,7 +116,7 @@ def undo(branch: str) -> Verb:
 MOVES: list[Case] = [
     ("hard reset to nowhere", RefNotFoundError, "'nope'", hard_reset("nope")),
     ("hard reset by force", RefNotFoundError, "'nope'", hard_reset("nope", "dirty", force=True)),
-    ("hard reset past the first", RefNotFoundError, "goes back past", hard_reset("main~99")),
+    ("hard reset past the first", RefNotFoundError, "goes back beyond", hard_reset("main~99")),
     ("hard reset of no branch", RefNotFoundError, "no branch 'nope'", hard_reset("main", "nope")),
     ("hard reset of a tag", RefNotFoundError, "no branch 'v1'", hard_reset("main", "v1")),
     ("hard reset, malformed", InvalidRefError, "not a ref", hard_reset("main~x")),

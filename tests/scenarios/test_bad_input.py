@@ -502,7 +502,7 @@ COMMITS: list[Case] = [
     (
         "nothing",
         NoChangesError,
-        "nothing to commit: no staged change changes 'main'",
+        "nothing to commit: the staged changes do not alter 'main'",
         lambda lab: lab.main.commit("m"),
     ),
     *(

@@ -95,7 +95,7 @@ def test_commits_of_parts_are_the_commit_of_all(any_lake: Lake, folder: Path, se
         part = {path: size for path, size in staged.items() if is_chosen(path, chosen)}
         before = sizes(repo, "main")
         if after(base, part) == base:
-            with pytest.raises(NoChangesError, match="chosen paths"):
+            with pytest.raises(NoChangesError, match="selected paths"):
                 main.commit("part", paths=chosen)
         else:
             made = main.commit("part", paths=chosen)

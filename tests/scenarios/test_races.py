@@ -99,7 +99,7 @@ def test_commits_of_several_processes(
     assert kinds <= {"ok", "already_committed", "no_changes", "race_lost"}
     for _, result in done:
         if result["kind"] == "already_committed":
-            assert "another writer has just committed" in result["id"]
+            assert "another writer already committed" in result["id"]
     # Every object that was put is there, once, whoever committed it.
     expected = {path: path.encode() for path, _ in done}
     assert contents(repo, "main") == {"base": b"base", **expected}

@@ -1,4 +1,4 @@
-"""Type checks of verbs' arguments."""
+"""Type checks of verb arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeated attempts of a verb to write a tree while its branch moves."""
+"""Repeated attempts of a verb to write a tree while the branch moves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_PIECES = 10_000
 
 @dataclass(slots=True)
 class Attempts:
-    """Results of one verb's attempts: later attempts read only moved ranges."""
+    """Results of a verb's attempts: later attempts only read changed ranges."""
 
     context: Context
     title: str
@@ -35,7 +35,7 @@ class Attempts:
 
     @property
     def has_lost(self) -> bool:
-        """Whether an attempt lost; later outcomes do not count the changes reused from it."""
+        """Whether an attempt lost. Later results do not count the changes reused from it."""
         return self._made is not None
 
     def run(self, body: Body, plan: Plan) -> PlanResult:
@@ -46,7 +46,7 @@ class Attempts:
         return run_plan(runner, body, rest, progress=runners.progress)
 
     def finish(self, plan: Plan, outcome: PlanResult, over: MetaRangeId) -> MetaRange:
-        """Write the tree of an executed plan durably, unless the one below is equal."""
+        """Write the tree of an executed plan durably, unless it equals the base."""
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
         reuses = self.has_lost
         self._made = ExecutedPlan(plan, tree.ranges)
@@ -63,5 +63,5 @@ class Attempts:
         return tree
 
     def forget(self) -> None:
-        """Drop incomplete results: the next attempt starts from nothing."""
+        """Drop incomplete results: the next attempt starts from scratch."""
         self._made = None

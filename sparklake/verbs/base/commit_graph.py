@@ -27,7 +27,7 @@ class CommitGraph:
     def commit(self, commit_id: CommitId) -> Commit:
         commit = self._known.get(commit_id) or self.refs.commits.find(commit_id)
         if commit is None:
-            raise CorruptFileError(f"the commit {commit_id} is named but does not exist")
+            raise CorruptFileError(f"the commit {commit_id} is referenced but does not exist")
         self._keep([commit])
         return commit
 
@@ -79,7 +79,7 @@ class CommitGraph:
 
 @dataclass(slots=True)
 class Walk:
-    """A walk down a history, which reads bands of generations for all lines together."""
+    """A walk down a history. Reads generations in bands, for all lines together."""
 
     graph: CommitGraph
     _band: int = _FIRST_STRETCH

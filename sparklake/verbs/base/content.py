@@ -29,7 +29,7 @@ def read_body(info: ObjectInfo, ref: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ObjectContent:
-    """The content of an object, read in parts without a check of their bytes."""
+    """The content of an object, read in parts without verification."""
 
     info: ObjectInfo
     ref: str
@@ -52,10 +52,10 @@ class ObjectContent:
 
 
 class CheckedContent:
-    """The content of an object for one reader, checked after a complete read.
+    """The content of an object for one reader, verified after a complete read.
 
-    The MD5 covers bytes read in order from the start; a reader with gaps gets no check. The
-    completing read raises CorruptFileError for a wrong MD5, and so do later ones.
+    The MD5 covers bytes read in order from the start; a reader that skips bytes is not verified.
+    The final read raises CorruptFileError for a wrong MD5, and so do later reads.
     """
 
     def __init__(self, content: ObjectContent) -> None:

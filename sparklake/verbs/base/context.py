@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class MoveGuard(Protocol):
-    """A guard of ref changes: it may reject one, and is notified afterwards."""
+    """A guard of ref changes. It can reject a change and is notified afterwards."""
 
     def around_move(self, context: Context, move: BranchMove) -> AbstractContextManager[None]: ...
 
@@ -121,7 +121,7 @@ class Context:
 
 @contextmanager
 def naming_collected(context: Context, commit_ids: Sequence[CommitId]) -> Iterator[None]:
-    """Raise ExpiredError for a missing tree file of a collected commit."""
+    """Raise ExpiredError if the tree file of a collected commit is missing."""
     try:
         yield
     except MissingFileError as error:

@@ -107,7 +107,7 @@ class PackedRange:
 
     @property
     def is_worn(self) -> bool:
-        """Whether further lookups should open it in full."""
+        """Whether further lookups should open the whole range."""
         return self._left < 0
 
     def find(self, key: bytes) -> bytes | None:
@@ -147,7 +147,7 @@ class OpenRanges:
         return self._ready(info, self._known(info) or self._read([info])[0]).find(key)
 
     def holding(self, ranges: Ranges, intervals: Iterable[Interval]) -> list[Interval]:
-        """Return the intervals with a key; the metarange often decides this."""
+        """Return the intervals with a key. Often, the metarange is sufficient."""
         matches: list[Interval] = []
         inside: dict[RangeInfo, list[Interval]] = {}
         info_at = cache(ranges.__getitem__)

@@ -40,8 +40,9 @@ class ThreeWayTrees:
     """The base, source and dest trees of a merge. Keys outside `path_filter` keep dest's value.
 
     `bases` are the commits of the base tree. If they are expired, records are still compared with
-    it, but none of its objects is read or referenced. With `logs_grow`, no Delta log of dest loses
-    versions: a new commit undoes them. The histories of the heads show the commits of a conflict.
+    it, but none of its objects is read or referenced. With `logs_grow`, Delta logs of dest never
+    lose versions: a new commit undoes them. The commits of a conflict are found in the histories of
+    the heads.
     """
 
     base: MetaRangeId

@@ -37,7 +37,7 @@ class OwnershipMarker:
 
 @contextmanager
 def given_place(uri: str = "") -> Iterator[None]:
-    """Raise InvalidInputError for a given place without a store, or for a file."""
+    """Raise InvalidInputError for a location without a store, or for a file."""
     path = find_local_path(uri)
     places = () if path is None else (Path(path), *Path(path).parents)
     file = next((each for each in places if each.is_file()), None)
@@ -52,9 +52,9 @@ def given_place(uri: str = "") -> Iterator[None]:
 
 
 def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
-    """Mark an unused namespace as the repository's; return the one to create.
+    """Mark an unused namespace as the repository's; return the repository to create.
 
-    An earlier attempt that died after writing the marker is continued, under its uid.
+    Continues an earlier attempt that died after writing the marker, under its uid.
     """
     with given_place(store.uri):
         marked = _put_marker(store, refs, info)
@@ -84,7 +84,7 @@ def _put_marker(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> Rep
 
 
 def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
-    """Write this repository's marker. A previous owner can no longer dump there."""
+    """Write this repository's marker. Afterwards, a previous owner can no longer dump there."""
     encoded = msgspec.json.encode(OwnershipMarker(info.name, info.uid, refs.id()))
     store.replace(NAMESPACE_MARKER_KEY, encoded)
     _check_conditional(store, encoded)
@@ -125,7 +125,7 @@ def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) ->
 
 
 def check_namespace(store: ObjectStore) -> None:
-    """Raise StoreUnreachableError for a local namespace, such as of an unmounted disk."""
+    """Raise StoreUnreachableError if a local namespace seems lost, such as on an unmounted disk."""
     if store.traits.is_local and store.find(NAMESPACE_MARKER_KEY) is None:
         raise errors.StoreUnreachableError(
             f"{store.uri} is no longer the storage namespace of this repository, because "
@@ -158,7 +158,7 @@ def has_content(refs: RefsSnapshot) -> bool:
 
 @contextmanager
 def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
-    """Raise ReadOnlyNamespaceError if a verb's first write is rejected."""
+    """Raise ReadOnlyNamespaceError if the first write of a verb is rejected."""
     try:
         yield
     except errors.StorePermissionError as error:
@@ -201,7 +201,7 @@ def check_enclosing(uri: str) -> None:
 
 
 def _check_unused(store: ObjectStore) -> None:
-    """Reject a namespace with objects, maybe of a repository inside this one."""
+    """Reject a namespace with objects, which may belong to a nested repository."""
     if next(iter(store.list(DATA_FOLDER)), None) is not None:
         raise errors.NamespaceInUseError(
             f"{store.uri}/{DATA_FOLDER} already contains files, which a garbage collection of "

@@ -1,4 +1,4 @@
-"""Idempotency keys, recorded with a result in the transaction of its change."""
+"""Idempotency keys, recorded with the result in the same transaction as the change."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class VerbResult(Generic[T]):
-    """The value of a verb's run, with its outcome.
+    """The value of a verb's run, and its outcome.
 
-    A `repeated` run returns and reports the first run of its idempotency key; `stored` is the
-    recorded form of the value.
+    A `repeated` run returns and reports the result of the first run with its idempotency key.
+    `stored` is the recorded form of the value.
     """
 
     value: T
@@ -36,7 +36,7 @@ class VerbResult(Generic[T]):
     stored: Mapping[str, Any] | None = None
 
     def returned(self) -> T:
-        """Return this result from a façade's method: the runner unwraps it for callers."""
+        """Return this result from a façade method: the runner unwraps it for callers."""
         return cast("T", self)
 
 
@@ -55,7 +55,7 @@ class Once:
 
     @staticmethod
     def of(once: str | Once) -> Once:
-        """Return an idempotency key, given as a string or as such."""
+        """Return an idempotency key, given as a string or a `Once`."""
         return once if isinstance(once, Once) else Once(once)
 
 
@@ -138,7 +138,7 @@ class OnceScope:
             return None
 
     def finish(self, stored: Mapping[str, Any]) -> VerbResult[None]:
-        """Return the recorded run; record one without changes."""
+        """Return the recorded run, or record this one as a no-op."""
         landed = self.find()
         if landed is not None:
             return landed
@@ -163,7 +163,7 @@ def once_scope(
 
 
 def digest_of(verb: str, target: str, once: Once, arguments: Mapping[str, Any]) -> str:
-    """Return the digest of a verb and its normalised arguments. `target` is mostly a branch."""
+    """Return the digest of a verb and its normalised arguments. `target` is usually a branch."""
     parts = [once.key, verb, target, list(once.inputs), normalised(arguments)]
     text = json.dumps(parts, sort_keys=True)
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()

@@ -46,7 +46,7 @@ class TreeCaches:
     """The caches of a repository's trees, replaced after each tree sweep.
 
     A tree file that was deleted and rewritten may have other addresses. Only commits published
-    after the sweep reference the new one, and reading such a commit reveals the sweep.
+    after the sweep reference the new file, and reading such a commit reveals the sweep.
     """
 
     def __init__(self, workspace: Workspace, refs: RepositoryRefs) -> None:
@@ -91,7 +91,7 @@ class Trees:
             self._known[before, after] = keys
 
     def change_summary(self, before: MetaRangeId, after: MetaRangeId) -> ChangeSummary | None:
-        """Return the possible changes between two trees; None unless both are cached."""
+        """Return the possible changes between two trees, or None unless both are cached."""
         with self._lock:
             one, other = self._kept.get(before), self._kept.get(after)
             keys = self._known.get((before, after))

@@ -45,7 +45,7 @@ def check_texts(texts: Sequence[str], noun: str) -> None:
     if any("\0" in text or not is_utf8(text) for text in texts):
         raise InvalidInputError(f"{noun} must be UTF-8 without NUL")
     if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:
-        raise InvalidInputError(f"{noun} may take at most {MAX_TEXT_BYTES} bytes")
+        raise InvalidInputError(f"{noun} may have at most {MAX_TEXT_BYTES} bytes")
 
 
 def publish(
@@ -61,7 +61,7 @@ def publish(
 ) -> Commit:
     """Move a branch from the expected head to a new commit.
 
-    The tree contains the staging layers `applied_layers`, or with a cut only their cut part.
+    The tree contains the staging layers `applied_layers` or, with a cut, only their cut part.
     `result` returns the verb's result for its idempotency key.
     """
     commit = signed_commit(parents, meta_range_id, signature)
@@ -87,9 +87,9 @@ def signed_commit(
 
 
 def publish_all(context: Context, state: BranchState, verb: str, commits: Sequence[Commit]) -> None:
-    """Move a branch from the expected head over new commits, all or none.
+    """Move a branch from the expected head over new commits, atomically.
 
-    They are the result of the verb, and the fence is that of the verb's start. Raises
+    The commits are the result of the verb, and the fence is that of its start. Raises
     RaceLostError, CollectionStartedError, and HookFailedError for a move rejected by a hook.
     """
     _publish(
@@ -126,7 +126,7 @@ def _publish(
 
 
 def change_summaries(context: Context, commits: Sequence[Commit]) -> dict[CommitId, bytes]:
-    """Return the possible changes of commits against their first parents, without reads."""
+    """Return the possible changes of commits against their first parents, without I/O."""
     # Lazy import: numpy, which settings do not need.
     from sparklake.graveler.planning.change_summary import encode_summary
 

@@ -95,7 +95,7 @@ def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]
 
 
 def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, what: str) -> bool:
-    """Return whether two trees have equal records, maybe in other ranges."""
+    """Return whether two trees have equal records, possibly in different ranges."""
     if one == other:
         return True
     left, right = context.trees.get(one), context.trees.get(other)
@@ -109,7 +109,7 @@ def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, w
 
 
 def read_object(context: Context, ref: str, path: str) -> bytes:
-    """Return the bytes of one object, also raising PurgedError and ExpiredError."""
+    """Return the bytes of one object. Also raises PurgedError and ExpiredError."""
     info = kept_object(context, ref, path)
     try:
         return read_body(info, ref)

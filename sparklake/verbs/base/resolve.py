@@ -60,7 +60,7 @@ def get_commit(context: Context, text: str) -> Commit:
 def kept_commit(context: Context, text: str) -> Commit:
     """Return the commit of a ref, to read or reference its objects. Raises ExpiredError.
 
-    To publish references to its objects, first read a fence.
+    Before publishing references to its objects, read a fence.
     """
     return kept_ref(context, text).commit
 
@@ -119,7 +119,7 @@ def _resolve(context: Context, text: str, ref: names.Ref) -> ResolvedRef:
 
 
 def read_consistently(context: Context, ref: str, read: Callable[[ResolvedRef], T]) -> T:
-    """Return the result of `read` for a ref at one moment, repeated after lost races."""
+    """Return the result of `read` for a consistent ref; retried after lost races."""
     parsed = names.parse_ref(ref)
     return retry_lost_races(lambda: read(_resolve(context, ref, parsed)))
 
@@ -210,5 +210,5 @@ def _follow(context: Context, text: str, commit: Commit, step: names.RefStep) ->
         return context.graph.ancestor(commit.parents[step.count - 1])
     ancestor = context.graph.first_ancestor(commit, step.count)
     if ancestor is None:
-        raise RefNotFoundError(f"{text!r} goes back past the first commit")
+        raise RefNotFoundError(f"{text!r} goes back beyond the first commit")
     return ancestor

@@ -1,9 +1,9 @@
-"""The runner of verbs, in the same steps for each.
+"""The runner of all verbs.
 
 `runs_verbs` and `verb` check arguments, return the recorded result of a repeated run, and return
-the head for a no-op with `if_needed`. `restarts` restarts a verb from nothing, with a version that
-has a conflicting address, or after a garbage collection. `with_branch_queue` repeats attempts that
-lose a race. An import restarts only its attempts: its source may be readable only once.
+the head for a no-op with `if_needed`. `restarts` restarts a verb from scratch, with a version that
+has a conflicting address, or after a garbage collection. `with_branch_queue` retries attempts that
+lose a race. An import only restarts its attempts: its source may be readable only once.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class verb:  # noqa: N801  (a decorator)
     """Declare a method with a parameter `once` in a class with the decorator `runs_verbs`.
 
     `codec` is the form of the result, or the module of its RESULT, imported on demand. `files` are
-    parameters with names of local files, compared by content. For a verb with `if_needed`, `head`
-    returns the result of a no-op. The object has a `_context`, and maybe the `name` of a branch.
+    parameters with local file names, compared by content. For a verb with `if_needed`, `head`
+    returns the result of a no-op. The object has a `_context` and, for a branch, its `name`.
     """
 
     name: str = ""
@@ -156,10 +156,11 @@ def _as_result(value: T | VerbResult[T]) -> VerbResult[T]:
 def restarts(
     *, collections: bool = True, versions: bool = False
 ) -> Callable[[Callable[Concatenate[Context, P], T]], Callable[Concatenate[Context, P], T]]:
-    """Return a decorator to restart a verb from nothing; arguments are read again.
+    """Return a decorator that restarts a verb from scratch. Arguments are read again.
 
-    With `collections`, after the start of a garbage collection or for a tree file deleted by one.
-    With `versions`, for a conflicting address: with a version that has it, or AddressConflictError.
+    With `collections`, restarts after a garbage collection starts, or deletes a needed tree file.
+    With `versions`, restarts for a conflicting address, with a version that has it; raises
+    AddressConflictError if there is none.
     """
 
     def decorate(
@@ -203,8 +204,8 @@ def _after_collections(context: Context, verb: Callable[[Context], T]) -> T:
         except errors.MissingFileError as error:
             if _has_swept(context, sweeps):
                 raise errors.CollectionStartedError(
-                    "nothing was changed: a garbage collection has deleted a table that the "
-                    f"operation had begun to read. Try again. {error}"
+                    "nothing was changed: a garbage collection deleted a tree file that the "
+                    f"operation was reading. Try again. {error}"
                 ) from error
             raise
 

@@ -1,4 +1,4 @@
-"""Staged changes as sides of a plan, and partly applied layers."""
+"""Staged changes as sides of a plan, and partial application of layers."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
 
 
 def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb: str) -> LayerCut:
-    """Return the cut of the given keys from sealed layers; remaining runs are rewritten."""
+    """Cut the given keys out of sealed layers, and rewrite runs that have other keys."""
     runs = {}
     for layer in state.layers:
         if layer.meta_range_id is not None:

@@ -1,4 +1,4 @@
-"""The search for a version with another address of an object."""
+"""The search for a version with a different address of an object."""
 
 from __future__ import annotations
 

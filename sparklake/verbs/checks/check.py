@@ -43,8 +43,8 @@ from sparklake.verbs.checks.trees import (
 def check(context: Context, options: CheckOptions) -> CheckReport:
     """Verify a repository up to a level, and write the report.
 
-    Changes and blocks nothing, and describes the moment of its start. Objects written afterwards
-    may be listed as young. `StoreUnreachableError` means that nothing was written.
+    Changes and blocks nothing, and describes the state at its start. Objects written later may be
+    listed as young. After StoreUnreachableError, nothing was written.
     """
     if not 0 < options.sample <= 1:
         raise InvalidInputError(

@@ -81,6 +81,6 @@ def check_nothing_lost(context: Context) -> None:
                 f"{f' ({each.detail})' if each.detail else ''}. Lost commits and refs may "
                 "reference objects that would be deleted. `sparklake check --refs` lists all such "
                 "faults, and `sparklake repair` restores refs from the dump. Restore the others "
-                "from a backup of Postgres, or give up lost refs, and those only in the dump, "
-                "with `sparklake refs dump --overwrite`"
+                "from a backup of Postgres, or discard lost refs, and refs only in the dump, with "
+                "`sparklake refs dump --overwrite`"
             )

@@ -1,4 +1,4 @@
-"""Unreferenced files, and leftovers of crashes."""
+"""Unreferenced files, and crash leftovers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
 
 
 def unreferenced_tree_files(store: ObjectStore, in_use: Collection[str]) -> Iterator[Finding]:
-    """Yield the tree files without a reference by a commit, staged run or dump."""
+    """Yield the tree files not referenced by a commit, staged run or dump."""
     dumped = dumped_file_ids(store)
     prefix = table_key("")
     for each in store.list(prefix):

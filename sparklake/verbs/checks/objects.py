@@ -29,7 +29,7 @@ _OBJECTS_OF_A_LISTING = 250_000
 
 @dataclass(slots=True)
 class CheckedObjects:
-    """The findings about objects: all of them by kind, and the first ones."""
+    """The findings about objects: counts by kind, and the first ones."""
 
     kinds: Counter[FindingKind] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)

@@ -126,7 +126,7 @@ def _commit_problems(commit: Commit, moment: Moment) -> Iterator[tuple[FindingKi
 
 
 def log_findings(context: Context, moment: Moment) -> Iterator[Finding]:
-    """Yield refs at a different commit from that of their latest logged operation."""
+    """Yield the refs at a different commit than their latest logged operation."""
     # A branch and a tag of one name share the log.
     names = Counter(each.name for each in moment.refs.named)
     alone = [each for each in moment.refs.named if names[each.name] == 1]

@@ -1,4 +1,4 @@
-"""The folder, state and tasks of a check."""
+"""The folder, the state and the tasks of a check."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CheckState:
 
 @dataclass(slots=True)
 class Steps:
-    """The steps of a check. They continue from the results in its folder."""
+    """The steps of a check. They resume from the results in its folder."""
 
     context: Context
     folder: ObjectStore
@@ -112,7 +112,7 @@ class Steps:
 
 
 def new_run_id() -> str:
-    """Return the id of a check, a repair or a collection. It sorts by its start."""
+    """Return a new id of a check, a repair or a collection. Ids sort by start time."""
     return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
 
 

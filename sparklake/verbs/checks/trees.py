@@ -68,7 +68,7 @@ class CheckedTrees:
 
 @dataclass(slots=True)
 class _Ranges:
-    """The distinct ranges of all trees. No collection deletes the trees and ranges `present`."""
+    """The distinct ranges of all trees. No collection deletes trees and ranges in `present`."""
 
     infos: dict[_RangeKey, RangeInfo] = field(default_factory=dict)
     retained: set[_RangeKey] = field(default_factory=set)

@@ -59,7 +59,7 @@ class Differences(Rows[Row]):
         return FolderDiffs(self.encoded_as(FOLDERS, FolderBatch(self.prefix, depth)))
 
     def summary(self) -> FolderDiff:
-        """Return the number of different objects, and their bytes."""
+        """Return the number of differing objects, and their bytes."""
         total = FolderDiff("")
         for each in self.encoded_as(FOLDERS, FolderBatch(self.prefix, 0)):
             total = total.plus(each)
@@ -135,7 +135,7 @@ class DiffTree:
         return added
 
     def folded(self, depth: int) -> DiffTree:
-        """Return the tree without deeper levels."""
+        """Return the tree without its deeper levels."""
         if not depth:
             return DiffTree(self.total)
         children = {name: each.folded(depth - 1) for name, each in self.children.items()}

@@ -28,7 +28,7 @@ _NO_END = "\n\\ No newline at end of file"
 
 @dataclass(frozen=True, slots=True)
 class TextDiff:
-    """A different object with the lines of its unified diff, or the reason for none."""
+    """A differing object with the lines of its unified diff, or the reason why there is none."""
 
     row: DiffRow
     lines: tuple[str, ...] = ()

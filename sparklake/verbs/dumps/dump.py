@@ -30,7 +30,7 @@ class DumpOptions:
     """Options of a dump.
 
     `overwrite` replaces any dump, including newer ones of other programs and those with lost refs.
-    Without `check_addresses`, no range is read, and no address is warned about.
+    Without `check_addresses`, no range is read, and addresses cause no warnings.
     """
 
     overwrite: bool = False
@@ -110,8 +110,8 @@ def _write(
     )
     if read_refs(store, manifest) != replace(refs, branches=committed):
         raise CorruptFileError(
-            f"the dump in {store.uri} was read back with other content: the previous dump "
-            "stays valid. Check the store"
+            f"the dump in {store.uri} was read back with different content: the previous dump "
+            "remains valid. Check the store"
         )
     if settings.find_manifest(store) != previous:
         raise newer_dump(store)

@@ -89,7 +89,7 @@ def _explained(
     latest: Mapping[str, Operation],
     position: LogPosition | None,
 ) -> Set[str]:
-    """Return the refs moved or deleted by a logged operation after the dump."""
+    """Return the refs that a logged operation moved or deleted after the dump."""
     log = context.refs.operations
     dumped = {each.name: each.commit_id for each in moved}
     if position is not None and position.repository == context.info.uid:
@@ -126,7 +126,7 @@ def is_after(operation: Operation, position: LogPosition, dumped: CommitId) -> b
 
 
 def is_logged(context: Context, position: LogPosition) -> bool:
-    """Return whether the log has the operation of a position: it is not an older copy."""
+    """Return whether the log contains the operation at a position, so is not an older copy."""
     if position.repository != context.info.uid:
         return False
     return context.refs.operations.find(position.operation.sequence) == position.operation
@@ -207,9 +207,9 @@ def check_replaceable(
         what = f"{lost.text} of the dump" if lost else f"{_counted('ref', standing)} of its log"
         raise errors.RefsLostError(
             f"nothing was dumped: Postgres lacks {what} in {store.uri}, and no operation explains "
-            "it, so the dump there may be the only copy. `sparklake check --refs` lists all that "
-            "is lost, and `sparklake repair` restores what the dump has. To give up the rest, "
-            "dump with --overwrite"
+            "it, so the dump there may be the only copy. `sparklake check --refs` lists "
+            "everything lost, and `sparklake repair` restores what the dump contains. To discard "
+            "the rest, dump with --overwrite"
         )
 
 

@@ -44,9 +44,9 @@ def newer_problems(
 ) -> Sequence[NewerDumpError]:
     """Return the error for an outdated dump, if any.
 
-    A dump has all commits of its time, so one with more commits is newer. lakeFS writes a tree for
-    a commit only, so a tree younger than all files of a dump probably belongs to a newer commit;
-    files of sparklake prove nothing. The ends of the 1,000 youngest other tree files are read.
+    A dump has all commits of its time, so one with more commits is newer. lakeFS writes trees only
+    for commits, so a tree younger than all files of a dump probably belongs to a newer commit.
+    sparklake's own files are ignored. The ends of the 1,000 youngest other tree files are read.
     """
     own = {each.key for each in _own_files(manifest, trees)}
     expected = own | trees.in_use

@@ -1,4 +1,4 @@
-"""The settings of a restored repository: those beside the dump, renamed like refs."""
+"""The settings of a restored repository: those stored with the dump, renamed like refs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class RestoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The settings beside a dump, if they belong to it. `is_older` marks those of an older dump."""
+    """The settings stored with a dump, if they belong to it.
+
+    `is_older` marks those of an older dump.
+    """
 
     settings: DumpSettings | None = None
     is_older: bool = False
@@ -85,9 +88,10 @@ def joined_renames(earlier: Mapping[str, str], renames: Mapping[str, str]) -> Ma
 
 
 def settled_renames(renames: Mapping[str, str], dump: FoundDump) -> dict[str, str]:
-    """Return effective renames with `heads/` or `tags/` before each old name.
+    """Return effective renames, with `heads/` or `tags/` before each old name.
 
-    A valid rename without a prefix changes a branch or a tag, because both would have one name.
+    A valid rename without a prefix applies to a branch or a tag, never to both: they would share
+    the new name.
     """
     branches = {*(each.name for each in dump.refs.branches), *dump.refused}
     settled = {
@@ -107,7 +111,7 @@ def _old_name(renames: Mapping[str, str], branch: str) -> str:
 
 
 def _old_pattern(renames: Mapping[str, str], pattern: str) -> str:
-    """Return the old name, or the pattern itself if no rule can have the old name."""
+    """Return the old name, or the pattern itself if it has none."""
     old = _old_name(renames, pattern)
     with suppress(InvalidInputError):
         check_pattern(old)
@@ -265,7 +269,7 @@ _NO_PROTECTION = (
 def _rule_notes(
     dumped: RepositorySettings, restored: RepositorySettings, renames: Mapping[str, str]
 ) -> Sequence[str]:
-    """Return notes on renamed branches with less protection or retention than before."""
+    """Return notes on renamed branches that lose protection or retention."""
     branches = {
         old.removeprefix("heads/"): new for old, new in renames.items() if old.startswith("heads/")
     }

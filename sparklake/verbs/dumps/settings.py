@@ -1,4 +1,4 @@
-"""The settings file beside a dump."""
+"""The settings file stored with a dump."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class DumpSettings:
-    """The settings beside a dump, under the names of the dump.
+    """The settings stored with a dump, under its names.
 
     They belong to the dumps of `manifests`: the latest one and, until it is complete, the previous
     one. Earlier versions wrote no `manifests`. `renames`, as in `find_refs`, are those of the
@@ -95,7 +95,7 @@ def find_readable_settings(store: ObjectStore) -> DumpSettings | None:
 
 
 def renames_of(settings: DumpSettings | None, manifest: DumpManifest) -> Mapping[str, str]:
-    """Return the new names, by old ones, of the dump's latest restore."""
+    """Return the new names of the dump's latest restore, by old name."""
     # While a dump is written, the settings also belong to the previous one, which comes last.
     return (
         settings.renames if settings is not None and settings.manifests[-1:] == (manifest,) else {}
@@ -119,7 +119,7 @@ def belong_together(store: ObjectStore, settings: DumpSettings, manifest: DumpMa
 
 
 def is_by_sparklake(store: ObjectStore, manifest: DumpManifest) -> bool:
-    """Return whether sparklake wrote a dump: equal refs give equal ids."""
+    """Return whether sparklake wrote a dump. Ids are deterministic."""
     with suppress(CorruptFileError, InvalidDumpError, MissingFileError):
         return encode_refs(read_refs(store, manifest))[0] == manifest
     return False

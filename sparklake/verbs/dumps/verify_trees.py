@@ -30,10 +30,10 @@ _Out = TypeVar("_Out")
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTrees:
-    """Commits without trees, and all problems with the other trees.
+    """Commits without trees, and all problems of the other trees.
 
-    `collected` commits lost their trees in a garbage collection, unless a repeated commit wrote
-    them again. `files` are all tree files by key, and `in_use` the keys of referenced ones.
+    `collected` commits lost their trees in a garbage collection, unless a repeated commit rewrote
+    them. `files` are all tree files by key, and `in_use` the keys of referenced ones.
     """
 
     collected: set[CommitId]
@@ -45,8 +45,8 @@ class VerifiedTrees:
 def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
     """Verify that a dump's tree files exist, and that heads have complete ones.
 
-    Each metarange is read once, and so is the end of each range of a branch or tag. The driver
-    keeps a few bytes per tree file, and nothing per object.
+    Each metarange, and the end of each range of a branch or tag, is read once. The driver keeps a
+    few bytes per tree file, and nothing per object.
     """
     problems: list[SparklakeError] = []
     trees, listed = _trees(store, refs, problems)
@@ -79,7 +79,7 @@ def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A tree with an example commit, a head if possible. A collected tree `may_be_gone`."""
+    """A tree and a commit that has it, preferably a head. A collected tree `may_be_gone`."""
 
     id: MetaRangeId
     commit_id: CommitId
@@ -147,7 +147,7 @@ def _missing(store: ObjectStore, key: str, commit_id: CommitId) -> MissingFileEr
 
 @dataclass(frozen=True, slots=True)
 class EndOfFile:
-    """An object's content with its end in memory. Other parts are read on request."""
+    """An object's content with its end in memory. Other parts are read on demand."""
 
     store: ObjectStore
     key: str

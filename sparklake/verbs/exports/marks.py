@@ -1,4 +1,4 @@
-"""The mark of an export at its destination, for the next export."""
+"""The state file of an export at its destination, for the next export."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ExportMark:
-    """The commit at a destination, or its possible commits.
+    """The commit at a destination, or the possible ones.
 
-    In an unfinished export to `commit`, each object is as in one of the commits `begun`, where None
-    is the empty tree. `run` is unique for each export.
+    During an export to `commit`, each object is in the state of one of the commits `begun`, where
+    None is the empty tree. `run` is unique for each export.
     """
 
     repository: str
@@ -50,7 +50,7 @@ class ExportMark:
 
 
 def find_mark(store: ObjectStore) -> ExportMark | None:
-    """Return the mark at a destination, or None. An unreadable mark is an error."""
+    """Return the state at a destination, or None. An unreadable file is an error."""
     try:
         mark = msgspec.json.decode(store.get(EXPORT_MARKER_KEY), type=ExportMark)
     except (MissingFileError, StoreUnreachableError):
@@ -64,7 +64,7 @@ def find_mark(store: ObjectStore) -> ExportMark | None:
 
 
 def check_mark(store: ObjectStore, mark: ExportMark, info: RepositoryInfo, prefix: str) -> None:
-    """Raise InvalidInputError for the mark of another repository or prefix."""
+    """Raise InvalidInputError for the state of a different repository or prefix."""
     if mark.uid != info.uid:
         raise _foreign(store, f"belongs to another repository, {mark.repository!r}")
     if mark.prefix != prefix:
@@ -72,7 +72,7 @@ def check_mark(store: ObjectStore, mark: ExportMark, info: RepositoryInfo, prefi
 
 
 def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
-    """Raise RaceLostError after the start of another export."""
+    """Raise RaceLostError if another export has started."""
     current = find_mark(store)
     if current is None or current.run != mark.run:
         raise RaceLostError(

@@ -67,11 +67,11 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """The result of an export, done or planned.
+    """The result of a finished or planned export.
 
-    `size` is the bytes of added and changed objects. `since` is the commit that the export
-    continued from, or None. `manifest` is the folder of the manifest. `dirty` reports
-    uncommitted changes of the branch, which an export does not include.
+    `size` is the bytes of added and changed objects. `since` is the commit from which the export
+    continued, or None. `manifest` is the folder of the manifest. `dirty` reports uncommitted
+    changes of the branch, which an export does not include.
     """
 
     to: str

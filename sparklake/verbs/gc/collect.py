@@ -68,7 +68,7 @@ def collect_garbage(
 ) -> Collection:
     """Delete unreferenced objects below `data/` older than `grace`.
 
-    `sweep` is the id of a dry run: its list is deleted, except for objects referenced by now.
+    `sweep` is the id of a dry run: its list is deleted, except for objects referenced since then.
     `lists` is a folder outside the namespace for the lists.
     """
     if not timedelta() <= grace <= _LONGEST:
@@ -79,7 +79,7 @@ def collect_garbage(
         raise InvalidInputError("a dry run does not sweep: choose one of the two")
     if sweep is not None and lists is not None:
         raise InvalidInputError(
-            "the list to sweep exists already: pass --work to the run that makes it"
+            "the list to sweep already exists: pass --work to the run that creates it"
         )
     place = check_apart(context.info, lists) if lists is not None else ""
     check_namespace(context.store)
@@ -104,7 +104,7 @@ def collect_garbage(
 
 
 def open_places(context: Context) -> tuple[str, ...]:
-    """Return the folders of open writes. Their objects may be unreferenced yet."""
+    """Return the folders of open writes. Their objects may not be referenced yet."""
     writes = context.refs.writes.list()
     return tuple(f"{each.place}/" for each in writes if each.state is WriteState.OPEN)
 
@@ -167,9 +167,9 @@ def _collect(
 
 
 def _finish_interrupted(context: Context) -> None:
-    """Complete the sweeps of dead processes, and of those without their lock.
+    """Complete the sweeps of processes that died or lost their lock.
 
-    A sweep without a claimed list ends without it: its objects may be referenced by now.
+    A sweep without a claimed list is closed: its objects may be referenced by now.
     """
     for sweep in open_sweeps(context.store):
         folder = RunFolder(context, sweep.run_id)

@@ -27,7 +27,7 @@ _BEGUN = "begun"
 class CollectionRun:
     """The progress and findings of a run.
 
-    The state is `begun`, `listed`, `found` by a dry run, `marked` to be swept, or `swept`. `listed`
+    The state is `begun`, `listed`, `found` (dry run), `marked` (to be swept) or `swept`. `listed`
     and `garbage` are lists of objects in the run's folder, as metaranges; `bytes` is the size of
     the garbage. `commits_expired` and `trees` count the commits that expire, or lose their trees,
     at the start of the run. `tree_files` and `tree_file_bytes` are the deleted tree files.
@@ -49,7 +49,10 @@ class CollectionRun:
 
 
 class RunFolder:
-    """The folder of a run's state and lists. The lists of a new run may be in another, `work`."""
+    """The folder of a run's state and lists.
+
+    The lists of a new run may be in a different folder, `work`.
+    """
 
     def __init__(self, context: Context, run_id: str, work: str = "") -> None:
         if not markers.is_run_id(run_id):
@@ -129,9 +132,9 @@ class RunFolder:
 class Sweep:
     """One attempt to delete the list of a run.
 
-    The attempt claims its list once, or another process ends it first. Some process deletes a
-    claimed list as a whole before it removes the marker. So after a writer finds an object and no
-    marker, no process, however late, deletes the object.
+    The attempt claims its list once, unless another process ends it first. A claimed list is
+    deleted completely before the marker is removed. Therefore, once a writer finds an object and no
+    marker, no process deletes the object, however late.
     """
 
     store: ObjectStore
@@ -162,13 +165,13 @@ class Sweep:
         return markers.decide_once(self.store, key, claim)
 
     def close(self) -> None:
-        """Release all ranges for writers."""
+        """Release all ranges to writers."""
         self.store.delete(self.marker)
         self.store.delete(layout.candidates_key(self.run_id))
 
 
 def open_sweeps(store: ObjectStore) -> list[Sweep]:
-    """Return possibly running sweeps."""
+    """Return the sweeps that may be running."""
     sweeps = []
     for each in markers.open_markers(store):
         with suppress(MissingFileError):  # It has just ended.

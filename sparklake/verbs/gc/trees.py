@@ -39,7 +39,7 @@ def collects_trees(context: Context) -> bool:
 class UnreferencedTreeFiles:
     """Sizes in bytes of unreferenced tree files, by id.
 
-    Only the driver deletes tree files: a late task could delete one that was written again.
+    Only the driver deletes tree files: a late task could delete a rewritten one.
     """
 
     context: Context

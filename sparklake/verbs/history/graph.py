@@ -15,7 +15,7 @@ from sparklake.graveler.times import text_of_second
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The drawing of one commit: beside its lines, and below them."""
+    """The drawing of one commit: next to its lines, and below them."""
 
     lane: int
     node: str

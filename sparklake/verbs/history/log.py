@@ -40,10 +40,10 @@ with `since`."""
 class LogOptions:
     """The limits and filters of a log.
 
-    It starts after the ref `after`, ends with the ref `stop_at`, and stops at commits more than
-    CLOCKS_DIFFER older than `since`. With `path` or `prefix`, it has the commits that differ there
-    from each of their parents, follows only the first equal parent of a merge, and takes `after`
-    and `stop_at` as positions in the order, because it may not visit their commits.
+    The log starts after the ref `after`, ends with the ref `stop_at`, and stops at commits older
+    than `since` by more than CLOCKS_DIFFER. With `path` or `prefix`, it contains the commits that
+    differ there from each parent, and follows only the first equal parent of a merge. `after` and
+    `stop_at` are then positions in the order, because their commits may not be visited.
     """
 
     limit: int | None = None
@@ -133,7 +133,7 @@ class Log:
 
 
 def log(context: Context, ref: str, options: LogOptions) -> Log:
-    """Return the log of a ref; one outside it raises RefNotFoundError at its position."""
+    """Return the log of a ref. A ref outside of it raises RefNotFoundError at its position."""
     _check(options)
     start = get_commit(context, ref)
     stop_at, after = (
@@ -152,7 +152,7 @@ def _find_target(options: LogOptions) -> SearchTarget | None:
 
 
 def _second(moment: datetime | None, slack: int = 0) -> int | None:
-    """Return the last whole second at most `slack` microseconds after a moment."""
+    """Return the last whole second at most `slack` microseconds after a time."""
     return None if moment is None else (microsecond_of(moment) + slack) // SECOND_MICROS
 
 

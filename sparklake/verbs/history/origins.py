@@ -35,7 +35,7 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class SearchedRecords:
-    """Records in ascending order of keys. An absent one has no id, and any bytes in `ids`."""
+    """Records in ascending key order. An absent record has no id, and arbitrary bytes in `ids`."""
 
     keys: list[bytes]
     ids: Ids
@@ -63,7 +63,7 @@ class WalkLimits:
 
 
 class _LimitReachedError(Exception):
-    """The end of a walk at its limits."""
+    """A walk that reached its limits."""
 
 
 def last_changes(
@@ -74,8 +74,8 @@ def last_changes(
 ) -> list[Commit | None]:
     """Return the last change of each key to its record id, up to `start`.
 
-    Keys are ascending; an id of None is a removed object. The result is None for another record in
-    `start`, beyond the limits, or for a collected or damaged tree.
+    Keys are ascending; an id of None is a removed object. The result is None if `start` has a
+    different record, beyond the limits, or if a tree is collected or damaged.
     """
     if not record_ids:
         return []
@@ -166,7 +166,7 @@ class OriginWalk:
         return rows[~self._equal(parent, rows)] if len(rows) else _NONE
 
     def _equal(self, commit: Commit, rows: Positions) -> Mask:
-        """Return the mask of rows with an equal record in a commit, or with none if absent."""
+        """Return the mask of rows with an equal record in a commit, or absent in both."""
         self._opened += 1
         self._check_limits()
         layer = RangeLayer(self._context.open_ranges, self._context.tree(commit).ranges)
@@ -206,7 +206,7 @@ def _joined(parts: Sequence[Positions]) -> Positions:
 
 
 def _common(rows: Positions, others: Positions) -> Positions:
-    """Return the rows among others. Both are ascending."""
+    """Return the rows contained in others. Both are ascending."""
     if not len(others):
         return _NONE
     at = np.minimum(rows.searchsorted(others), len(rows) - 1)

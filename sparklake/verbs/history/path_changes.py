@@ -90,7 +90,7 @@ class ChangeTest:
         )
 
     def _leads_to(self, commit: Commit, ancestor: Commit) -> bool:
-        """Return whether first parents lead to an ancestor without a change to the target."""
+        """Return whether the first-parent line to an ancestor has no change to the target."""
         while commit.generation > ancestor.generation:
             summary = self._summaries.find(commit)
             parents = self._walk.parents(commit.id)

@@ -31,7 +31,7 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
-    """Write a picture as SVG or PNG. Equal graphs give equal bytes."""
+    """Write a picture as SVG or PNG. The output is deterministic."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -1,4 +1,4 @@
-"""Numbers of changes: of a commit, and of a branch."""
+"""Change counts of commits and branches."""
 
 from __future__ import annotations
 

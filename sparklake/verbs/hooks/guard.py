@@ -153,7 +153,7 @@ class HookGuard:
 
 def list_hook_runs(context: Context, limit: int, ref: str | None) -> Sequence[HookRun]:
     if limit < 1:
-        raise InvalidInputError(f"a list of {limit} runs of hooks is invalid: choose 1 or more")
+        raise InvalidInputError(f"a list of {limit} hook runs is invalid: choose 1 or more")
     return context.refs.hook_runs.list(limit, ref)
 
 
@@ -161,7 +161,7 @@ def get_hook_run(context: Context, run_id: str) -> HookRun:
     run = context.refs.hook_runs.find(run_id)
     if run is None:
         raise NotFoundError(
-            f"{context.info.name} has no run of hooks {run_id!r}; `sparklake hooks runs` shows them"
+            f"{context.info.name} has no hook run {run_id!r}; `sparklake hooks runs` shows them"
         )
     return run
 
@@ -184,7 +184,7 @@ def _shown(record: Record) -> str:
 
 
 def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
-    """Return the declarations of a hook file, or its error, which must not block a repair."""
+    """Return the declarations of a hook file, or its error, which must not block a fix."""
     # Not at the top: who has no hooks does not pay for what reads YAML.
     from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
     from sparklake.rows.objects import object_info
@@ -209,7 +209,7 @@ def _is_broken(declared: Declared) -> bool:
 
 
 def _usable(declared: Declared, mended: Declared) -> list[HookFile]:
-    """Return the guarding hooks; a file that stays broken raises InvalidHooksError."""
+    """Return the guarding hooks. Raises InvalidHooksError for a file that is still broken."""
     usable = {
         path: mended.get(path) if isinstance(each, InvalidHooksError) else each
         for path, each in declared.items()
@@ -219,8 +219,8 @@ def _usable(declared: Declared, mended: Declared) -> list[HookFile]:
         listed = "; ".join(broken[:_NAMED])
         more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
         raise InvalidHooksError(
-            f"the operation was refused, because a hook file is invalid: {listed}{more}. "
-            "Repair or delete it with a commit to its branch, or several files with one "
-            "commit. `sparklake hooks validate` checks a file"
+            f"the operation was rejected because a hook file is invalid: {listed}{more}. "
+            "Fix or delete it with a commit to its branch; fix several files in one commit. "
+            "`sparklake hooks validate` checks a file"
         )
     return [each for each in usable.values() if each and not isinstance(each, InvalidHooksError)]

@@ -110,7 +110,7 @@ def _run(event: Event, results: Sequence[HookResult]) -> HookRun:
 
 @dataclass(frozen=True)
 class PublishedTree:
-    """The tree of an event, maybe without a ref yet, and the tree before it."""
+    """The tree of an event, possibly unpublished, and the tree before it."""
 
     _context: Context
     _ref: str

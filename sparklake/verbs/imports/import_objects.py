@@ -66,14 +66,14 @@ _SHOWN_LETTERS = 80
 
 
 class ImportMode(str, Enum):
-    """The treatment of existing objects under an import's prefix."""
+    """How an import treats existing objects under its prefix."""
 
     REPLACE = "replace"
     ADD = "add"
 
 
 class OnError(str, Enum):
-    """The reaction of an import to invalid rows."""
+    """How an import handles invalid rows."""
 
     ABORT = "abort"
     SKIP = "skip"
@@ -83,8 +83,9 @@ class OnError(str, Enum):
 class ImportReport:
     """The result of an import: its commit and the skipped rows.
 
-    `counts` are by reason. `errors` is a table of ERROR_SCHEMA with at most the first 10,000
-    errors. All errors are in Parquet files under `errors_to`, if set.
+    `counts` has the number of skipped rows per reason. `errors` is a table of ERROR_SCHEMA with at
+    most the first 10,000 errors. `errors_to`, if set, is the location of Parquet files with all
+    errors.
     """
 
     commit: Commit
@@ -245,9 +246,7 @@ def _checked_place(context: Context, errors_to: str) -> str:
             raise
         is_used = False
     if is_used:
-        raise InvalidInputError(
-            f"{root} is not empty: choose a new location for the table of errors"
-        )
+        raise InvalidInputError(f"{root} is not empty: choose a new location for the error table")
     if context.once is not None:
         open_store(root).put_if_absent(_marker_name(context.once), b"")
     return root
@@ -258,7 +257,7 @@ def _marker_name(run: OnceRun) -> str:
 
 
 def _clear_leftovers(store: ObjectStore, run: OnceRun) -> bool:
-    """Delete the errors of a killed run with the same key; return whether there was one."""
+    """Delete the errors of a killed run with the same key; return whether there were any."""
     try:
         if store.find(_marker_name(run)) is None:
             return False
@@ -322,8 +321,8 @@ def _refusal(
 class _ImportMoves:
     """Attempts to move a branch over imported ranges, written at a fence.
 
-    Imported objects are never garbage of this namespace, and a source may be readable only once. So
-    only the move is retried after a collection.
+    Imported objects are never garbage of this namespace, and a source may be readable only once.
+    Therefore, only the move is retried after a collection.
     """
 
     context: Context

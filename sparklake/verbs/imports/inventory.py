@@ -57,7 +57,7 @@ class InventoryManifest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def columns(self) -> list[str]:
-        """The column names of a CSV, spelled as in Parquet."""
+        """The column names of a CSV file, spelled as in Parquet."""
         names = (each.strip() for each in self.file_schema.split(","))
         return [_RENAMED.get(each.lower(), each) for each in names]
 
@@ -69,7 +69,7 @@ def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
     try:
         manifest = msgspec.json.decode(store.get(key), type=InventoryManifest)
     except MissingFileError as error:
-        raise InvalidInputError(f"{uri} does not exist: name a manifest.json") from error
+        raise InvalidInputError(f"{uri} does not exist: pass a manifest.json") from error
     except BAD_JSON as error:
         raise InvalidInputError(
             f"{uri} is not the manifest of an S3 Inventory ({error}): use its manifest.json"
@@ -81,7 +81,7 @@ def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
     words = re.findall(r"\w+", manifest.file_schema.lower())
     if not {"key", "size"} <= set(words):
         raise InvalidInputError(
-            f"the inventory of {uri} has no column for keys, or none for sizes, but "
+            f"the inventory of {uri} needs a column for keys and one for sizes, but has "
             f"{manifest.file_schema[:200]!r}: add the optional field Size"
         )
     return manifest

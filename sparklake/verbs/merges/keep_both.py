@@ -75,7 +75,7 @@ def _record(each: KeptObject, key: bytes, identity: bytes, data: bytes) -> Recor
     except InvalidKeyError as error:
         raise StrategyError(
             f"no key is free to keep both objects of {each.key.decode(errors='replace')!r}: "
-            f"{error}. Decide it with another rule"
+            f"{error}. Resolve it with another rule"
         ) from error
 
 

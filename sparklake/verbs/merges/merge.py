@@ -70,7 +70,7 @@ class MergeOptions:
         return f"{'Squash' if self.squash else 'Merge'} {source!r} into {dest!r}"
 
     def labels(self, source: Commit) -> dict[str, str]:
-        """Return the metadata about the strategy, and about a source without parenthood."""
+        """Return metadata about the strategy, and about a source that is not a parent."""
         labels: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
         labels[STRATEGY_METADATA_KEY] = self.resolution.label
         if self.paths is None:
@@ -88,8 +88,8 @@ class MergeSides(NamedTuple):
 def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Commit:
     """Merge a ref into a branch as a commit with parents [dest, source].
 
-    Staged changes of the branch stay staged. Earlier ones to merged objects raise DirtyBranchError,
-    and those staged concurrently count as later.
+    Staged changes of the branch stay staged. Changes to merged objects staged before the merge
+    raise DirtyBranchError; those staged concurrently count as later.
     """
     message = options.message or options.default_message(source, dest)
     fence = get_branch(context, dest).fence
@@ -108,7 +108,7 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
 
 
 def explain_merge(context: Context, source: str, dest: str, options: MergeOptions) -> Explanation:
-    """Return the plan of a merge; a criss-cross writes its virtual base."""
+    """Return the plan of a merge. A criss-cross merge writes its virtual base."""
     plan = plan_sides(context, merge_sides(context, source, dest, options).trees)
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
 

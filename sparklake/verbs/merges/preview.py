@@ -50,8 +50,8 @@ class MergePreview:
     Both sides changed `conflict_count` objects; the `unresolved` ones would stop the merge, and
     `conflicts` has the first ones in key order. Bytes are those of new or removed objects, and sums
     are capped at 2^63 - 1. `cost` is that of the merge. `merged_tables` has the Delta tables with
-    merged logs, `table_winners` those of which a strategy takes one side, by that strategy, and
-    `dropped_commits` the other side's commits.
+    merged logs, `table_winners` those for which a strategy selects one side, by that strategy, and
+    `dropped_commits` the commits dropped from the other side.
     """
 
     base: Commit
@@ -132,7 +132,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
 def diff_three_way(
     context: Context, dest: str, source: str, prefix: str
 ) -> Differences[ThreeWayRow]:
-    """Return the changes in dest if source were merged into it, with conflicts."""
+    """Return the changes to dest if source were merged into it, with conflicts."""
     ours, theirs = (listed_commit(context, ref) for ref in (dest, source))
     within, what = prefix_interval(key_prefix(prefix)), f"{dest} -> {source}"
     base = BaseTrees(context).tree(theirs, ours).ranges

@@ -69,7 +69,7 @@ class _Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _ReplayStep:
-    """A change to apply, from base to source. One may be None, the empty tree."""
+    """A change to apply, from base to source. Either may be None, the empty tree."""
 
     title: str
     base: Commit | None
@@ -81,7 +81,7 @@ class _ReplayStep:
 def revert(
     context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
 ) -> list[Commit]:
-    """Undo the changes of each commit on a branch, in the given order: all or none."""
+    """Undo the changes of each commit on a branch, in the given order, atomically."""
 
     def step(change: _Change) -> _ReplayStep:
         origin = change.commit
@@ -101,7 +101,7 @@ def revert(
 def cherry_pick(
     context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
 ) -> list[Commit]:
-    """Apply the changes of each commit to a branch, in the given order: all or none."""
+    """Apply the changes of each commit to a branch, in the given order, atomically."""
 
     def step(change: _Change) -> _ReplayStep:
         origin = change.commit
@@ -163,7 +163,7 @@ def _replay(
     fence: int,
 ) -> list[Commit]:
     if not steps:
-        raise InvalidInputError(f"nothing to {verb}: name a commit")
+        raise InvalidInputError(f"nothing to {verb}: pass a commit")
     check_namespace(context.store)
     works = [(Attempts(context, context.title(verb, branch)), step) for step in steps]
 
@@ -185,7 +185,7 @@ def _replay(
 def _replayed(
     attempts: Attempts, step: _ReplayStep, head: Commit, published: CommitId, options: ReplayOptions
 ) -> Commit | None:
-    """Return the unpublished commit of one step over a head, or None if not needed."""
+    """Return the unpublished commit of one step over a head, or None for a no-op."""
     base, source = (
         EMPTY_META_RANGE if each is None else each.meta_range_id
         for each in (step.base, step.source)

@@ -159,7 +159,7 @@ def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes 
 
 
 def _has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
-    """Return whether the log of a table decides about schemas."""
+    """Return whether the table has a log that controls its schema."""
     logs = [prefix_interval(each + LOG_FOLDER.encode()) for each in key_folders(folder)]
     name = folder.decode(errors="replace")
     return any(

@@ -82,10 +82,10 @@ def naming_verb(what: str) -> Iterator[None]:
 
 
 def merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
-    """Write the tree of a merge. Errors do not name the verb: see `naming_verb`.
+    """Write the merged tree.
 
-    If one side equals the base, the other side is the result and nothing is read, except differing
-    logs that must grow.
+    Errors do not contain the verb: see `naming_verb`. If one side equals the base, the result is
+    the other side, and nothing is read except differing Delta logs that must not shrink.
     """
     with naming_collected(attempts.context, sides.bases):
         return _merged_tree(attempts, sides, resolution)
@@ -123,11 +123,11 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
 def check_staged_changes(
     context: Context, title: str, state: BranchState, tree_id: MetaRangeId
 ) -> None:
-    """Raise DirtyBranchError if a new tree and staged changes affect each other."""
+    """Raise DirtyBranchError if a new tree and the staged changes overlap."""
     if not state.layers:
         return
     head = context.tree(context.graph.commit(state.commit_id))
-    staged = StagedLayers(context)  # Read once: an open layer may grow meanwhile.
+    staged = StagedLayers(context)  # Read once: an open layer may grow concurrently.
     before, after = (
         apply_layers(Attempts(context, title, layered=True), tree, staged, state.layers)
         for tree in (head, context.trees.get(tree_id))
@@ -149,7 +149,7 @@ def check_staged_changes(
 
 
 def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
-    """Return source's tree for a dest equal to base, with growing logs extended."""
+    """Return source's tree for a dest equal to base, with logs extended instead of truncated."""
     context = attempts.context
     logs = _losing_logs(context, sides, resolution)
     unions = table_unions(context, sides, resolution, logs) if logs else []
@@ -254,13 +254,13 @@ class BaseTree(NamedTuple):
 
 @dataclass(slots=True)
 class BaseTrees:
-    """A verb's base trees. The tree of a criss-cross is written only once."""
+    """A verb's base trees. The virtual base of a criss-cross merge is written only once."""
 
     context: Context
     _made: dict[tuple[CommitId, ...], MetaRangeId] = field(default_factory=dict)
 
     def get(self, source: Commit, dest: Commit) -> BaseTree:
-        """Return the base tree of a merge; a criss-cross writes an unreferenced one."""
+        """Return the base tree of a merge. A criss-cross merge writes an unreferenced one."""
         bases = best_common_ancestors(self.context, source, dest)
         ids = tuple(each.id for each in bases)
         if len(bases) == 1:

@@ -117,7 +117,7 @@ def _finish(work: _Transaction, state: BranchState, options: MergeOptions) -> No
 
 
 def _abandon(work: _Transaction, error: BaseException) -> None:
-    """Keep the branch and add a note to the error, or drop a branch without changes."""
+    """Keep the branch and add a note to the error; drop a branch without changes."""
     try:
         if not work.has_changes():
             work.drop()

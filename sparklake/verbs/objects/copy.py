@@ -1,4 +1,4 @@
-"""Move and copy objects by staging records; no object bytes are copied."""
+"""Move and copy objects by staging records, without copying bytes."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class _CopyPlans:
         return _CopyPlans(route, source, existing)
 
     def shares(self, size: int) -> Iterator[tuple[Task, Task | None]]:
-        """Yield the input of each task: old records, and existing ones at their new keys."""
+        """Yield the input of each task: source records, and existing records at the new keys."""
         plan = cut_for_tasks(self.listed, size)
         for position, piece in enumerate(plan.stretches):
             there = self.existing and self.existing.restricted(self.route.moved(piece.interval))

@@ -62,7 +62,7 @@ def list_level(
 ) -> Iterator[ObjectInfo | Folder]:
     """Yield one level, as `list_folder` does, of a tree under staged layers, newest first.
 
-    A regular expression restricts the objects by name, and some folders may remain.
+    A regular expression restricts the objects by name, and may leave some folders.
     """
     level = _Level(key_prefix(prefix), context.info.storage_namespace, pattern)
     committed = _RangeReader(context.open_ranges, base, level)
@@ -172,7 +172,7 @@ class _RangeReader:
         return successor(self._ranges[at].max_key) if at < len(self._ranges) else None
 
     def least_key(self, window: Interval) -> bytes | None:
-        """Return the least key in a window, or None if only reading a range shows it."""
+        """Return the smallest key in a window, or None if finding it requires reading a range."""
         at = position_reaching(self._ranges, window.start)
         key = self._ranges[at].min_key if at < len(self._ranges) else None
         return key if key is not None and key in window else None
@@ -191,7 +191,7 @@ class _RangeReader:
         return self._read[info.id]
 
     def _needed(self, info: RangeInfo) -> Iterator[RangeInfo]:
-        """Yield a range and the later ranges required by a walk to the end."""
+        """Yield a range and the later ranges needed to walk to the end."""
         yield info
         at = position_reaching(self._ranges, info.max_key) + 1
         while at < len(self._ranges):

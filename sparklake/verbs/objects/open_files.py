@@ -154,7 +154,7 @@ class ObjectWriter(io.BufferedWriter):
     def name(self) -> PurePosixPath:
         """The path of the object.
 
-        Not a string: pandas opens a file whose name is a string, by that name, on the local disk.
+        Not a string: pandas would open a string as a file name on the local disk.
         """
         return PurePosixPath(self._name)
 
@@ -222,7 +222,7 @@ class ObjectTextWriter(io.TextIOWrapper):
         _leave(self, error)
 
     def __del__(self) -> None:
-        """Leave the warning about an unclosed file to the buffer."""
+        """Let the buffer warn about an unclosed file."""
 
 
 def _leave(file: ObjectWriter | ObjectTextWriter, error: BaseException | None) -> None:

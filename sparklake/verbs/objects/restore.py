@@ -80,7 +80,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
 def _staged_run(
     context: Context, state: BranchState, commit: Commit, path_filter: PathFilter
 ) -> tuple[MetaRangeId, ChangeCounts]:
-    """Write a run of the changes from a branch's head to a commit, reading different ranges."""
+    """Write a run of the changes from a branch's head to a commit. Reads differing ranges."""
     head = context.graph.commit(state.commit_id)
     plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, path_filter)
     runner = context.runner(plan.records, "restore", state.name)
@@ -90,7 +90,7 @@ def _staged_run(
 
 
 def _takes(context: Context, state: BranchState, path_filter: PathFilter, cut: LayerCut) -> bool:
-    """Return whether a cut of the selected keys removes anything from a branch's layers."""
+    """Return whether cutting the selected keys removes anything from a branch's layers."""
     if any(
         cut.runs.get(each.id, each.meta_range_id) != each.meta_range_id for each in state.layers
     ):

@@ -108,7 +108,7 @@ def put_copy(context: Context, branch: str, path: str, copy: Path, labels: Label
 
 
 def write_files(context: Context, files: Mapping[str, Path]) -> int:
-    """Write new objects from files, and return the bytes already reported as progress."""
+    """Write new objects from files; return the bytes already reported as progress."""
     reported = list[int]()
 
     def watch(size: int) -> None:
@@ -296,7 +296,7 @@ def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
 
 
 def remove_folder(context: Context, branch: str, path: str) -> int:
-    """Stage the removal of a folder and, without a final slash, of the path's object."""
+    """Stage the removal of a folder and, without a trailing slash, of the object at the path."""
     is_folder = not path or path.endswith("/")
     also = [] if is_folder or not open_snapshot(context, branch).exists(path) else [path]
     removed = delete_prefix(context, branch, path if is_folder else f"{path}/", also)

@@ -77,12 +77,12 @@ RESULT: ResultCodec[FolderUpload] = ResultCodec(_stored, _upload)
 def put_many(
     context: Context, branch: str, objects: Objects, labels: Labels, *, follow_links: bool = False
 ) -> int:
-    """Write objects to new keys and stage all of them, or none. Return their number.
+    """Write objects to new keys and stage them atomically; return their number.
 
     A failed call leaves orphaned objects. At most one batch of bodies is in memory. After a
-    concurrent garbage collection the call starts again, or raises CollectionStartedError if
-    its objects can be read only once, such as those of a generator. A Path that is a symbolic link
-    is an error, unless `follow_links` is set.
+    concurrent garbage collection, the call restarts, or raises CollectionStartedError if its
+    objects can be read only once, such as those of a generator. A Path that is a symbolic link is
+    an error, unless `follow_links` is set.
     """
     put = _put_many if isinstance(objects, Iterator) else restarts(versions=True)(_put_many)
     return put(context, branch, objects, labels, follow_links)
@@ -119,7 +119,7 @@ def put_folder(
 ) -> FolderUpload:
     """Put all files below a folder, under a prefix, as `put_many` does.
 
-    The folder itself may be a link. Links below it, also to folders, are skipped unless
+    The folder itself may be a link. Links below it, including links to folders, are skipped unless
     `follow_links` is set. Links into the namespace are an error.
     """
     if not folder.is_dir():
@@ -157,7 +157,7 @@ def put_folder(
 
 
 def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
-    """Stage objects of a ref under other paths, all or none; return their number."""
+    """Stage objects of a ref under other paths, atomically; return their number."""
     copy = _copy_many if isinstance(paths, Iterator) else restarts(versions=True)(_copy_many)
     return copy(context, branch, ref, paths)
 
@@ -176,7 +176,7 @@ def stage_objects(
     fence: int,
     result: Callable[[int], object] = int,
 ) -> int:
-    """Stage written objects, all or none, as rows or as one run. Return their number.
+    """Stage written objects atomically, as rows or as one run; return their number.
 
     `result` returns the verb's result for that number, for the idempotency key.
     """

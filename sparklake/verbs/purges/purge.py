@@ -51,8 +51,8 @@ class PurgeOptions:
 def purge(context: Context, options: PurgeOptions) -> Purge:
     """Delete the bytes of objects under the given paths in all history.
 
-    PurgeBlockedError: a head or staging has such a path, another path shares the bytes, or the
-    bytes are in another repository's namespace. Then nothing is deleted.
+    Raises PurgeBlockedError, and deletes nothing, if a head or a staged change has such a path,
+    another path shares the bytes, or the bytes are in another repository's namespace.
     """
     patterns = _check_options(context, options)
     check_namespace(context.store)
@@ -123,7 +123,7 @@ def _open_and_scan(context: Context, patterns: Patterns, draft: Purge) -> FoundR
 
 
 def resume_purge(context: Context, purge_id: str) -> Purge:
-    """Continue an unfinished purge, unless it died before its first deletion."""
+    """Resume an unfinished purge, unless it died before its first deletion."""
     if context.refs.settings.get().read_only:
         raise read_only_error()
     check_namespace(context.store)
@@ -234,7 +234,7 @@ def _finish(context: Context, purge: Purge) -> Purge:
 
 
 def _clear(context: Context, purge: Purge) -> None:
-    """Delete the list of objects, repeated in the receipt, and release all ranges."""
+    """Delete the list of objects, which the receipt repeats, and release all ranges."""
     for each in list(context.store.list(layout.purge_list_folder(purge.id))):
         context.store.delete(each.key)
     context.store.delete(layout.purge_plan_key(purge.id))
@@ -248,8 +248,8 @@ def _clear(context: Context, purge: Purge) -> None:
 def _open(context: Context, purge_id: str) -> None:
     """Mark a purge as open, then restart the running verbs.
 
-    A later scan finds everything published before. Whatever is published afterwards references
-    nothing in the scan's list, except by its address.
+    A later scan finds everything published earlier. Whatever is published later references nothing
+    in the scan's list, except by its address.
     """
     context.store.replace(layout.open_purge_key(purge_id), purge_id.encode())
     with context.refs.collections.begin(expires=False):
@@ -261,9 +261,10 @@ def _close(context: Context, purge_id: str) -> None:
 
 
 def _end_unregistered(context: Context) -> list[str]:
-    """Close purges interrupted before their registration or after their end.
+    """Close purges interrupted before their registration or after they finished.
 
-    Returns the ids of unregistered ones. One that still runs, without its lock, loses its claim.
+    Returns the ids of unregistered ones. A purge that is still running without its lock loses its
+    claim.
     """
     unregistered = []
     for each in open_purges(context.store):
@@ -278,7 +279,7 @@ def _end_unregistered(context: Context) -> list[str]:
 
 
 def _claim(context: Context, purge_id: str, claim: bytes = b"deleting") -> bool:
-    """Claim the deletion, or the end, of a purge. Only the first claim succeeds."""
+    """Claim the deletion or the closing of a purge. Only the first claim succeeds."""
     return decide_once(context.store, layout.purge_claim_key(purge_id), claim) == claim
 
 

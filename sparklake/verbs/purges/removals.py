@@ -26,9 +26,10 @@ _BATCH_ROWS = 8192
 
 
 def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
-    """Commit the removal of matching paths on each branch with such paths.
+    """Commit the removal of matching paths on each branch that has them.
 
-    Nothing is staged, so no branch has only a part of it. All branches are checked first.
+    Nothing is staged, so each branch changes completely or not at all. All branches are checked
+    first.
     """
     signature = sign(context, message or "Remove purged paths", None, None)
     states = [

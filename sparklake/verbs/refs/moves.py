@@ -55,7 +55,7 @@ def undo(context: Context, branch: str) -> Commit:
     if latest.to_commit != state.commit_id:
         raise UnexpectedHeadError(
             f"{branch!r} was just moved by {latest.who!r} ({latest.verb}): check `sparklake "
-            "op log`, and undo again if you still want to"
+            "op log`, and run undo again if you still want it"
         )
     target = context.graph.commit(latest.from_commit)
     _move(context, state, "undo", target, latest.sequence)
@@ -96,8 +96,8 @@ _OF_TAGS = (RefVerb.CREATE_TAG.value, RefVerb.DELETE_TAG.value)
 def head_at(context: Context, branch: str, moment: datetime) -> Commit:
     """Return the branch head at a timezone-aware datetime.
 
-    A moment in whole seconds includes all moves of that second, because dates are shown so. Before
-    the start of the operations log, the latest commit up to then among first parents counts.
+    A time in whole seconds includes all moves of that second, because dates are shown in seconds.
+    Before the start of the operations log, the latest first-parent commit up to then is used.
     """
     if not isinstance(moment, datetime):
         raise InvalidInputError(f"a moment must be a datetime with a time zone, not {moment!r}")

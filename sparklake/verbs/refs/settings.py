@@ -44,7 +44,7 @@ class LiveSettings:
         self._context.refs.settings.change(lambda now: replace(now, read_only=read_only))
 
     def protect(self, *patterns: str, block: Iterable[Action | str] = ALL_ACTIONS) -> None:
-        """Block actions on all matching branches, including future ones; not merges.
+        """Block actions, except merges, on all matching branches, including future ones.
 
         A rule of the same pattern is replaced. On return, no blocked action is running. Raises
         InvalidInputError.
@@ -84,7 +84,8 @@ class LiveSettings:
         """Allow garbage collection of commits older than `default_days`; replaces all rules.
 
         With `tree_days`, collections also delete unreferenced trees, and those of commits expired
-        for so many days, which can then no longer be listed or compared. Raises InvalidInputError.
+        at least that many days ago, which can then no longer be listed or compared. Raises
+        InvalidInputError.
         """
         rules = tuple(BranchRetention(*each) for each in (branches or {}).items())
         retention = Retention(default_days, rules, tree_days)

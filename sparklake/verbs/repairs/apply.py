@@ -117,7 +117,9 @@ class Repair:
         else:
             self.store.put_if_absent(key, body)
         if self.store.get(key) != body:
-            raise errors.CorruptFileError(f"{key} was read back with other bytes: check the store")
+            raise errors.CorruptFileError(
+                f"{key} was read back with different bytes: check the store"
+            )
 
     # --- objects ----------------------------------------------------------------------------------
 
@@ -133,10 +135,13 @@ class Repair:
                 self.store.delete(key)
             self.store.put_files_if_absent({key: copy})
         if not is_equal(step.target, finding):
-            raise errors.CorruptFileError(f"{step.target} was read back with other content")
+            raise errors.CorruptFileError(f"{step.target} was read back with different content")
 
     def _replace_address(self, step: RepairStep) -> None:
-        """Change a range's address of the lost object. The id proves that the range is equal."""
+        """Change the address of the lost object in a range.
+
+        The id proves that the range is otherwise equal.
+        """
         finding = step.finding
         if not is_equal(step.source, finding):
             raise errors.MissingFileError(f"{step.source} no longer has the content")
@@ -162,7 +167,7 @@ class Repair:
             self.store.put_files_if_absent({key: copy})
         address = f"{self.store.uri}/{key}"
         if not is_equal(address, step.finding):
-            raise errors.CorruptFileError(f"{address} was read back with other content")
+            raise errors.CorruptFileError(f"{address} was read back with different content")
         return address
 
     def _with_address(self, block: Block, old: str, new: str) -> Block:
@@ -202,7 +207,7 @@ class Repair:
                 self.store.put_if_absent(f"{self.backups}/commits/{each.id}.json", body)
         commits.restore(selected)
         if any(commits.find(each.id) != each for each in selected):
-            raise errors.CorruptFileError("a commit was read back with other content")
+            raise errors.CorruptFileError("a commit was read back with different content")
         self.restored.update(each.id for each in selected)
 
     def _forget_summary(self, step: RepairStep) -> None:
@@ -216,7 +221,7 @@ class Repair:
             raise errors.RaceLostError(f"{DUMP} or the log has changed: check again")
         ref = lost.ref
         if find_ref(self.context, name):
-            raise errors.AlreadyExistsError(f"the name {name!r} is in use by now")
+            raise errors.AlreadyExistsError(f"the name {name!r} is now in use")
         if refs.commits.find(ref.commit_id) is None:
             raise errors.MissingFileError(f"the commit {ref.commit_id} is still missing")
         if isinstance(ref, BranchState):
@@ -235,7 +240,7 @@ class Repair:
         commits = {each.id: each for each in (*dumped.refs.commits, *refs.snapshot().commits)}
         if expected in commits and not contains_commit(commits, to, expected):
             raise errors.RaceLostError(
-                f"the branch {step.target!r} has other commits by now: check again"
+                f"the branch {step.target!r} now has other commits: check again"
             )
         who = self.context.committer
         refs.branches.move(BranchMove(step.target, expected, to, "repair", who, fence=state.fence))
@@ -289,7 +294,7 @@ class Repair:
 
 @contextmanager
 def _local_copy(store: ObjectStore, key: str) -> Iterator[Path]:
-    """Yield a copy of a file. A hard link, as stores make, would change with the file."""
+    """Yield a copy of a file. A hard link, as created by stores, would change with the file."""
     with scratch_folder(disk_root()) as scratch:
         store.get_to_file(key, scratch / "link")
         yield Path(shutil.copyfile(scratch / "link", scratch / "copy"))

@@ -68,7 +68,7 @@ def _stored_candidates(
 def find_source(
     finding: Finding, equal: Iterable[str], copies: Sequence[str], namespace: str
 ) -> str | None:
-    """Return the address of a readable object with equal content."""
+    """Return the address of a readable object with identical content."""
     places = [each for each in equal if each != finding.subject]
     if may_be_md5(finding.checksum):  # Nothing else proves the content of a copy.
         key = finding.subject.removeprefix(f"{namespace}/")

@@ -61,7 +61,7 @@ class LostRef:
 
 
 def lost_ref(context: Context, moment: Moment, dumped: DumpedRefs, name: str) -> LostRef | None:
-    """Return a missing ref as in its last operation, or else as dumped.
+    """Return a missing ref as of its last operation, or else as dumped.
 
     If that operation may be older than the dump, the dump may have a later commit. Returns None for
     a ref deleted after the dump.

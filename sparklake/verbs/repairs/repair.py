@@ -42,7 +42,7 @@ class RepairOptions:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """The result of a repair, with the check after it.
+    """The result of a repair, and of the check after it.
 
     `location` is the folder of the replaced files and of the record of the steps.
     """
@@ -73,9 +73,9 @@ class RepairReport:
 
 
 def repair(context: Context, options: RepairOptions) -> RepairReport:
-    """Repair the faults found by a check, by accepted steps.
+    """Repair the faults found by a check, with the accepted steps.
 
-    Replaced files are kept, and results verified. A failed step changes nothing valid, and does not
+    Replaced files are kept, and results are verified. A failed step damages nothing and does not
     stop the others.
     """
     copies = tuple(check_apart(context.info, each) for each in options.copies)
@@ -102,7 +102,7 @@ def repair(context: Context, options: RepairOptions) -> RepairReport:
 
 
 def _end_interrupted(context: Context, store: ObjectStore) -> None:
-    """End killed repairs. Caches may contain tree files replaced by them."""
+    """Finish killed repairs. Caches may contain tree files replaced by them."""
     keys = {each.key for each in store.list(REPAIRS_FOLDER)}
     folders = {"/".join(key.split("/")[:3]) for key in keys}
     killed = sorted(each for each in folders if f"{each}/{_RECORD}" not in keys)

@@ -63,7 +63,7 @@ class RepairStep:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """The result of a step. `problem` is the reason of a failure, or ""."""
+    """The result of a step. `problem` is the reason for a failure, or ""."""
 
     step: RepairStep
     problem: str = ""

@@ -170,7 +170,7 @@ def _facts(info: RangeInfo) -> tuple[object, ...]:
 
 
 def is_tree_file(table_id: str, body: bytes, *, is_tree: bool) -> bool:
-    """Return whether bytes have an id. All ids are computed."""
+    """Return whether bytes have the given id. All ids are recomputed."""
     try:
         block = _read(table_id, body, is_tree=is_tree)
         return not layout_problem(block) and _has_sound_records(block, is_tree=is_tree)
@@ -191,7 +191,7 @@ def _has_sound_records(block: Block, *, is_tree: bool) -> bool:
 def _range_with_id(
     info: RangeInfo, options: dict[bytes, dict[bytes, Record]], lacking: set[bytes]
 ) -> bytes | None:
-    """Return a range with one option, or none, for each key, and with the given id."""
+    """Return the range with the given id, choosing one option, or none, for each key."""
     keys = sorted(options)
     if not keys or keys[0] > info.min_key or len(keys) < info.count:
         return None

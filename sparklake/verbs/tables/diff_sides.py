@@ -26,7 +26,7 @@ from sparklake.verbs.tables.version import TableVersion, tree_table
 
 @dataclass(frozen=True, slots=True)
 class FolderPair:
-    """A folder in the trees of two refs. Errors contain the refs."""
+    """A folder in the trees of two refs. The refs appear in errors."""
 
     context: Context
     folder: str

@@ -36,7 +36,7 @@ def check_no_log(table: TableVersion) -> None:
     """Reject a Delta table, because its folder also contains invalid files."""
     if has_log(table):
         raise InvalidInputError(
-            f"{table.path!r} is a Delta table at {table.ref!r}, and only its log shows which "
+            f"{table.path!r} is a Delta table at {table.ref!r}, and only its log determines which "
             "files are valid: use the format 'delta'"
         )
 

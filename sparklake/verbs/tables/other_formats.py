@@ -1,4 +1,4 @@
-"""Tables of unsupported formats, whose metadata alone shows the valid rows."""
+"""Tables of unsupported formats, where only the metadata shows which rows are valid."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def find_other_table(
     """Return the table of another format at or above a folder, or None.
 
     The tree is read under staged layers, newest first, which need only the rows of `mark_prefixes`.
-    Without a key in a possible metadata folder, the cost is a few lookups and no listing.
+    Without keys in possible metadata folders, this takes a few lookups and no listing.
     """
     places = {
         prefix_interval(key_prefix(above + each.folder)): (above, each)

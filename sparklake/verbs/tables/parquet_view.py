@@ -35,7 +35,7 @@ _MERGES = "spark.sql.parquet.mergeSchema"
 def find_parquet_view(
     context: Context, table: TableVersion, options: Mapping[str, Any]
 ) -> View | None:
-    """Find or write the view, None if the store or Delta does not allow it."""
+    """Find or write the view. Returns None if the store or Delta does not support it."""
     from sparklake.frames.tables.parquet_views import read_settings
 
     if set(options) - {MERGE_SCHEMA}:

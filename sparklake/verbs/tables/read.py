@@ -135,7 +135,7 @@ def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None
         from sparklake.frames.datasources import register_sources
     except ImportError as error:
         raise MissingDependencyError(
-            "data sources in Python need Spark 4: use repo.objects(ref).to_df(), "
+            "Python data sources require Spark 4: use repo.objects(ref).to_df(), "
             "repo.diff(left, right).to_df() and repo.log(ref).to_df(), which have the same "
             "rows"
         ) from error

@@ -39,7 +39,7 @@ class ComparedFormat(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """The numbers of different rows."""
+    """The numbers of differing rows."""
 
     added: int = 0
     removed: int = 0
@@ -61,16 +61,16 @@ class TableDiff:
     _title: str
 
     def to_df(self) -> DataFrame:
-        """Return one row per different row, in no particular order.
+        """Return one row per differing row, in no particular order.
 
         `change` is added, removed or changed. The key columns follow. `changed_columns` are the
-        names of the different columns, only for changed rows. `left` and `right` are structs of
-        the old and new row, null if the row does not exist.
+        names of the changed columns, only for changed rows. `left` and `right` are structs of the
+        old and new row, null if the row does not exist.
         """
         return self._rows
 
     def counts(self) -> RowCounts:
-        """Count the different rows.
+        """Count the differing rows.
 
         Raises:
             InvalidInputError: Several rows have the same key.
@@ -114,9 +114,7 @@ def diff_table(
 ) -> TableDiff:
     """Compare a table at two refs, as committed, by default as Delta or Parquet."""
     if isinstance(key, str) or isinstance(columns, str):
-        raise InvalidInputError(
-            "the columns of the key, and the columns to compare, must be lists of names"
-        )
+        raise InvalidInputError("the key columns and the columns to compare must be lists of names")
     folder = table_prefix(path)
     kind = None if table_format is None else _format(table_format)
     commits = [kept_commit(context, ref) for ref in refs]

@@ -1,4 +1,4 @@
-"""URIs of users for Spark to read and write."""
+"""User-supplied URIs for Spark to read and write."""
 
 from __future__ import annotations
 

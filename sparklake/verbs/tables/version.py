@@ -30,7 +30,7 @@ def table_prefix(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """The objects under a path at one moment, maybe in a table of an `other` format."""
+    """A snapshot of the objects under a path, possibly in a table of an `other` format."""
 
     ref: str
     path: str

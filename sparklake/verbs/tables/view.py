@@ -78,7 +78,7 @@ class View:
 def view_of(context: Context, table: TableVersion, version: int, *terms: Any) -> View:
     """Return a table's view, named by the ranges and rows of its objects.
 
-    After a tree sweep, a range id may stand for other objects, so views get other names.
+    After a tree sweep, a range id may stand for different objects, so view names change.
     """
     inputs = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
     if context.workspace.tree_sweeps:

@@ -105,14 +105,15 @@ def _check_schema(rows: DataFrame, request: WriteRequest, file: ObjectInfo) -> N
     types = differing_types(before, after)
     if types:
         raise InvalidInputError(
-            f"the rows have other types than {what}, which could then not be read: "
+            f"the types of the rows differ from {what}, which could no longer be read: "
             f"{', '.join(types[:_SHOWN])}. Cast the columns, or force it with --no-schema-check "
             "(schema_check=False)"
         )
     names = sorted(before.keys() ^ after.keys() - folders)
     if names and not request.merges_schema:
         raise InvalidInputError(
-            f"the rows have other columns than {what}: {', '.join(names[:_SHOWN])}. Set the option "
+            f"the columns of the rows differ from {what}: {', '.join(names[:_SHOWN])}. Set the "
+            "option "
             "mergeSchema=true to add them, and to read the table"
         )
 
@@ -134,7 +135,7 @@ def _find_file(table: TableVersion) -> ObjectInfo | None:
 
 @restarts()
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
-    """Stage the files of a write. Removals of older files apply to the sealed state only."""
+    """Stage the files of a write. Removals of older files apply only to the sealed state."""
     expected = None
     rows = (staged_rows(each, request.folder, write.place) for each in files.to_batches())
     batches: Iterator[pa.RecordBatch] = rows

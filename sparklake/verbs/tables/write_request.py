@@ -22,7 +22,7 @@ _OVERWRITES_SETTING = "spark.sql.sources.partitionOverwriteMode"
 
 
 class WriteMode(str, Enum):
-    """The treatment of a table's existing objects.
+    """How a write treats a table's existing objects.
 
     `overwrite-partitions` replaces the partitions of the new rows and keeps the others.
     """
@@ -54,7 +54,7 @@ RESULT: ResultCodec[TableWrite] = ResultCodec(asdict, lambda _, stored: TableWri
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """A write to a branch. `folder` is the table's, `options` are for Spark's writer.
+    """A write to a branch. `folder` is the table's folder, `options` are for Spark's writer.
 
     With `schema_check`, the rows must have the columns of the table's Parquet files.
     """

@@ -1,4 +1,4 @@
-"""Written files of tables, and the register of writes."""
+"""Files written to tables, and the registry of writes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def file_shares(files: pa.Table) -> pa.Table:
 
 @contextmanager
 def begun(context: Context, branch: str) -> Iterator[Write]:
-    """Register a write, and abandon it at the end unless it landed or Postgres is unreachable."""
+    """Register a write; abandon it at the end unless it is staged or Postgres is unreachable."""
     name = uuid.uuid4().hex
     if context.once is not None:
         name = f"{_abandon_earlier(context, context.once)}{name[_RUN_LETTERS:]}"
@@ -126,7 +126,7 @@ def begun(context: Context, branch: str) -> Iterator[Write]:
 def _abandon_earlier(context: Context, run: OnceRun) -> str:
     """Abandon the open writes of earlier runs with an idempotency key; return their id prefix.
 
-    The key's queue slot is held: earlier runs died or lost the slot, and must not stage any more.
+    The key's queue slot is held: earlier runs died or lost the slot, and must not stage anything.
     """
     prefix = sha256(run.key.encode()).hexdigest()[:_RUN_LETTERS]
     open_ids = [each.id for each in context.refs.writes.list() if each.state is WriteState.OPEN]

@@ -88,7 +88,7 @@ def test_rows_that_are_marked_and_a_wider_schema_unite(
     # Two vectors of one file.
     change(dev, writer.sql("DELETE FROM {table} WHERE id = 4"))
     change(main, writer.sql("DELETE FROM {table} WHERE id = 6"))
-    with pytest.raises(MergeConflictError, match=r"cannot be united: .*p=0/part-"):
+    with pytest.raises(MergeConflictError, match=r"cannot be merged: .*p=0/part-"):
         repo.merge("dev", "main")
     made = repo.merge("dev", "main", "source-wins")
     assert made.metadata["sparklake.merge.delta.winners"] == f"{TABLE}=source-wins"

@@ -412,7 +412,7 @@ def test_an_append_needs_the_columns_of_the_table(
     assert repo.read("main", TABLE).count() == 3
     wider = first.withColumn("more", first.id)
     for rows, name in ((wider, "more"), (first.drop("price"), "price")):
-        with pytest.raises(InvalidInputError, match=f"other columns .*: {name}. Set the option"):
+        with pytest.raises(InvalidInputError, match=f"columns of the rows .*: {name}. Set"):
             main.write(rows, TABLE, mode="append", partition_by=["p"])
     for rows in (wider, first.drop("price")):
         main.write(rows, TABLE, mode="append", partition_by=["p"], mergeSchema=True)

@@ -84,7 +84,7 @@ def test_places_of_lists_that_are_refused(repo: Repository, tmp_path: Path) -> N
     with pytest.raises(InvalidInputError, match="overlaps the storage namespace"):
         repo.collect_garbage(work=str(namespace_of(repo) / "work"))
     found = repo.collect_garbage(dry_run=True, grace=NO_GRACE).run
-    with pytest.raises(InvalidInputError, match="the list to sweep exists"):
+    with pytest.raises(InvalidInputError, match="the list to sweep already exists"):
         repo.collect_garbage(sweep=found.id, work=str(tmp_path))
 
 

@@ -180,7 +180,7 @@ def test_since_looks_no_further_than_a_day(repo: Repository) -> None:
         ({"until": datetime(2024, 1, 1)}, InvalidInputError, "until .* has no time zone"),  # noqa: DTZ001 - to be refused
         ({"since": moment(2), "until": moment(1)}, InvalidInputError, "swap the two"),
         ({"after": "nope"}, RefNotFoundError, "no branch, tag or commit 'nope'"),
-        ({"stop_at": "main~9"}, RefNotFoundError, "goes back past the first"),
+        ({"stop_at": "main~9"}, RefNotFoundError, "goes back beyond the first"),
         ({"after": "main~x"}, InvalidInputError, "not a ref"),
         ({"stop_at": "main$"}, InvalidInputError, "means staged changes"),
     ],
@@ -336,7 +336,7 @@ def test_steps_back_cost_one_round_trip(long_history: tuple[Lake, str, int]) -> 
             assert repo.resolve(f"long~{steps}").message == str(count - steps)
         assert len(answers) <= 4, answers
         assert sum(answers) <= 4, answers
-    with pytest.raises(RefNotFoundError, match="goes back past the first"):
+    with pytest.raises(RefNotFoundError, match="goes back beyond the first"):
         repo.resolve(f"long~{count}")
 
 

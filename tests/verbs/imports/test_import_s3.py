@@ -81,7 +81,7 @@ def test_inventories_that_cannot_be_used(main: Branch, client: Any, bucket: str)
     before = main.state
     for changes, words in (
         ({"fileFormat": "Avro"}, "files in Avro: only"),
-        ({"fileSchema": "Bucket, Key"}, "none for sizes"),
+        ({"fileSchema": "Bucket, Key"}, "one for sizes"),
         ({"files": None}, "not the manifest of an S3 Inventory"),
     ):
         uri = put_inventory(client, bucket, "CSV", **changes)

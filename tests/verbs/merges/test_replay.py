@@ -318,7 +318,7 @@ def test_bad_input(small_lake: Lake, repo: Repository, main: Branch, verb: Repla
     repo.create_tag("v1", "main")
     ghost = Branch(repo._context, "v1")
     for error, words, call in (
-        (InvalidInputError, "nothing to .*: name a commit", lambda: verb(main)),
+        (InvalidInputError, "nothing to .*: pass a commit", lambda: verb(main)),
         (InvalidInputError, "is not a merge strategy", lambda: verb(main, "main", strategy="ours")),
         (InvalidInputError, "needs a message", lambda: verb(main, "main", message=" ")),
         (InvalidInputError, "UTF-8", lambda: verb(main, "main", metadata={"a": "\0"})),
